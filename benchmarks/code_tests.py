@@ -20,7 +20,7 @@ from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe.curation import Curation, Decontamination, TestValidation
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.problem import Problem
@@ -46,7 +46,7 @@ def main() -> None:
     config = Curation(decontaminate=Decontamination(ngram=plan_of("code").ngram))
     items = read_problems(arguments.data / BENCHMARK, "code").kept
     splits = [read_problems(arguments.data / FILE, "code")]
-    splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, config.rules))
+    splits.append(filter_by_rules(splits[-1].kept, config.rules))
     splits.append(decontaminate(splits[-1].kept, items, config.decontaminate))
     splits.append(deduplicate(splits[-1].kept, config.deduplicate))
     table = splits[-1].kept
@@ -61,7 +61,13 @@ def main() -> None:
             )
         )  # fmt: skip
         for split in splits:
-            print(split.step, split.summary["rows_in"], "->", split.summary["rows_out"], split.summary["dropped"])
+            print(
+                split.summary["step"],
+                split.summary["rows_in"],
+                "->",
+                split.summary["rows_out"],
+                split.summary["dropped"],
+            )
         print({name: value for name, value in splits[-1].summary.items() if type(value) is int})
         kept = from_table(splits[-1].kept)
         rejected = splits[-1].rejected.filter(

@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
 from ratchet.data_curation.decontamination.overlaps import MIN_SHARED_NGRAMS, BenchmarkIndex
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
@@ -46,12 +44,12 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
         settings = DEFAULTS[domain]
         index = BenchmarkIndex(items.column("prompt").to_pylist(), [("", "")] * len(items), settings.ngram)
         mine = [label for label in labels if (label["benchmark"], label["file"]) == (benchmark, file)]
-        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine]))[1]
+        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine]))
         for row, label in enumerate(mine):
             item = places[str(label["item"])]
-            at = np.flatnonzero((found.rows == row) & (found.items == item))
-            enough = len(at) and found.shared[at[0]] >= min(MIN_SHARED_NGRAMS, index.gram_counts[item])
-            pairs.append((label["label"], float(found.coverage[at[0]]) if enough else 0.0, len(at) > 0))
+            overlap = next((overlap for overlap in found.get(row, ()) if overlap.item == item), None)
+            enough = overlap and overlap.shared >= min(MIN_SHARED_NGRAMS, index.gram_counts[item])
+            pairs.append((label["label"], overlap.coverage if overlap and enough else 0.0, overlap is not None))
     return pairs
 
 

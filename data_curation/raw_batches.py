@@ -28,6 +28,7 @@ Window = tuple[date, date]  # from the first day up to, but not including, the s
 MAX_STATEMENT = 100_000
 """Characters. A longer text is no statement, and would slow down every later step."""
 OWN_COLUMNS = "own columns"
+_SHOWN = ("problem_id", "source", "source_id", "prompt")
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ def normalise(batch: RawBatch) -> Split:
     rejected: list[Row] = []
     templates_cut = Counter[str]()
 
-    def reject(place: Row, problem: Row, rule: str, evidence: Any) -> None:
-        texts = {"problem_id": problem.get("problem_id"), "prompt": problem.get("prompt")}
-        rejected.append({**place, **texts, "step": STEP, "rule": rule, "evidence": to_json(evidence)})
+    def reject(row: Row, rule: str, evidence: Any) -> None:
+        reason = {"step": STEP, "rule": rule, "evidence": to_json(evidence)}
+        rejected.append({name: row.get(name) for name in _SHOWN} | reason)
 
-    def malformed(place: Row, statement: str | None, fault: Malformed) -> None:
-        number = int(place["source_id"])
+    def malformed(row: Row, fault: Malformed) -> None:
+        number = int(row["source_id"])
         evidence = {"file": file.path.name, "row": number, "field": fault.field, "reason": fault.reason}
-        reject(place, {"prompt": statement}, "malformed", evidence)
+        reject(row, "malformed", evidence)
 
     for number, row in enumerate(chain.from_iterable(map(parsed, batch.rows)), batch.first):
         place = {"source": file.source, "source_id": str(number)}
@@ -129,29 +130,31 @@ def normalise(batch: RawBatch) -> Split:
             if isinstance(row, Malformed):
                 raise row
             problem, templates = _problem(row, file.domain, convert)
+            problem |= place
             templates_cut.update(templates)
             released = problem.get("released")
             if problem["domain"] != file.domain:
-                reject(place, problem, "other_domain", {"domain": problem["domain"]})
+                reject(problem, "other_domain", {"domain": problem["domain"]})
             elif file.window and not (released is not None and file.window[0] <= released < file.window[1]):
                 evidence = {"released": str(released), "window": [str(day) for day in file.window]}
-                reject(place, problem, "outside_window", evidence)
+                reject(problem, "outside_window", evidence)
             elif not problem["prompt"]:
-                reject(place, problem, "empty", {})
+                reject(problem, "empty", {})
             else:
-                problems.append(problem | place)
+                problems.append(problem)
         except (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             # A published row can be wrong in any way; the error that it causes is evidence, not our failure.
-            malformed(place, statement, error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200]))
+            fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
+            malformed(place | {"prompt": statement}, fault)
     try:
         table = pa.Table.from_pylist(problems, schema=PROBLEM_SCHEMA)
     except _UNFIT:
-        faults = [_unfit(problem) for problem in problems]
-        for problem, fault in zip(problems, faults, strict=True):
-            if fault:
-                place = {name: problem[name] for name in ("source", "source_id")}
-                malformed(place, problem["prompt"] if fault.field != "prompt" else None, fault)
-        fit = [problem for problem, fault in zip(problems, faults, strict=True) if not fault]
+        fit = []
+        for problem in problems:
+            if fault := _unfit(problem):
+                malformed(problem | {"problem_id": None, fault.field: None}, fault)
+            else:
+                fit.append(problem)
         table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
     rejected.sort(key=lambda row: int(row["source_id"]))
     lost = sum(row["rule"] == "malformed" for row in rejected)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
-from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.split import Split, joined
 from ratchet.verifiers.errors import RatchetError
 
@@ -72,17 +72,25 @@ def columns_of(path: Path, mapped: Columns | None = None) -> set[str]:
 
 
 def read_problems(
-    path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
+    path: str | Path,
+    domain: str = "math",
+    columns: Columns | None = None,
+    source: str = "",
+    window: Window | None = None,
 ) -> Split:
     """Every row of `path` as a problem of `domain`, its statement without the file's templates, or rejected:
-    `malformed`, `other_domain`, `empty` (nothing but a template).
+    `malformed`, `other_domain`, `empty` (nothing but a template). `path` is a file, a directory, a glob, or a data set
+    on the Hugging Face Hub.
 
     `columns` maps fields to the file's columns; without it, the columns decide the layout. `source` is by default the
     file's name without endings; `source_id` is the row's number in the file, from 0. With a window, rows without a
     release date in it are rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row
     could be read.
     """
-    return joined(_read([open_raw_file(path, domain, columns, source or source_names([path])[0], window)], map))
+    paths = local_files(path)
+    names = [source] * len(paths) if source else source_names(paths)
+    files = [open_raw_file(file, domain, columns, name, window) for file, name in zip(paths, names, strict=True)]
+    return joined(_read(files, map))
 
 
 def read_files(paths: Sequence[Path], domain: str, columns: Columns | None = None, each: Each = map) -> Iterator[Split]:

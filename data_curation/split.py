@@ -5,7 +5,7 @@ A step is a function from a table to a `Split`. It keeps each row or rejects it 
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,8 @@ class Split:
         assert len(self.kept) + len(self.rejected) == rows_in, "a step must account for each row of its input"
         assert (len(self.kept), len(self.rejected)) == (self.summary["rows_out"], dropped), "counts must be the rows'"
 
-    @property
-    def step(self) -> str:
-        return self.summary["step"]
+    def __iter__(self) -> Iterator[pa.Table]:
+        return iter((self.kept, self.rejected))
 
 
 def partition(

@@ -1,5 +1,5 @@
-"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones, and judges
-that repeat the problems of others under names of their own."""
+"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones. The judges
+are those that published sets of problems name."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -7,14 +7,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 _CODEFORCES = r"(?:(?:m\d|mirror)\.)?codeforces\.(?:com|ml|es)"
 _GEEKS = r"(?:practice\.)?geeksforgeeks\.org"
 _AIZU = r"(?:onlinejudge|judge)\.u-aizu\.ac\.jp"
-_LUOGU = r"luogu\.(?:com\.cn|com|org)"
 _AOPS = r"(?:artofproblemsolving|aops)\.com"
 # Platform, host (without www.), and a pattern of the path: its groups, joined by "/", name the problem, or the query
 # parameter after the blank does. The first match counts.
 _ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("codeforces", _CODEFORCES, r"/(?:group/\w+/)?(?:contest|gym)/(\d+)/(?:problem|submit)/(\w+)"),
     ("codeforces", _CODEFORCES, r"/problemset/(?:gym)?problem/(\d+)/(\w+)"),
-    ("sgu", r"codeforces\.com", r"/problemsets/acmsguru/problem/\d+/(\d+)"),
     ("atcoder", r"(?:[\w-]+\.contest\.)?atcoder\.jp", r"(?:/contests/[^/]+)?/tasks/(\w+)"),
     ("leetcode", r"leetcode(?:-cn)?\.c(?:om|n)", r"/(?:contest/[^/]+/)?problems/([\w-]+)"),
     ("codechef", r"codechef\.com", r"/(?:[\w-]+/)*(?:problems|problems-old|submit)/(\w+)"),
@@ -28,37 +26,11 @@ _ADDRESSES: tuple[tuple[str, str, str], ...] = (
     ("hackerearth", r"hackerearth\.com", r"/(?:[\w-]+/)*(?:algorithm|problem)/([\w-]+)"),
     ("codewars", r"codewars\.com", r"/kata/(\w+)"),
     ("spoj", r"spoj\.com", r"/problems/(\w+)"),
-    ("hdu", r"acm\.hdu\.edu\.cn", r"/showproblem\.php pid"),
-    ("poj", r"poj\.org", r"/problem id"),
-    ("timus", r"acm\.timus\.ru", r"/problem\.aspx num"),
-    ("baekjoon", r"acmicpc\.net", r"/problem/(\d+)"),
-    ("cses", r"cses\.fi", r"/(?:problemset|\d+)/task/(\d+)"),
-    ("eolymp", r"(?:basecamp\.)?e-?olymp\.com", r"/(?:\w\w/)?problems/(\d+)"),
-    ("topcoder", r"(?:community|arena)\.topcoder\.com", r"/stat pm"),
-    ("usaco", r"usaco\.org", r"/(?:current/)?index\.php cpid"),
-    ("euler", r"projecteuler\.net", r"/problem=(\d+)"),
-    ("luogu", _LUOGU, r"/problem/show pid"),
-    ("luogu", _LUOGU, r"/(?:problem|problemnew/show)/(\w+)"),
-    ("vjudge", r"(?:cn\.)?vjudge\.(?:net|org)", r"/problem/([^/]+)"),
     ("aops", _AOPS, r"/wiki/index\.php/(.+/problem.\d+)$"),  # not the page with all problems of a contest
     ("aops", _AOPS, r"/community/(?:\w+/)*c\d+_?h(\d+)"),
     ("aops", _AOPS, r"/forum/viewtopic\.php t"),
 )
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
-# What vjudge, then luogu, call the problem of another judge, and that judge's own key. vjudge also has luogu's.
-_MIRRORED = tuple(
-    (re.compile(pattern), key)
-    for pattern, key in (
-        (r"vjudge:(?:codeforces|gym)-(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
-        (r"vjudge:ural-(\w+)", r"timus:\1"),
-        (r"vjudge:e-olymp-(\w+)", r"eolymp:\1"),
-        (r"vjudge:洛谷-(\w+)", r"luogu:\1"),
-        (r"vjudge:(atcoder|codechef|hackerrank|kattis|aizu|spoj|hdu|poj|uva|sgu|baekjoon|topcoder)-(.+)", r"\1:\2"),
-        (r"luogu:cf(\d+)([a-z]\w*)", r"codeforces:\1/\2"),
-        (r"luogu:at_(\w+)", r"atcoder:\1"),
-        (r"luogu:uva(\d+)", r"uva:\1"),
-    )
-)
 
 
 def problem_key(url: str | None) -> str | None:
@@ -79,9 +51,5 @@ def problem_key(url: str | None) -> str | None:
         found = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
         name = found and (query.get(parameter, [""])[0] if parameter else "/".join(found.groups()))
         if name:
-            key = f"{platform}:{name.strip().replace(' ', '_').lower()}"
-            for mirrored, original in _MIRRORED:
-                if copied := mirrored.fullmatch(key):
-                    key = copied.expand(original)
-            return key
+            return f"{platform}:{name.strip().replace(' ', '_').lower()}"
     return None

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import funnel, rules
+from ratchet.data_curation import funnel, rule_filter
 from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.deduplication import copies
@@ -125,8 +125,8 @@ def _reads(domain: str) -> list[str]:
 
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
-    rules.applied(plan_of(domain).rules, settings.rules)  # wrong names are reported before any work
-    work = partial(rules.filter_by_rules, rules=plan_of(domain).rules, limits=settings.rules)
+    rule_filter.rules_of(domain, settings.rules)  # wrong names are reported before any work
+    work = partial(rule_filter.filter_by_rules, settings=settings.rules, domain=domain)
     return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}), code=_reads(domain))
 
 

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import rules
-from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.rule_filter import rules_of
 from ratchet.data_curation.teacher import exclusions as labeling
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Draft
@@ -27,7 +26,7 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         reason = f"the recipe does not ask for it (set curation.{domain}.advanced.exclusions.kind, e.g. to openai)"
         active_run().cannot_take(EXCLUSIONS.name, reason)
         return problems
-    asked = [rule.__name__ for rule in rules.applied(plan_of(domain).rules, limits) if rule.__name__ in labeling.CUES]
+    asked = [rule.__name__ for rule in rules_of(domain, limits) if rule.__name__ in labeling.CUES]
     if not asked:
         raise RatchetError(
             f"curation.{domain}.advanced.exclusions: no rule of this domain is one that a model decides "

@@ -157,11 +157,12 @@ def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], 
     for chain in chains:
         first = 0
         for tokens in tokenised_batches(chain.rows["prompt"]):
-            share = index.compare(tokens)[0].shared / index.gram_counts[0]
-            if (most := float(share.max(initial=0))) >= likeness:
+            share = {row: found[0].shared / index.gram_counts[0] for row, found in index.compare(tokens).items()}
+            if (most := max(share.values(), default=0)) >= likeness:
                 best, likeness = best if most == likeness else [], most
-                best += [(chain, chain.rows.slice(first + at, 1).to_pylist()[0]) for at in (share == most).nonzero()[0]]
-            first += len(share)
+                like = (chain.rows.slice(first + row, 1) for row in sorted(share) if share[row] == most)
+                best += [(chain, row.to_pylist()[0]) for row in like]
+            first += len(tokens.bounds) - 1
     if not best:
         raise RatchetError(f"No row of {_runs(chains)} says anything like {text[:80]!r}.")
     return best, likeness

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, Findings, find
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.decontamination.text_files import (
@@ -129,20 +129,22 @@ def _judge(
             name, first = str(file.path) if shared else file.path.name, done
             for read, texts, unusable in file.batches():
                 findings = find(texts, index, settings)
-                rejections = reject(findings, settings, None, named_column(read, URL_COLUMNS), item_urls)
+                rejections = reject(findings, index, settings, None, named_column(read, URL_COLUMNS), item_urls)
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in unusable.items()}
-                facts = _facts(name, done - first, findings)
-                table = pa.table([*fitted(read, own).columns, *facts], schema=kept_schema)
-                rows = sorted(rejections)
-                reasons = [(rejections[row].rule, to_json(rejections[row].evidence)) for row in rows]
-                dropped = table.take(pa.array(rows, pa.int64()))
-                for field, values in zip(REASON, zip(*reasons, strict=True) if rows else ((), ()), strict=True):
+                rows = range(len(read))
+                facts = [{"file": name, "row": done - first + row} | findings.facts.get(row, CLEAN) for row in rows]
+                columns = [pa.array([f.get(c.name.removeprefix(PREFIX)) for f in facts], c.type) for c in FACTS]
+                table = pa.table([*fitted(read, own).columns, *columns], schema=kept_schema)
+                dropped_rows = sorted(rejections)
+                reasons = [(rejections[row].rule, to_json(rejections[row].evidence)) for row in dropped_rows]
+                dropped = table.take(pa.array(dropped_rows, pa.int64()))
+                for field, values in zip(REASON, zip(*reasons, strict=True) if reasons else ((), ()), strict=True):
                     dropped = dropped.append_column(field, pa.array(values, field.type))
                 write(table.filter(pa.array([row not in rejections for row in range(len(table))], pa.bool_())), dropped)
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
-                hits.update(paper=int(findings.paper_hit.sum()), coverage=int(findings.coverage_hit.sum()))
-                hits["kept"] += int(findings.paper_hit.sum()) - sum(bool(findings.paper_hit[row]) for row in rejections)
+                hits.update(paper=len(findings.hits("paper")), coverage=len(findings.hits("coverage")))
+                hits["kept"] += len(findings.facts.keys() - rejections.keys())
                 done += len(table)
                 progress(done, total)
     return {
@@ -152,15 +154,3 @@ def _judge(
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
     }  # fmt: skip
-
-
-def _facts(file: str, first: int, findings: Findings) -> list[pa.Array]:
-    """The columns of `FACTS` for rows that start at number `first` of the file."""
-    overlaps = findings.overlaps
-    best = pa.array(overlaps.item, mask=overlaps.item < 0)
-    benchmarks, items = (pa.array(side).take(best) for side in zip(*findings.index.names, strict=True))
-    rows = len(best)
-    return [
-        pa.repeat(file, rows), pa.array(range(first, first + rows)), pa.array(overlaps.coverage.round(4)),
-        pa.array(findings.paper_hit), pa.array(findings.coverage_hit), benchmarks, items,
-    ]  # fmt: skip

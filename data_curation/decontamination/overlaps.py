@@ -8,10 +8,10 @@ a long row and a row that is part of a long item both count as copies. N-grams o
 text has enough other n-grams, because all drawings look alike.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,27 +40,12 @@ _SEEN_BITS, _SHORT_BITS = 22, 16
 _PLACES = 16  # repetitions of an n-gram within an item that are followed
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """One entry per row: the `item` with the highest `coverage` (-1: none; of several, the one that shares more, then
-    the earlier), the number of distinct n-grams `shared` with it, the number of items that share an n-gram (the
-    paper's rule is `items_hit > 0`), and an item of fewer than n tokens that the row contains `whole` (-1: none)."""
+class Overlap(NamedTuple):
+    """What a row has in common with an item: coverage, and the number of distinct n-grams."""
 
-    item: np.ndarray
-    coverage: np.ndarray
-    shared: np.ndarray
-    items_hit: np.ndarray
-    whole: np.ndarray
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Every (row, item) with a shared n-gram, sorted by row, with coverage and number of shared n-grams."""
-
-    rows: np.ndarray
-    items: np.ndarray
-    coverage: np.ndarray
-    shared: np.ndarray
+    item: int
+    coverage: float
+    shared: int
 
 
 class BenchmarkIndex:
@@ -80,124 +65,82 @@ class BenchmarkIndex:
             for touched in _drawn_ngrams(self.tokens, text, n, DRAWINGS):
                 drawn[touched] = True
         # A repeated n-gram of an item counts once, as prose if one occurrence is outside of drawings.
-        order = np.lexsort((drawn[first], grams, owners))
+        order = np.lexsort((drawn[first], owners, grams))
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
         new = _first_of_equals(grams, owners)
-        grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
+        self._grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
         self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
         self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
-        # The occurrences of each n-gram, in the order of items.
-        self._places = np.argsort(grams, kind="stable")
-        self._grams, self._first_place, self._place_counts = np.unique(
-            grams[self._places], return_index=True, return_counts=True
-        )
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
-        # For each length below n: the sorted hashes of whole items, and the items.
-        self._short: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        # For each length below n: from the hash of a whole item to the first item that has it.
+        self._short: dict[int, dict[int, int]] = {}
         lengths = np.diff(self.tokens.bounds)
         for length in sorted(set(lengths[(lengths > 0) & (lengths < n)].tolist())):
-            items = np.flatnonzero(lengths == length)
-            hashes = self.tokens.runs(length)[self.tokens.bounds[items]]
-            order = np.argsort(hashes, kind="stable")
-            self._short[length] = hashes[order], items[order]
+            items = np.flatnonzero(lengths == length)[::-1]
+            hashes = self.tokens.runs_at(self.tokens.bounds[items], length)
+            self._short[length] = dict(zip(hashes.tolist(), items.tolist(), strict=True))
         held = np.flatnonzero((lengths >= MIN_CONTAINED_TOKENS) & (lengths < n))
         openings = self.tokens.runs(MIN_CONTAINED_TOKENS)
         self._short_seen = _bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
 
-    def compare(self, tokens: Tokens) -> tuple[Overlaps, Pairs]:
-        """Compare each text of `tokens` with all items."""
-        rows = len(tokens.bounds) - 1
-        pairs = self._pairs(tokens)
-        best = np.lexsort((-pairs.items, pairs.shared, pairs.coverage, pairs.rows))
-        sorted_rows = pairs.rows[best]
-        best = best[np.roll(_first_of_equals(sorted_rows), -1)]  # the last of each row
-        overlaps = Overlaps(
-            np.full(rows, -1), np.zeros(rows), np.zeros(rows, np.int64),
-            np.bincount(pairs.rows, minlength=rows), self._whole_matches(tokens),
-        )  # fmt: skip
-        overlaps.item[pairs.rows[best]] = pairs.items[best]
-        overlaps.coverage[pairs.rows[best]] = pairs.coverage[best]
-        overlaps.shared[pairs.rows[best]] = pairs.shared[best]
-        return overlaps, pairs
-
-    def _pairs(self, tokens: Tokens) -> Pairs:
+    def compare(self, tokens: Tokens) -> dict[int, list[Overlap]]:
+        """For each text that shares an n-gram with an item, its overlaps, the highest coverage first; of equals the one
+        that shares more, then the earlier item."""
         grams = tokens.runs(self.n)
         at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
-        known = np.minimum(np.searchsorted(self._grams, grams[at]), len(self._grams) - 1)
         rows, inside = _rows_of(tokens, at, self.n)
-        same = inside & (self._grams[known] == grams[at])
-        rows, known = rows[same], known[same]
-        # One line for each distinct (row, n-gram, item), grouped by row and item.
-        counts = self._place_counts[known]
-        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = self._places[np.repeat(self._first_place[known], counts) + offsets]
-        size = max(len(self._owners), 1)
-        lines = np.sort(np.repeat(rows, counts) * size + places)
-        rows, places = np.divmod(lines[_first_of_equals(lines)], size)
-        items = self._owners[places]
-        first = np.flatnonzero(_first_of_equals(rows, items))
-        shared = np.diff(np.append(first, len(rows)))
-        shared_prose = np.add.reduceat(self._prose[places], first, dtype=np.int64) if len(first) else first
-        return self._coverage(tokens, rows[first], items[first], shared, shared_prose)
-
-    def _coverage(
-        self, tokens: Tokens, rows: np.ndarray, items: np.ndarray, shared: np.ndarray, shared_prose: np.ndarray
-    ) -> Pairs:
-        """Coverage of pairs from the numbers of shared n-grams, in all and outside of drawings."""
-        total = np.maximum(np.diff(tokens.bounds) - self.n + 1, 0)
-        prose = total.copy()
+        first, end = (np.searchsorted(self._grams, grams[at], side=side) for side in ("left", "right"))
+        places: dict[int, set[int]] = defaultdict(set)
+        for hit in np.flatnonzero(inside & (end > first)).tolist():
+            places[int(rows[hit])].update(range(first[hit], end[hit]))
         drawings = [kind for kind in DRAWINGS if kind[0] in tokens.folded]
-        for row in rows[_first_of_equals(rows)].tolist() if drawings else ():
-            for touched in _drawn_ngrams(tokens, row, self.n, drawings):
-                prose[row] -= touched.stop - touched.start
-        # Without drawings where both texts have enough other n-grams.
-        plain = (self._prose_counts[items] >= MIN_PROSE_NGRAMS) & (prose[rows] >= MIN_PROSE_NGRAMS)
-        shared = np.where(plain, shared_prose, shared)
-        shorter = np.where(
-            plain, np.minimum(self._prose_counts[items], prose[rows]), np.minimum(self.gram_counts[items], total[rows])
-        )
-        return Pairs(rows, items, np.minimum(shared / np.maximum(shorter, 1), 1), shared)
+        return {row: self._overlaps(tokens, row, sorted(of_row), drawings) for row, of_row in places.items()}
 
-    def _whole_matches(self, tokens: Tokens) -> np.ndarray:
-        """For each row the longest contained item that is too short for an n-gram."""
-        matches = np.full(len(tokens.bounds) - 1, -1)
+    def _overlaps(
+        self, tokens: Tokens, row: int, places: list[int], drawings: Sequence[tuple[bytes, bytes]]
+    ) -> list[Overlap]:
+        total = int(tokens.bounds[row + 1] - tokens.bounds[row]) - self.n + 1
+        touched = _drawn_ngrams(tokens, row, self.n, drawings) if drawings else []
+        prose = total - sum(drawn.stop - drawn.start for drawn in touched)
+        owners = self._owners[places].tolist()
+        shared = Counter(owners)
+        shared_prose = Counter(o for o, is_prose in zip(owners, self._prose[places].tolist(), strict=True) if is_prose)
+        overlaps = []
+        for item in shared:
+            # Without drawings where both texts have enough other n-grams.
+            if min(self._prose_counts[item], prose) >= MIN_PROSE_NGRAMS:
+                common, shorter = shared_prose[item], min(int(self._prose_counts[item]), prose)
+            else:
+                common, shorter = shared[item], min(int(self.gram_counts[item]), total)
+            overlaps.append(Overlap(item, min(common / max(shorter, 1), 1.0), common))
+        return sorted(overlaps, key=lambda overlap: (-overlap.coverage, -overlap.shared, overlap.item))
+
+    def whole_matches(self, tokens: Tokens) -> dict[int, int]:
+        """By row the longest item in it that is too short for an n-gram."""
+        matches: dict[int, int] = {}
         row_lengths = np.diff(tokens.bounds)
         held = np.flatnonzero(_look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
-        for length, (hashes, items) in self._short.items():
+        for length, items in self._short.items():
             at = tokens.bounds[:-1][row_lengths == length] if length < MIN_CONTAINED_TOKENS else held
             rows, inside = _rows_of(tokens, at, length)
-            at, rows = at[inside], rows[inside]
-            if len(at):
-                runs = tokens.runs_at(at, length)
-                place = np.minimum(np.searchsorted(hashes, runs), len(hashes) - 1)
-                same = hashes[place] == runs
-                matches[rows[same]] = items[place[same]]
+            for row, run in zip(rows[inside].tolist(), tokens.runs_at(at[inside], length).tolist(), strict=True):
+                if run in items:
+                    matches[row] = items[run]
         return matches
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The comparison of a column of texts: overlaps, whether each preset hits a row by n-grams, and the rejections by
-    the active preset or a whole match."""
+    """The comparison of a column of texts. `facts` of each row that shares an n-gram with an item are recorded for rows
+    that are kept, too; `rejections` are those by the active preset or a whole match."""
 
-    index: BenchmarkIndex
-    overlaps: Overlaps
-    paper_hit: np.ndarray
-    coverage_hit: np.ndarray
+    facts: dict[int, dict[str, Any]]
     rejections: dict[int, Rejection]
 
-    def facts(self, row: int) -> dict[str, Any]:
-        """The facts recorded for every row, kept or not."""
-        if (item := int(self.overlaps.item[row])) < 0:
-            return CLEAN
-        return named(self.index, item) | {
-            "coverage": round(float(self.overlaps.coverage[row]), 4),
-            "paper_hit": bool(self.paper_hit[row]),
-            "coverage_hit": bool(self.coverage_hit[row]),
-            "shared_ngrams": int(self.overlaps.shared[row]),
-            "items_hit": int(self.overlaps.items_hit[row]),
-        }
+    def hits(self, preset: str) -> list[int]:
+        """The rows that a preset drops by n-grams."""
+        return [row for row, facts in self.facts.items() if facts[f"{preset}_hit"]]
 
 
 def find(
@@ -206,40 +149,58 @@ def find(
     """Compare every text with every item. Rejections have the rule `whole_match`, `ngram` or `reworded`; their evidence
     is the benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8; of `reworded`,
     the item's whole text and the similarity of the words."""
-    parts: list[Overlaps] = []
-    found: dict[int, tuple[str, dict[str, Any]]] = {}
+    findings, hit = Findings({}, {}), f"{settings.preset}_hit"
     first = 0
     for tokens in tokenised_batches(texts):
-        overlaps, pairs = index.compare(tokens)
-        hit = _hits(index, overlaps, settings)
-        for row in np.flatnonzero(hit | (overlaps.whole >= 0)).tolist():
-            text = str(texts[first + row])
-            whole = int(overlaps.whole[row])
-            if whole >= 0 and (evidence := _shared_text(index, tokens, row, text, whole, None)):
-                found[first + row] = ("whole_match", evidence)
-            elif hit[row] and (evidence := _best_evidence(index, tokens, row, text, pairs)):
-                found[first + row] = ("ngram", evidence)
+        overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
+        found: dict[int, tuple[str, dict[str, Any]]] = {}
+        for row in sorted({*overlaps, *whole}):
+            text, facts = str(texts[first + row]), CLEAN
+            if row in overlaps:
+                facts = findings.facts[first + row] = _facts(index, overlaps[row], settings)
+            if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
+                found[row] = ("whole_match", evidence)
+            elif facts[hit] and (evidence := _best_evidence(index, tokens, row, text, overlaps[row])):
+                found[row] = ("ngram", evidence)
 
         def read(row: int, first: int = first) -> tuple[str, str | None]:
             return str(texts[first + row]), answers[first + row] if answers else None
 
-        asked = np.array([first + row not in found for row in range(len(overlaps.item))], bool)
+        rows = len(tokens.bounds) - 1
+        asked = np.array([row not in found for row in range(rows)], bool)
         for row, item, alike in index.reworded.find(tokens, asked, read):
             evidence = named(index, item) | {"item_text": index.texts[item], "words": round(alike, 4)}
-            found[first + row] = ("reworded", evidence)
-        parts.append(overlaps)
-        first += len(overlaps.item)
-    joined = Overlaps(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Overlaps)))
-    findings = Findings(index, joined, joined.items_hit > 0, _coverage_hits(index, joined, settings), {})
-    for row, (rule, evidence) in found.items():
-        findings.rejections[row] = Rejection(rule, findings.facts(row) | evidence)
+            found[row] = ("reworded", evidence)
+        for row, (rule, evidence) in found.items():
+            facts = findings.facts.get(first + row, CLEAN)
+            findings.rejections[first + row] = Rejection(rule, facts | evidence)
+        first += rows
     return findings
 
 
-def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> np.ndarray:
+def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:
     """Whether `find` would reject each text; far cheaper, without evidence."""
-    found = [index.compare(tokens)[0] for tokens in tokenised_batches(texts)]
-    return np.concatenate([_hits(index, overlaps, settings) | (overlaps.whole >= 0) for overlaps in found])
+    verdicts, hit = list[bool](), f"{settings.preset}_hit"
+    for tokens in tokenised_batches(texts):
+        overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
+        verdicts += [
+            row in whole or (row in overlaps and _facts(index, overlaps[row], settings)[hit])
+            for row in range(len(tokens.bounds) - 1)
+        ]
+    return verdicts
+
+
+def _facts(index: BenchmarkIndex, overlaps: list[Overlap], settings: Decontamination) -> dict[str, Any]:
+    best = overlaps[0]
+    # Of an item with fewer n-grams than the minimum, all must be shared.
+    enough = best.shared >= min(MIN_SHARED_NGRAMS, index.gram_counts[best.item])
+    return named(index, best.item) | {
+        "coverage": round(best.coverage, 4),
+        "paper_hit": True,
+        "coverage_hit": bool(best.coverage >= settings.coverage and enough),
+        "shared_ngrams": best.shared,
+        "items_hit": len(overlaps),
+    }
 
 
 def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, int, int]]:
@@ -269,23 +230,11 @@ def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
     return {"benchmark": benchmark, "item": item_id}
 
 
-def _hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
-    """Rows that the active preset drops by n-grams."""
-    return overlaps.items_hit > 0 if settings.preset == "paper" else _coverage_hits(index, overlaps, settings)
-
-
-def _coverage_hits(index: BenchmarkIndex, overlaps: Overlaps, settings: Decontamination) -> np.ndarray:
-    """Rows that `coverage` drops. For an item with fewer n-grams than the minimum, all must be shared."""
-    counts = np.append(index.gram_counts, 1)[overlaps.item]  # a value for item -1, never used
-    enough = overlaps.shared >= np.minimum(MIN_SHARED_NGRAMS, counts)
-    return (overlaps.item >= 0) & (overlaps.coverage >= settings.coverage) & enough
-
-
-def _best_evidence(index: BenchmarkIndex, tokens: Tokens, row: int, text: str, pairs: Pairs) -> dict[str, Any] | None:
+def _best_evidence(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, overlaps: list[Overlap]
+) -> dict[str, Any] | None:
     """Of the items with the highest coverage, the one with the longest shared text."""
-    mine = slice(*np.searchsorted(pairs.rows, [row, row + 1]))
-    items, coverage = pairs.items[mine], pairs.coverage[mine]
-    best = items[coverage == coverage.max()][:TIED_ITEMS].tolist()
+    best = sorted(overlap.item for overlap in overlaps if overlap.coverage == overlaps[0].coverage)[:TIED_ITEMS]
     found = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
     return max(found, key=lambda evidence: evidence["tokens"], default=None)
 

@@ -5,6 +5,7 @@ The preset `paper` (AceReason, section 3.1) drops a row for one shared n-gram; m
 results are recorded in every row's metadata.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, Findings, find, named
 from ratchet.data_curation.decontamination.self_test import self_test
+from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.urls import problem_key
@@ -43,14 +45,12 @@ class Decontaminator:
         that share an n-gram with an item (`kept_sharing`).
         """
         findings = find(table.column("prompt"), self.index, self.settings, table.column("answer").to_pylist())
-        rejections = reject(findings, self.settings, table["released"], table["source_url"], self.urls)
-        measured = [CLEAN] * len(table)
-        for row in np.flatnonzero(findings.overlaps.item >= 0).tolist():
-            measured[row] = findings.facts(row)
+        rejections = reject(findings, self.index, self.settings, table["released"], table["source_url"], self.urls)
+        measured = [findings.facts.get(row, CLEAN) for row in range(len(table))]
         verdicts = [rejections.get(row) for row in range(len(table))]
-        hits = {"paper_hits": int(findings.paper_hit.sum()), "coverage_hits": int(findings.coverage_hit.sum())}
-        hits["kept_sharing"] = sum(facts["paper_hit"] for row, facts in enumerate(measured) if verdicts[row] is None)
-        counted = {"preset": self.settings.preset} | hits
+        counted: dict[str, Any] = {"preset": self.settings.preset}
+        counted |= {f"{preset}_hits": len(findings.hits(preset)) for preset in ("paper", "coverage")}
+        counted["kept_sharing"] = len(findings.facts.keys() - rejections.keys())
         if self.settings.released_after:
             counted["undated"] = table.column("released").null_count
         return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, **counted)
@@ -64,15 +64,21 @@ class Decontaminator:
         }
 
 
-def decontaminate(table: pa.Table, benchmarks: pa.Table, settings: Decontamination) -> Split:
-    """`Decontaminator.split` of one table, with its facts in the summary."""
-    decontaminator = Decontaminator(benchmarks, settings)
+def decontaminate(
+    table: pa.Table, benchmarks: pa.Table | Sequence[pa.Table], settings: Decontamination = Decontamination()
+) -> Split:
+    """`Decontaminator.split` of a table of one domain, with the facts about the items in the summary. The n-gram is by
+    default the domain's."""
+    items = benchmarks if isinstance(benchmarks, pa.Table) else pa.concat_tables(benchmarks)
+    ngram = settings.ngram or plan_of(domain_in(table)).ngram
+    decontaminator = Decontaminator(items, settings.model_copy(update={"ngram": ngram}))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
 
 
 def reject(
     findings: Findings,
+    index: BenchmarkIndex,
     settings: Decontamination,
     released: pa.ChunkedArray | None,
     urls: pa.ChunkedArray | None,
@@ -84,14 +90,14 @@ def reject(
     if item_urls and urls is not None:
         for row in np.flatnonzero(urls.is_valid()).tolist():
             if (key := problem_key(str(urls[row].as_py()))) in item_urls:
-                found = findings.facts(row) | {"url": key} | named(findings.index, item_urls[key])
+                found = findings.facts.get(row, CLEAN) | {"url": key} | named(index, item_urls[key])
                 rejections[row] = Rejection("url", found)
     if (latest := settings.released_after) and released is not None:
         for row, day in enumerate(released.to_pylist()):
             if day is None and settings.undated == "drop":
-                rejections[row] = Rejection("undated", {"limit": str(latest)} | findings.facts(row))
+                rejections[row] = Rejection("undated", {"limit": str(latest)} | findings.facts.get(row, CLEAN))
             elif day is not None and day > latest:
-                evidence = {"released": str(day), "limit": str(latest)} | findings.facts(row)
+                evidence = {"released": str(day), "limit": str(latest)} | findings.facts.get(row, CLEAN)
                 rejections[row] = Rejection("released_after", evidence)
     return rejections
 

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, condemned
 from ratchet.infra.recipe.curation import Decontamination
 
@@ -48,13 +46,13 @@ def self_test(index: BenchmarkIndex, settings: Decontamination) -> dict[str, Any
     `unprotected` names the items of which not even a verbatim copy is found; `missed` up to ten examples, as
     `disguise benchmark:item`.
     """
-    unprotected = np.flatnonzero(~condemned(index.texts, index, settings)).tolist()
+    unprotected = [item for item, found in enumerate(condemned(index.texts, index, settings)) if not found]
     sample = sorted(Random(0).sample(range(len(index.texts)), min(ITEMS, len(index.texts))))
     recall, missed = {}, []
     for name, disguise in DISGUISES.items():
         found = condemned([disguise(index.texts[item]) for item in sample], index, settings)
-        recall[name] = round(float(found.mean()), 4) if sample else 1.0
-        missed += [f"{name} {_name(index, sample[row])}" for row in np.flatnonzero(~found).tolist()]
+        recall[name] = round(sum(found) / len(sample), 4) if sample else 1.0
+        missed += [f"{name} {_name(index, item)}" for item, hit in zip(sample, found, strict=True) if not hit]
     return {
         "items": len(sample),
         "recall": round(sum(recall.values()) / len(recall), 4),

@@ -38,20 +38,19 @@ class TextFile:
 
     def batches(self) -> Iterator[Batch]:
         """Every row of the file, in order. Raises RatchetError for a damaged file."""
+        name = self.text_column
         for chunk in _chunks(self.path):
-            table = self._typed(chunk) if isinstance(chunk, list) else chunk
-            rows = chunk if isinstance(chunk, list) else chunk[self.text_column].to_pylist()
+            rows = chunk if isinstance(chunk, list) else [{name: value} for value in chunk[name].to_pylist()]
             texts, unusable = [], {}
             for at, row in enumerate(rows):
                 try:
                     if isinstance(row, Malformed):
                         raise row
-                    value = row.get(self.text_column) if chunk is rows else row
-                    texts.append(RawRow({self.text_column: value}).take_statement(self.text_column))
+                    texts.append(RawRow({name: row.get(name)}).take_statement(name))
                 except Malformed as fault:
                     texts.append(None)
                     unusable[at] = str(fault)
-            yield table, pa.array(texts, pa.large_string()), unusable
+            yield self._typed(chunk) if isinstance(chunk, list) else chunk, pa.array(texts, pa.large_string()), unusable
 
     def _typed(self, rows: Sequence[Row | Malformed]) -> pa.Table:
         arrays = []

@@ -28,8 +28,8 @@ STEP = "deduplicate"
 RULES = ("exact", "url", "near", "reworded", "disagreement")
 
 
-def deduplicate(table: pa.Table, settings: Deduplication) -> Split:
-    """As `judge`, for one table in memory."""
+def deduplicate(table: pa.Table, settings: Deduplication = Deduplication()) -> Split:
+    """As `judge`."""
     verdicts, facts = judge(table, settings)
     return partition(STEP, RULES, table, verdicts, **facts)
 

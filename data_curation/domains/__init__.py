@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from ratchet.data_curation.rules import Rule
 from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import Registry
 
 if TYPE_CHECKING:
@@ -36,3 +39,11 @@ PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isin
 
 def plan_of(domain: str) -> CurationPlan:
     return PLANS.get(domain_of(domain).curation)
+
+
+def domain_in(table: pa.Table) -> str:
+    """The domain of a table's rows; math if it has none. Raises RatchetError for several domains."""
+    first, *others = table["domain"].unique().to_pylist() or ["math"]
+    if others:
+        raise RatchetError(f"The table has problems of {first} and {', '.join(others)}: curate one domain at a time.")
+    return first

@@ -131,29 +131,17 @@ def code_contests(row: RawRow) -> Row:
     }
 
 
-_LIVECODEBENCH = """\
-from string import *
-from re import *
-from datetime import *
-from collections import *
-from heapq import *
-from bisect import *
-from copy import *
-from math import *
-from random import *
-from statistics import *
-from itertools import *
-from functools import *
-from operator import *
-from io import *
-from sys import *
-from json import *
-from builtins import *
-from typing import *
+_STARRED = """
+    string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json
+    builtins typing"""
+_LIVECODEBENCH = (
+    "".join(f"from {module} import *\n" for module in _STARRED.split())
+    + """\
 import string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools
 import operator, io, sys, json
 sys.setrecursionlimit(50000)
 """
+)
 """What its own executor puts before every program, those that read standard input included."""
 
 

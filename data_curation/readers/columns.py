@@ -127,27 +127,24 @@ class RawRow(Row):
 
     def take_tests(self, *names: str) -> Any:
         """A structure, or the text of a script."""
-        name = next((name for name in names if self.get(name)), names[0])
-        script = self.get(name)
-        try:
-            return self.take_structure(name)
-        except Malformed:
-            if str(script).lstrip()[:1] in ("{", "["):
-                raise
-            return script
+        return self._structure_or_text(names, ("{", "["))
 
     def take_solutions(self, *names: str) -> list[str]:
         """Programs: a list of texts, perhaps as JSON text, or one program."""
-        name = self._filled(names)
-        value = self.take(name)
-        if isinstance(value, str):
-            try:
-                value = parse_structure(value, name)
-            except Malformed:
-                if value.lstrip()[:1] == "[":
-                    raise
+        value = self._structure_or_text(names, ("[",))
         solutions = [value] if isinstance(value, str) else value or []
         return [text for text in solutions if isinstance(text, str) and text.strip()]
+
+    def _structure_or_text(self, names: tuple[str, ...], opening: tuple[str, ...]) -> Any:
+        """A text is a torn structure if it begins like one."""
+        name = self._filled(names)
+        text = self.get(name)
+        try:
+            return self.take_structure(name)
+        except Malformed:
+            if str(text).lstrip().startswith(opening):
+                raise
+            return text
 
     def with_options(self, *names: str) -> None:
         """Append the labeled options of a multiple-choice problem to its statement, the first of `names` with a value;

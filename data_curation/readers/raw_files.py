@@ -9,7 +9,9 @@ import gzip
 import io
 import json
 import re
+import shutil
 import sys
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -28,12 +30,9 @@ _READ = "Parquet, Arrow, JSON, JSON lines and CSV, also in gzip, zstd or zip"
 _NO_TABLE = {  # by the first bytes
     "XML or HTML": rb"\s*<(?:[?!]|[A-Za-z][\w:-]*[\s/>])",
     "a tar archive": rb"(?s:.{257})ustar",
-    "an archive in bzip2, xz or 7z": rb"BZh\d|\xfd7zXZ|7z\xbc\xaf",
     "a PDF": rb"%PDF-",
-    "an SQLite database": rb"SQLite format 3",
-    "a Python pickle": rb"\x80[\x02-\x05]",
-    "a NumPy array": rb"\x93NUMPY",
     "a pointer of Git LFS, not the file itself": rb"version https://git-lfs",
+    "a binary file, or no text in UTF-8": rb"[^\0]*\0",
 }
 HEAD_BYTES = 4096
 """Read to distinguish JSON from CSV."""
@@ -105,7 +104,10 @@ def _unpacked(file: io.BufferedReader, path: Path) -> Iterator[Raw]:
         with gzip.open(file) as unpacked:
             yield from _unpacked(io.BufferedReader(unpacked), path)  # type: ignore[arg-type]
     elif start.startswith(ZSTD_MAGIC):
-        yield from _unpacked(io.BufferedReader(_Zstd(file)), path)
+        with tempfile.TemporaryFile() as unpacked:  # Arrow's stream cannot return to its start
+            shutil.copyfileobj(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), unpacked)
+            unpacked.seek(0)
+            yield from _unpacked(unpacked, path)
     elif start.startswith(ZIP_MAGIC):
         with zipfile.ZipFile(file) as archive:
             names = sorted(name for name in archive.namelist() if is_data(name))
@@ -124,35 +126,6 @@ def _unpacked(file: io.BufferedReader, path: Path) -> Iterator[Raw]:
 def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield from (batch.slice(at, PARQUET_ROWS) for at in range(0, batch.num_rows, PARQUET_ROWS))
-
-
-class _Zstd(io.RawIOBase):
-    """Zstandard unpacked by Arrow's codec, which cannot go back to the start."""
-
-    def __init__(self, packed: BinaryIO):
-        self._packed = packed
-        self.seek(0)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        if (offset, whence) == (0, 1):
-            return self._at
-        if (offset, whence) != (0, 0):
-            raise io.UnsupportedOperation("only the start of a zstd file can be returned to; unpack it first")
-        self._packed.seek(0)
-        self._stream, self._at = pa.CompressedInputStream(pa.PythonFile(self._packed, "r"), "zstd"), 0
-        return 0
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def parsed(raw: Raw) -> list[Row | Malformed]:

@@ -14,6 +14,9 @@ class Rules(Section):
 
     off: tuple[str, ...] = ()
     """Rules to switch off."""
+    open_questions: bool = False
+    """Rewrite a question whose options are in a column of their own as an open one, if the right option has a value and
+    the question can be asked without them; the metadata keep what was removed as `rewritten_as_open`."""
 
 
 class Decontamination(Section):

@@ -223,9 +223,9 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
 
 FIXED = {
     "curation.*.rules.max_answer_*": "data_curation/rules/math_rules.py",
-    "curation.*.decontaminate.min_shared_ngrams": "data_curation/contamination.py",
-    "curation.*.deduplicate.permutations": "data_curation/minhash.py",
-    "curation.*paraphrases.nearest": "data_curation/paraphrases.py",
+    "curation.*.decontaminate.min_shared_ngrams": "data_curation/decontamination/overlaps.py",
+    "curation.*.deduplicate.permutations": "data_curation/deduplication/minhash.py",
+    "curation.*paraphrases.nearest": "data_curation/decontamination/paraphrases.py",
     "*.expected_tokens": "infra/recipe/teacher.py",
     "*.silence_s": "infra/inference/openai_endpoint.py",
     "curation.*.timeout_s": "infra/inference/openai_endpoint.py",
@@ -249,7 +249,6 @@ GONE = {
     "*.prompt_price": "renamed. Write prices: [PROMPT, RESPONSE].",
     "*.response_price": "renamed. Write prices: [PROMPT, RESPONSE].",
     "evaluation.endpoint": "removed. Write evaluation.api_key_env and evaluation.concurrency.",
-    "curation.*.rules.open_questions": "removed. Questions with options are dropped as multiple_choice.",
     "*.left_out": "removed. Fields that an endpoint refuses are left out when it names them.",
     "evaluation.reward_model": "removed. Score the responses of generations.parquet with the reward model yourself.",
     "evaluation.topics": "removed. Topics are those that the benchmark's file states.",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, find, shared_runs
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.curation import Decontamination
@@ -135,7 +135,7 @@ def test_release_date_and_address():
         "code", "old and unlike anything", "new and unlike anything", "no date here at all", "same address",
         "at a mirror", released=[date(2024, 8, 1), date(2024, 8, 2), None, None, date(2024, 8, 1)],
         source_url=[None, None, "https://leetcode.com/problems/other/",
-                    "https://leetcode.cn/problems/two-sum/description/", "https://vjudge.net/problem/CodeForces-1520A"],
+                    "https://leetcode.cn/problems/two-sum/description/", "https://m1.codeforces.com/contest/1520/problem/A"],
     )  # fmt: skip
     urls = ["https://leetcode.com/problems/two-sum/", "https://codeforces.com/contest/1520/problem/A"]
     items = problems("code", "held out", "held out too", source_url=urls)
@@ -167,9 +167,10 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
         shared = [len(grams(text) & grams(item)) for item in items]
         size = len(text.split()) - n + 1
         coverage = [k / min(len(grams(item)), size) if k else 0.0 for k, item in zip(shared, items, strict=True)]
-        best, facts = int(findings.overlaps.item[row]), findings.overlaps
-        assert facts.coverage[row] == max(coverage) and facts.items_hit[row] == sum(k > 0 for k in shared)
-        assert best < 0 or (coverage[best], shared[best]) == (facts.coverage[row], facts.shared[row])
+        facts = findings.facts.get(row, CLEAN)
+        assert facts["coverage"] == round(max(coverage), 4)
+        assert facts.get("items_hit", 0) == sum(k > 0 for k in shared)
+        assert "item" not in facts or shared[int(facts["item"])] == facts["shared_ngrams"]
         assert (row in findings.rejections) == (max(shared) > 0 or any(held(text, item, n) for item in items))
         if row in findings.rejections:
             evidence = findings.rejections[row].evidence

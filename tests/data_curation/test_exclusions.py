@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher import exclusions
@@ -68,15 +68,15 @@ def test_the_model_overrules_both_ways_and_nonsense_leaves_the_rules(endpoint, t
     table, summary = labeled(endpoint.url, tmp_path)
     assert summary["exclusions"] == {"asked": 4, "applies": 1, "does_not_apply": 2, "undecided": 1}
     assert endpoint.asked.total() == 4 and not any(PLAIN in prompt for _, prompt in endpoint.asked)
-    split = filter_by_rules(table, plan_of("math").rules, Rules())
+    split = filter_by_rules(table)
     (row,) = split.rejected.to_pylist()
     assert (row["rule"], row["source_id"]) == ("figure", "1")
     assert json.loads(row["evidence"]) == {"text": "In the sketch", "span": [0, 13], "model": "rules"}
     assert split.summary["overruled"] == {"dropped": 1, "kept": 1}
 
-    unlabeled = filter_by_rules(problems("math", *TEXTS, answer=["7"] * 5), plan_of("math").rules, Rules())
+    unlabeled = filter_by_rules(problems("math", *TEXTS, answer=["7"] * 5), Rules())
     assert unlabeled.rejected["source_id"].to_pylist() == ["2"] and "overruled" not in unlabeled.summary
-    off = filter_by_rules(table, plan_of("math").rules, Rules(off=("figure",)))
+    off = filter_by_rules(table, Rules(off=("figure",)))
     assert not len(off.rejected)
 
 

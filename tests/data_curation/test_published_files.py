@@ -8,12 +8,11 @@ import pytest
 from benchmarks import public_rules
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_files, read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.recipe.curation import Decontamination, Deduplication, Rules
+from ratchet.infra.recipe.curation import Decontamination, Deduplication
 from ratchet.verifiers.math.equivalence import equivalent
 
 
@@ -36,7 +35,7 @@ def test_math_reads_whole(math, math_items):
 
 
 def test_math_rules_are_precise(math):
-    split = filter_by_rules(math.kept, plan_of("math").rules, Rules())
+    split = filter_by_rules(math.kept)
     dropped = split.summary["dropped"]
     assert 130 <= dropped["multiple_choice"] <= 160
     assert dropped["figure"] == 2  # all 766 with a picture have it as code, but two of AIME's
@@ -79,7 +78,7 @@ def test_leetcode_against_humaneval(shared_data):
     assert split.summary["rows_out"] == 1890
     assert all(split.kept.column("tests").to_pylist())
     items = read_problems(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
-    ruled = filter_by_rules(split.kept, plan_of("code").rules, Rules())
+    ruled = filter_by_rules(split.kept)
     assert (
         ruled.summary["dropped"]["platform_template"] >= 100 and 50 <= ruled.summary["dropped"]["special_judge"] <= 120
     )
@@ -92,4 +91,4 @@ def test_leetcode_against_humaneval(shared_data):
 def test_code_contests_is_mostly_without_solutions(shared_data):
     rows = read_problems(shared_data / "benchmarks/code_contests_test.json", "code").kept
     assert len(rows) == 165 and all(rows.column("tests").to_pylist())
-    assert len(filter_by_rules(rows, plan_of("code").rules, Rules()).kept) == 0
+    assert len(filter_by_rules(rows).kept) == 0

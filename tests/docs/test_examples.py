@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from benchmarks import rules as corpus
-from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.inference.engine import TEACHERS, chosen_engine
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.curation import Rules
@@ -79,10 +78,8 @@ def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
     monkeypatch.setenv(OWN_DOMAINS, "")
     beside("short_math", fenced("howto/rule.md", "python")[1])
     use_domains(Recipe(name="mine", domains=("short_math:ShortMath",)))
-    rules = plan_of("short-math").rules
-    split = filter_by_rules(
-        problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"]), rules, Rules()
-    )
+    rows = problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"])
+    split = filter_by_rules(rows)
     assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
 
 

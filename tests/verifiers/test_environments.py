@@ -13,11 +13,9 @@ import pytest
 if not any(found.name == "verifiers" for found in distributions()):
     pytest.skip("the verifiers library is not installed: pip install -e '.[environments]'", allow_module_level=True)
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.curation import Rules
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.store.problem_table import from_table
@@ -108,7 +106,7 @@ def test_a_row_of_another_environment_is_set_aside(tmp_path):
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = read_problems(tmp_path / "rows.jsonl", "sums")
     assert [json.loads(e)["field"] for e in read.rejected["evidence"].to_pylist()] == ["messages", "messages"]
-    ruled = filter_by_rules(read.kept, rules=plan_of("sums").rules, limits=Rules())
+    ruled = filter_by_rules(read.kept)
     assert len(ruled.kept) == 1 and "its row is of environment_lab with" in ruled.rejected["evidence"][0].as_py()
 
 

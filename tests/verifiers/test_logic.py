@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.store.problem_table import from_table
@@ -145,7 +143,7 @@ def test_a_row_that_cannot_be_scored_is_set_aside(made, tmp_path):
     file.write_text("".join(json.dumps(r) + "\n" for r in rows))
     read = read_problems(file, "logic")
     assert "no source_dataset" in read.rejected["evidence"][0].as_py()
-    ruled = filter_by_rules(read.kept, rules=plan_of("logic").rules, limits=Rules())
+    ruled = filter_by_rules(read.kept)
     assert len(ruled.kept) == 1
     evidence = " ".join(ruled.rejected["evidence"].to_pylist())
     assert "composite is left out" in evidence and "own answer is empty" in evidence and "no task 'os'" in evidence

@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_files, read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.split import joined
-from ratchet.infra.recipe.curation import Rules
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 
@@ -138,6 +136,6 @@ def test_published_word_problems_are_read_without_loss(shared_data):
     assert all(row.answer and len(row.answer) <= 20 for row in rows)
     svamp = [row.prompt for row in rows if row.source == "svamp"]
     assert svamp[1].startswith("Marco and his dad") and svamp[1].endswith("How much did Marco's strawberries weigh?")
-    dropped = filter_by_rules(split.kept, plan_of("math").rules, Rules()).rejected
+    dropped = filter_by_rules(split.kept).rejected
     assert dropped.column("rule").to_pylist().count("long_answer") == 0
     assert len(dropped) < 0.02 * len(rows)

@@ -7,9 +7,8 @@ import zipfile
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.errors import RatchetError
 
@@ -92,14 +91,20 @@ def test_places_for_numbers_are_filled_or_the_row_is_malformed(tmp_path):
 OPTIONS = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
 
 
-def test_options_that_the_reader_appends_are_recognized(tmp_path):
-    split = filter_by_rules(read(tmp_path, OPTIONS).kept, plan_of("math").rules, Rules())
-    assert [row["rule"] for row in split.rejected.to_pylist()] == ["multiple_choice"]
+@pytest.mark.parametrize("opened", [False, True])
+def test_options_that_the_reader_appends_are_recognized_and_may_be_opened(opened, tmp_path):
+    needs_them = {**OPTIONS, "question": "Which of the following is 3 + 4?"}
+    kept = read(tmp_path, OPTIONS, needs_them).kept
+    split = filter_by_rules(kept, Rules(open_questions=opened))
+    assert {row["rule"] for row in split.rejected.to_pylist()} == {"multiple_choice"}
+    rows = split.kept.to_pylist()
+    assert [(row["prompt"], row["answer"]) for row in rows] == ([("How much is 3 + 4?", "7")] if opened else [])
+    assert all("rewritten_as_open" in row["metadata"] for row in rows)
 
 
 def test_a_picture_that_is_an_input_is_missing(tmp_path):
     kept = read(tmp_path, {"problem": "How many apples are in <image1>?", "answer": "5"}).kept
-    (rejected,) = filter_by_rules(kept, plan_of("math").rules, Rules()).rejected.to_pylist()
+    (rejected,) = filter_by_rules(kept).rejected.to_pylist()
     assert rejected["rule"] == "figure"
 
 
@@ -113,4 +118,4 @@ KEPT = [
 @pytest.mark.parametrize("statement", KEPT)
 def test_words_of_a_rule_that_ask_for_something_else_drop_nothing(statement, tmp_path):
     kept = read(tmp_path, {"problem": statement, "answer": "12"}).kept
-    assert filter_by_rules(kept, plan_of("math").rules, Rules()).kept.num_rows == 1
+    assert filter_by_rules(kept).kept.num_rows == 1

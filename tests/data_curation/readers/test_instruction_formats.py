@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.instruction_formats import _RLVR_KINDS
-from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.instructions.kinds import KINDS
 from ratchet.verifiers.instructions.scoring import read_tests
@@ -41,7 +39,7 @@ def test_ifeval(tmp_path):
     words = (WORDS, {"num_words": 3, "relation": "at least"})
     assert instructions(split) == [[(COMMA, {}), words], [(COMMA, {})], [(COMMA, {})]]
     assert not len(split.rejected) and split.kept.column("answer").null_count == 3
-    assert len(filter_by_rules(split.kept, plan_of("instructions").rules, Rules()).kept) == 3
+    assert len(filter_by_rules(split.kept).kept) == 3
 
 
 def test_what_cannot_be_judged_is_rejected_with_its_reason(tmp_path):

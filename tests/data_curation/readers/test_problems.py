@@ -7,10 +7,8 @@ from datetime import date
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import only, reasons, write_json, write_lines, write_parquet
 
@@ -151,9 +149,7 @@ def test_a_list_of_texts_is_of_accepted_answers_and_one_of_numbers_of_several_un
 def test_a_row_without_an_answer_is_for_the_rules_to_judge(tmp_path):
     nothing = ["", None, "notfound", float("nan")]
     rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, *({"problem": "Find 1 + 1.", "answer": a} for a in nothing)]
-    split = filter_by_rules(
-        read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept, plan_of("math").rules, Rules()
-    )
+    split = filter_by_rules(read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept)
     assert [row["rule"] for row in split.rejected.to_pylist()] == ["proof", *["no_answer"] * 4] and not len(split.kept)
 
 

@@ -4,11 +4,9 @@ import json
 
 import pytest
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.references import retrieved
-from ratchet.data_curation.rules import filter_by_rules
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import domain_of
 
@@ -17,7 +15,7 @@ def read(tmp_path, rows, columns=None):
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(rows))
     split = read_problems(path, "science", columns)
-    ruled = filter_by_rules(split.kept, plan_of("science").rules, Rules())
+    ruled = filter_by_rules(split.kept)
     dropped = {
         row["source_id"]: (row["rule"], json.loads(row["evidence"])["fault"]) for row in ruled.rejected.to_pylist()
     }

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import public_rules
 from benchmarks import rules as corpus
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.errors import RatchetError
@@ -68,17 +68,17 @@ def test_what_the_source_declares_counts():
 
 def test_the_first_rule_that_applies_is_named():
     table = problems("math", "Prove that this holds for all n.", "Name twice three and four.", answer=["proof", "14"])
-    split = filter_by_rules(table, plan_of("math").rules, LIMITS)
+    split = filter_by_rules(table, LIMITS)
     assert split.rejected.column("rule").to_pylist() == ["proof"]
     assert list(split.summary["dropped"]) == [rule.__name__ for rule in OF_DOMAIN["math"]]
 
 
 def test_rules_are_switched_off_one_by_one():
     table = problems("math", "Prove that this holds for all n.", "Is it so?", answer=["proof", "yes"])
-    split = filter_by_rules(table, plan_of("math").rules, Rules(off=("proof",)))
+    split = filter_by_rules(table, Rules(off=("proof",)))
     assert split.rejected.column("rule").to_pylist() == ["true_false"] and "proof" not in split.summary["dropped"]
     with pytest.raises(RatchetError, match=rf"called 'prof'; there are {OF_DOMAIN['math'][0].__name__}"):
-        filter_by_rules(table, plan_of("math").rules, Rules(off=("prof",)))
+        filter_by_rules(table, Rules(off=("prof",)))
 
 
 FILLERS = (
@@ -128,6 +128,6 @@ def test_no_statement_takes_a_rule_long(domain):
 
 def test_evidence_counts_the_bytes_of_a_prompt_with_other_than_ascii_characters():
     table = problems("math", "Für π ≤ x: prove that 𝑥² ≥ 0.")
-    (row,) = filter_by_rules(table, OF_DOMAIN["math"], LIMITS).rejected.to_pylist()
+    (row,) = filter_by_rules(table, LIMITS).rejected.to_pylist()
     evidence = json.loads(row["evidence"])
     assert row["rule"] == "proof" and cut(row["prompt"], evidence["span"]) == evidence["text"]

@@ -14,7 +14,7 @@ from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rules import filter_by_rules
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
 from ratchet.data_curation.teacher.majority_vote import vote
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
@@ -39,7 +39,7 @@ def test_precision_and_recall_of_each_rule(world, tmp_path, domain):
     settings = RECIPE.curation[domain]
     items = read_problems(world / f"{domain}_benchmark.parquet", domain).kept
     splits = [read_problems(world / f"{domain}_raw.parquet", domain)]
-    splits.append(filter_by_rules(splits[-1].kept, plan_of(domain).rules, settings.rules))
+    splits.append(filter_by_rules(splits[-1].kept, settings.rules))
     rule = settings.decontaminate.model_copy(update={"ngram": plan_of(domain).ngram})
     splits.append(decontaminate(splits[-1].kept, items, rule))
     splits.append(deduplicate(splits[-1].kept, settings.deduplicate))
@@ -66,7 +66,7 @@ def test_precision_and_recall_of_test_validation(tmp_path):
     settings = RECIPE.curation["code"]
     generate_world(tmp_path, 1, math_rows=20, code_rows=240, benchmark_problems=8)
     splits = [read_problems(tmp_path / "code_raw.parquet", "code")]
-    splits.append(filter_by_rules(splits[-1].kept, plan_of("code").rules, settings.rules))
+    splits.append(filter_by_rules(splits[-1].kept, settings.rules))
     with VerifierPool(workers=2) as pool:
         splits.append(validate_tests(splits[-1].kept, settings.validation, pool))
     truth = pq.read_table(tmp_path / "code_truth.parquet")
