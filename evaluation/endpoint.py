@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from ratchet.evaluation.sampling import Generations, Stored, missing_of, stored_row
 from ratchet.evaluation.spec import Batch, Plan
-from ratchet.infra.inference.openai_endpoint import EndpointUnreachable
-from ratchet.infra.inference.openai_engine import OpenAIEngine
+from ratchet.infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
 from ratchet.infra.inference.protocol import Engine, Request
 from ratchet.verifiers.errors import RatchetError
 
@@ -38,9 +37,8 @@ class EndpointGenerations(Generations):
         unanswered = Counter(position for position, _ in todo)
         settings = self.plan.spec.model.endpoint
         assert settings is not None
-        urls, names = zip(*settings.addresses, strict=True)
         engine = self._engine or OpenAIEngine(
-            settings.model, urls, [os.environ.get(name) for name in names], settings.concurrency,
+            settings.model, settings.base_url, os.environ.get(settings.api_key_env), settings.concurrency,
             patience_s=PATIENCE_S, tell=self.waiting,
         )  # fmt: skip
         try:

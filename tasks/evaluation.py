@@ -14,7 +14,7 @@ from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.inference.openai_endpoint import check_endpoint
+from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
@@ -229,8 +229,7 @@ def _check(recipe: Recipe, subject: Subject) -> None:
         return
     stored = (json.loads(file.read_text()) for file in (settings.home / "generations").glob("*/settings.json"))
     if not any(facts.get("model") == _identity(subject) for facts in stored):
-        [(url, name), *_] = subject.addresses
-        check_endpoint(url, os.environ.get(name))
+        check_endpoint(subject.base_url, os.environ.get(subject.api_key_env))
 
 
 def _identity(endpoint: Endpoint) -> str:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.decontamination import paraphrases as finding
 from ratchet.data_curation.decontamination.similarity import by_endpoint, by_words
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.inference.openai_endpoint import check_endpoint
+from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Draft

@@ -1,4 +1,4 @@
-"""One answer as it streams in, whole if it has a finish reason and its stream has ended."""
+"""One answer as it streams in, whole if it has a finish reason; and the counts of all calls."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,6 +31,23 @@ class CallFailed(Exception):
 
 
 @dataclass
+class Traffic:
+    """Counts of all calls; read from other threads."""
+
+    open: int = 0
+    calls: int = 0
+    pieces: int = 0
+    """Streamed so far, about one per token."""
+    lost_calls: int = 0
+    """Answers broken off, which may be charged."""
+    lost_pieces: int = 0
+    empty: int = 0
+    """Whole answers without text."""
+    learned: list[str] = field(default_factory=list)
+    """Sentences about fields that the endpoint does not accept."""
+
+
+@dataclass
 class Answer:
     text: list[str] = field(default_factory=list)
     thought: list[str] = field(default_factory=list)
@@ -38,7 +55,6 @@ class Answer:
     reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     pieces: int = 0
-    ended: bool = False
     whole: bool = False
 
     async def read(self, response: Any) -> AsyncIterator[int]:
@@ -47,7 +63,6 @@ class Answer:
         try:
             if "event-stream" not in response.headers.get("content-type", ""):
                 self.add(await response.read())
-                self.ended = True
                 yield 1
                 return
             rest = b""
@@ -65,10 +80,8 @@ class Answer:
 
     def _take(self, line: bytes) -> None:
         """One line: an event, the end, a comment, or a blank line."""
-        if line.startswith(b"data:"):
-            self.ended |= line[5:].strip() == b"[DONE]"
-            if not self.ended:
-                self.add(line[5:])
+        if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
+            self.add(line[5:])
 
     def add(self, event: bytes) -> None:
         """One event: a part of the answer, or all of it if the server does not stream."""
@@ -90,7 +103,7 @@ class Answer:
 
     def completion(self, key: Any) -> Completion:
         """Raises CallFailed if the answer is not whole."""
-        if self.reason is None or not (self.ended or self.usage):  # usage comes last
+        if self.reason is None:
             raise CallFailed(f"cut after {self.pieces} pieces")
         text, thought, refusal = ("".join(parts) for parts in (self.text, self.thought, self.refusal))
         reason = FINISHED.get(str(self.reason).lower())

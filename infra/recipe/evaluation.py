@@ -129,7 +129,7 @@ class Evaluation(Section):
     """The environment variable with the key of a model behind an endpoint (`ratchet evaluate --model URL#NAME`); never
     the key itself."""
     concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
-    """Largest number of open calls to such an endpoint; reduced while it returns overload errors."""
+    """Largest number of open calls to such an endpoint."""
 
     @field_validator("benchmarks")
     @classmethod

@@ -16,26 +16,12 @@ class Endpoint(Section):
 
     model: str = ""
     """The endpoint's name of the model."""
-    base_url: NotInKey[str | tuple[str, ...] | None] = None
-    """The address, e.g. http://127.0.0.1:8000/v1, or a list of several with the same model; none: OpenAI's own."""
-    api_key_env: NotInKey[str | tuple[str, ...]] = "OPENAI_API_KEY"
-    """The environment variable with the API key, never the key itself; or a list, one per base_url."""
+    base_url: NotInKey[str | None] = None
+    """The address of a server, or of a router in front of several, e.g. http://127.0.0.1:8000/v1; none: OpenAI's."""
+    api_key_env: NotInKey[str] = "OPENAI_API_KEY"
+    """The environment variable with the API key, never the key itself."""
     concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
-    """Largest number of open calls per address; reduced while the endpoint returns overload errors."""
-
-    @property
-    def addresses(self) -> tuple[tuple[str | None, str], ...]:
-        """Each base_url with the environment variable of its key."""
-        urls = self.base_url if isinstance(self.base_url, tuple) else (self.base_url,)
-        names = self.api_key_env if isinstance(self.api_key_env, tuple) else (self.api_key_env,) * len(urls)
-        return tuple(zip(urls, names, strict=True))
-
-    @model_validator(mode="after")
-    def _a_key_for_each(self) -> "Endpoint":
-        urls, names = (value if isinstance(value, tuple) else None for value in (self.base_url, self.api_key_env))
-        if urls == () or (names is not None and len(names) != len(urls or (None,))):
-            raise ValueError("base_url is one URL or a list, and api_key_env one name or as many as there are URLs")
-        return self
+    """Largest number of open calls."""
 
 
 class Teacher(Endpoint):

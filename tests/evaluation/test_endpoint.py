@@ -25,7 +25,7 @@ def asked(spec, server, tmp_path):
 
 
 def generations(spec_path, server, notes: list[str], patience_s: float = 60.0) -> EndpointGenerations:
-    engine = OpenAIEngine("m", server.url, None, 4, 5.0, backoff_s=0.0001, patience_s=patience_s, tell=notes.append)
+    engine = OpenAIEngine("m", server.url, None, 4, backoff_s=0.0001, patience_s=patience_s, tell=notes.append)
     return EndpointGenerations(load_plan(read_spec(spec_path)), notes.append, engine)
 
 

@@ -89,7 +89,6 @@ def test_a_subset_is_found_and_more_samples_are_only_added(spec, tmp_path):
     "change, same",
     [
         ({"evaluation": {"pass_at": [1]}, "training": {"hardware": {"processes": 2, "rollout_batch": 4}}}, True),
-        ({"evaluation": {"seed": 8}}, False),
         ({"training": {"hardware": {"dtype": "bfloat16"}}}, False),
         ({"model": {"identity": "other"}}, False),
         ({"evaluation": {"temperature": 0.5}}, False),
