@@ -91,7 +91,7 @@ def raw_rows(path: Path) -> Iterator[Raw]:
         raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
 
 
-def _unpacked(file: io.BufferedReader, path: Path) -> Iterator[Raw]:
+def _unpacked(file: io.BufferedReader | io.BufferedRandom, path: Path) -> Iterator[Raw]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if start.startswith(PARQUET_MAGIC):
         yield from pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS)
