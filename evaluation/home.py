@@ -1,7 +1,4 @@
-"""A home's results as pandas DataFrames, for notebooks and scripts: `open_home(".ratchet").evaluations()`. Read-only.
-
-`ratchet` is a namespace package: without an `__init__` there is no place for `ratchet.open`.
-"""
+"""A home's results as pandas DataFrames, for notebooks: `open_home(".ratchet").evaluations()`. Read-only."""
 
 import json
 from collections.abc import Mapping, Sequence
