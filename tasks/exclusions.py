@@ -25,7 +25,7 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     settings, limits = recipe.curation_of(domain).exclusions, recipe.curation_of(domain).rules
     if settings.kind == "none":
         reason = f"the recipe does not ask for it (set curation.{domain}.exclusions.kind, e.g. to openai)"
-        active_run().cannot_take(EXCLUSIONS.name, reason)
+        active_run().not_asked[EXCLUSIONS.name] = reason
         return problems
     asked = [rule.__name__ for rule in rules.applied(plan_of(domain).rules, limits) if rule.__name__ in labeling.CUES]
     if not asked:

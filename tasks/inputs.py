@@ -98,8 +98,6 @@ def _to_fetch(name: str, error: NotFetched) -> Artifact:
         )
 
     run, absent = active_run(), Artifact("hub", name, UNKNOWN + name, Path(name))
-    if absent.key not in run.made:
+    if absent.key not in run.inputs:
         run.plan.append(PlannedStep(f"fetch {name}", absent, (), cached=False, check=check))
-        run.made[absent.key] = absent
-        run.taken.append(absent)
     return absent

@@ -32,7 +32,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     settings = recipe.curation_of(domain).paraphrases
     if settings.by == "none":
         reason = f"the recipe does not ask for it (set curation.{domain}.paraphrases.by, e.g. to words)"
-        active_run().cannot_take(PARAPHRASES.name, reason)
+        active_run().not_asked[PARAPHRASES.name] = reason
         return problems
     if settings.min_similarity is None:
         settings = settings.model_copy(update={"min_similarity": plan_of(domain).likeness})
