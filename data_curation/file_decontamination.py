@@ -29,7 +29,8 @@ from ratchet.data_curation.split import Rejection, to_json
 from ratchet.data_curation.templates import strip_templates
 from ratchet.data_curation.text_files import TextFile, common_schema, fitted, named_column, open_text_file
 from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.store.artifacts import MANIFEST, Artifact, ArtifactStore, Draft, artifact_key
+from ratchet.infra.store.artifacts import MANIFEST, Artifact, ArtifactStore, artifact_key
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.files import disk_errors
 from ratchet.verifiers.errors import RatchetError
 

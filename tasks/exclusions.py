@@ -9,7 +9,8 @@ from ratchet.data_curation import exclusions as labeling
 from ratchet.data_curation import rules
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits

@@ -13,7 +13,8 @@ from ratchet.data_curation.similarity import by_endpoint, by_words
 from ratchet.infra.inference.openai_endpoint import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits

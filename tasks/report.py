@@ -13,7 +13,8 @@ from ratchet.evaluation.benchmarks import difficulty_of, metadata_value, topics_
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, Draft
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import from_table
 from ratchet.infra.tracking.events import mlflow_address, read_state
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
@@ -23,7 +24,7 @@ from ratchet.verifiers.errors import RatchetError
 if TYPE_CHECKING:
     from ratchet.evaluation.boundaries import Trained
 
-REPORT = Step("report", 8, "report")
+REPORT = Step("report", 9, "report")
 
 
 def report(

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.infra.tracking.events import Tracking
