@@ -4,19 +4,13 @@ Only what every command needs is imported here. Flows import Prefect, so command
 `--help`, `show` and a misspelled recipe answer at once.
 """
 
-import importlib
 import json
 import os
-import shlex
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
 from importlib import metadata
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -28,17 +22,15 @@ from ratchet.cli.export import export
 from ratchet.cli.options import Approve, DryRun, Home, Overrides, Reject, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
+from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
 from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
-from ratchet.infra.settings import Settings, load_settings
+from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import NotGiven, RatchetError, Waiting, in_words
-
-if TYPE_CHECKING:
-    from ratchet.tasks.pipeline_run import PlannedStep
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -107,8 +99,8 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
-    overrides = _overrides(set_, seed)
-    _run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
+    overrides = overrides_of(set_, seed)
+    run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
 
 
 @app.command(rich_help_panel=RUN)
@@ -138,14 +130,14 @@ def curate(
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
-    overrides = _overrides(set_, seed)
+    overrides = overrides_of(set_, seed)
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmarks)}"] if benchmarks else []
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
     resolved = load_recipe(recipe, overrides)
-    _run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
+    run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
 
 
 @app.command(rich_help_panel=RUN)
@@ -173,13 +165,13 @@ def train(
 
     Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
-    overrides = _overrides(set_, seed)
+    overrides = overrides_of(set_, seed)
     resolved = load_recipe(recipe, overrides)
     estimated = False
     if dry_run:
         estimated = show_short(resolved, stage, from_, machine, load_settings(home))
     try:
-        _run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides, decision=(approve, reject))
+        run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides, decision=(approve, reject))
     except NotGiven as error:
         if not estimated:
             raise
@@ -217,9 +209,9 @@ def evaluate(
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
-    overrides = _overrides(set_, None)
+    overrides = overrides_of(set_, None)
     chosen = select_benchmarks(load_recipe(recipe, overrides), names, samples)
-    _run_flow("evaluate", chosen, (model, generations), dry_run, home, overrides)
+    run_flow("evaluate", chosen, (model, generations), dry_run, home, overrides)
 
 
 app.command(rich_help_panel=LOOK)(show)
@@ -253,7 +245,7 @@ def compare(
         show_differences(*(get_run(settings, name) for name in what))
         return
     arguments = (what, not allow_mismatch)
-    _run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
+    run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
 @app.command(rich_help_panel=LOOK)
@@ -268,7 +260,7 @@ def report(
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f`
     """
-    _run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
+    run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
 for panel, commands in ((LOOK, (ui,)), (DATA, (verify, decontaminate, export)), (MACHINES, (doctor, plan, deploy))):
@@ -286,83 +278,6 @@ def _renamed(old: str, new: str) -> None:
 
 for old, new in RENAMED.items():
     _renamed(old, new)
-
-
-def _overrides(set_: list[str] | None, seed: int | None) -> list[str]:
-    return [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
-
-
-def _run_flow(
-    name: str,
-    recipe: Recipe,
-    arguments: tuple[Any, ...],
-    dry_run: bool,
-    home: Path | None,
-    overrides: Sequence[str] = (),
-    steps: Steps = Steps(),
-    title: str = "",
-    decision: tuple[bool, str] = (False, ""),
-) -> None:
-    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`. `decision`: whether to approve
-    the results at which it waits, or the reason to reject them."""
-    settings = load_settings(home)
-    from ratchet.cli.inspection import show_plan, show_result
-    from ratchet.cli.live import LiveWatcher
-    from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
-    from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, missing, plan_run
-
-    with ExitStack() as stack:
-        stack.push(_on_interrupt)
-        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
-        with plan_run(recipe, settings, steps) as plan:  # finds mistakes before the first step
-            flow.fn(recipe, *arguments)
-            faults = missing(plan.plan)
-        if dry_run:
-            show_plan(plan.plan)
-            for fault in faults:
-                console.print(f"[yellow]![/] {escape(fault)}", soft_wrap=True)
-            return
-        if faults:
-            raise RatchetError("\n".join(faults))
-        if any(decision) and not _decided(plan.plan, settings, *decision):
-            return
-        flow = flow.named(title) if title else flow
-        # A run whose steps are all cached starts no server; one that is up shows it.
-        prefect = server_address(settings) is not None or not all(step.done for step in plan.plan)
-        suspended: tuple[type[BaseException], ...] = ()
-        if prefect:
-            stack.enter_context(prefect_server(settings))
-            stack.enter_context(without_heartbeats())
-            from prefect.exceptions import Pause
-
-            suspended = (Pause,)
-        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
-        with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
-            try:
-                result = flow(recipe, *arguments)
-            except suspended as waiting:
-                raise Waiting(str(waiting)) from None
-    show_result(caller.opened, result)
-
-
-def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:
-    """Record the decision; whether the run goes on here."""
-    from ratchet.cli.prefect_server import resumed
-    from ratchet.tasks.approval import decide
-
-    if approve and reject:
-        raise RatchetError("Give --approve or --reject, not both.")
-    approval = decide(plan, settings, approve, reject)
-    console.print(f"{approval}: {', '.join(approval.artifacts)}", soft_wrap=True, markup=False)
-    if approve and approval.flow_run and resumed(approval.flow_run, settings):
-        console.print("Prefect resumes the run.")
-        return False
-    return approve
-
-
-def _on_interrupt(kind: type[BaseException] | None, *_: object) -> None:
-    if kind is KeyboardInterrupt:
-        _say_how_to_continue()
 
 
 def _on_signal(number: int, frame: Any) -> None:
@@ -396,14 +311,8 @@ def main() -> None:
 
 
 def _leave() -> None:
-    _say_how_to_continue()
+    say_how_to_continue()
     os._exit(INTERRUPTED)
-
-
-def _say_how_to_continue() -> None:
-    name = Path(sys.argv[0]).name
-    command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
-    errors.print(f"\nStopped. Nothing finished is lost; to continue: [bold]{escape(command)}[/]", soft_wrap=True)
 
 
 if __name__ == "__main__":

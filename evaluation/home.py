@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from ratchet.evaluation.report import read_scores
 from ratchet.evaluation.scores import flat
 from ratchet.infra.settings import load_settings
-from ratchet.infra.store.artifacts import KEPT, REJECTED, Artifact, ArtifactStore
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.draft import KEPT, REJECTED
 from ratchet.infra.store.journal import read_lines
 from ratchet.infra.store.lineage import Lineage, stages_up_to
 from ratchet.infra.tracking.run_record import read_run

@@ -19,8 +19,8 @@ from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
-from ratchet.tasks.flow import Flow
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, missing, plan_run
+from ratchet.tasks.flow import Flow, plan_flow
+from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -132,9 +132,7 @@ def _run(
 ) -> str:
     """Plan the flow, then run it inside the current Prefect run; returns the output's name."""
     settings = load_settings()
-    with plan_run(recipe, settings, steps) as plan:
-        work.fn(recipe, *arguments)
-        faults = missing(plan.plan)
+    _, faults = plan_flow(work, recipe, arguments, settings, steps)
     if faults:
         raise RatchetError("\n".join(faults))
     with called_by(Caller(settings, Watcher(), overrides=overrides)) as caller:

@@ -21,7 +21,8 @@ from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.dask_runner import check_runner

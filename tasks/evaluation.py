@@ -22,7 +22,8 @@ from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import from_table
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.rule_filter import rules_of
 from ratchet.data_curation.teacher import exclusions as labeling
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
@@ -24,7 +25,7 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     settings, limits = recipe.curation_of(domain).advanced.exclusions, recipe.curation_of(domain).rules
     if settings.kind == "none":
         reason = f"the recipe does not ask for it (set curation.{domain}.advanced.exclusions.kind, e.g. to openai)"
-        active_run().cannot_take(EXCLUSIONS.name, reason)
+        active_run().not_asked[EXCLUSIONS.name] = reason
         return problems
     asked = [rule.__name__ for rule in rules_of(domain, limits) if rule.__name__ in labeling.CUES]
     if not asked:

@@ -1,10 +1,13 @@
 """Makes a function a flow, which Prefect runs, or a plain call where there is nothing to run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ratchet.tasks.pipeline_run import outside_prefect
+from ratchet.infra.recipe.curation import Steps
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import Settings
+from ratchet.tasks.pipeline_run import PlannedStep, missing, outside_prefect, plan_run
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,3 +36,12 @@ class Flow(Generic[P, R]):
 
 def flow(function: Callable[P, R]) -> Flow[P, R]:
     return Flow(function, function.__name__)
+
+
+def plan_flow(
+    flow: Flow[..., Any], recipe: Recipe, arguments: Sequence[Any], settings: Settings, steps: Steps = Steps()
+) -> tuple[list[PlannedStep], list[str]]:
+    """The steps of a run of this flow, or of those chosen, and its missing requirements."""
+    with plan_run(recipe, settings, steps) as run:
+        flow.fn(recipe, *arguments)
+        return run.plan, missing(run.plan)

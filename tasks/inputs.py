@@ -12,7 +12,8 @@ from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.inference.hub import hub_answers
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.recipe import Generator, Recipe
-from ratchet.infra.store.artifacts import UNKNOWN, Artifact, Draft
+from ratchet.infra.store.artifacts import UNKNOWN, Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import code_of
@@ -98,8 +99,6 @@ def _to_fetch(name: str, error: NotFetched) -> Artifact:
         )
 
     run, absent = active_run(), Artifact("hub", name, UNKNOWN + name, Path(name))
-    if absent.key not in run.made:
+    if absent.key not in run.inputs:
         run.plan.append(PlannedStep(f"fetch {name}", absent, (), cached=False, check=check))
-        run.made[absent.key] = absent
-        run.taken.append(absent)
     return absent

@@ -13,7 +13,8 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
@@ -32,7 +33,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     settings = recipe.curation_of(domain).advanced.paraphrases
     if settings.by == "none":
         reason = f"the recipe does not ask for it (set curation.{domain}.advanced.paraphrases.by, e.g. to words)"
-        active_run().cannot_take(PARAPHRASES.name, reason)
+        active_run().not_asked[PARAPHRASES.name] = reason
         return problems
     if settings.min_similarity is None:
         settings = settings.model_copy(update={"min_similarity": plan_of(domain).likeness})

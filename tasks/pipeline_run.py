@@ -74,12 +74,18 @@ HELD_OUT, BEFORE_HELD_OUT = "held_out", ("normalise", "rules", "decontaminate")
 
 @dataclass(frozen=True)
 class PlannedStep:
+    """A step that a flow has reached."""
+
     title: str
     output: Artifact
     inputs: tuple[Artifact, ...]
+    """Which this run gives it; the output's manifest may name others with the same content."""
     cached: bool
     not_done: str = ""
+    """The reason if it cannot run."""
     left_out: bool = False
+    """Whether only other steps were chosen."""
+    name: str = ""
     estimate: Callable[[], str] | None = None
     """Describes the cost of making it, once its inputs exist."""
     check: Callable[[], None] | None = None
@@ -108,63 +114,66 @@ class PipelineRun:
     overrides: str = ""
     root: str = ""
     current_child: str = ""
-    made: dict[str, Artifact] = field(default_factory=dict)
-    """Outputs of this run's steps by key, cached or new."""
     tracked: bool = False
     """Whether MLflow had received everything at the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)
+    """The steps that the flow has reached, in order."""
     steps: Steps = field(default_factory=Steps)
-    taken: list[Artifact] = field(default_factory=list)
-    """Outputs of the chosen steps, in order."""
-    used: dict[str, tuple[Artifact, ...]] = field(default_factory=dict)
-    """The inputs that this run gave a step, by the key of its output."""
-    children: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """A step's run in the journal and its title, by the key of its output."""
+    """The steps that were chosen."""
+    not_asked: dict[str, str] = field(default_factory=dict)
+    """Optional steps that the recipe leaves out, with the setting that asks for them."""
+    children: dict[str, str] = field(default_factory=dict)
+    """A step's run in the journal, by the key of its output."""
     resident: Resident = field(default_factory=Resident)
     """Runs this machine's process groups, one after the other."""
-    _names: dict[str, str] = field(default_factory=dict)
-    """Every step that the flow has reached, chosen or not, with the reason if it cannot run."""
 
-    def takes(self, step: str, title: str, inputs: Sequence[Artifact]) -> bool:
+    @property
+    def outputs(self) -> list[Artifact]:
+        """Of the chosen steps, in order."""
+        return [step.output for step in self.plan if not (step.left_out or step.not_done)]
+
+    @property
+    def inputs(self) -> dict[str, tuple[Artifact, ...]]:
+        """Of each step, by the key of its output."""
+        return {step.output.key: step.inputs for step in self.plan if not step.not_done}
+
+    def chooses(self, step: str, title: str, inputs: Sequence[Artifact]) -> bool:
         """Whether this step is chosen. Raises RatchetError when it is and an input does not exist."""
-        self._names[step] = ""
-        made_here = {artifact.key for artifact in self.taken}
+        outputs = {artifact.key for artifact in self.outputs}
         if step == HELD_OUT:  # needed by `decontaminate`, whichever step was named to reach it
-            taken = self.steps.only in (None, "decontaminate") and self.steps.start in (None, *BEFORE_HELD_OUT)
+            chosen = self.steps.only in (None, "decontaminate") and self.steps.start in (None, *BEFORE_HELD_OUT)
         elif self.steps.only:
-            taken = step == self.steps.only
+            chosen = step == self.steps.only
         elif self.steps.start:
-            taken = step == self.steps.start or any(artifact.key in made_here for artifact in inputs)
+            chosen = step == self.steps.start or any(artifact.key in outputs for artifact in inputs)
         else:
-            taken = True
-        absent = [a for a in inputs if a.key not in made_here and not a.path.exists()]
-        if taken and absent:
+            chosen = True
+        absent = [a for a in inputs if a.key not in outputs and not a.path.exists()]
+        if chosen and absent:
             raise RatchetError(
                 f"{title} reads {', '.join(a.ref for a in absent)}, which does not exist yet with these settings. "
                 "Run the earlier steps first: without --only and --from."
             )
-        return taken
-
-    def cannot_take(self, step: str, reason: str) -> None:
-        self._names[step] = reason
+        return chosen
 
     def check_steps(self) -> None:
         """At the end of the flow: raise RatchetError for a chosen step that it has not reached."""
+        reached = self.not_asked | {step.name: step.not_done for step in self.plan}
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
-            if name and name not in self._names:
-                known = [known for known in self._names if known in CURATION_STEPS]
+            if name and name not in reached:
+                known = [known for known in reached if known in CURATION_STEPS]
                 raise RatchetError(f"There is no step {name} here.{nearest(name, known)} Known: {', '.join(known)}.")
-            if name and self._names[name]:
-                raise RatchetError(f"The step {name} cannot run: {self._names[name]}.")
+            if name and reached[name]:
+                raise RatchetError(f"The step {name} cannot run: {reached[name]}.")
 
     def made_from(self, artifact: Artifact) -> Sequence[Artifact]:
         """The inputs that this run gave the step, or those in its manifest."""
-        return self.used.get(artifact.key) or self.store.parents(artifact)
+        return self.inputs.get(artifact.key) or self.store.parents(artifact)
 
     def outcome(self, result: Any) -> Artifact:
         """The final artifact of a run whose flow returned `result`."""
         artifact = getattr(result, "checkpoint", result)
-        return artifact if artifact in self.taken else self.taken[-1]  # only some steps ran
+        return artifact if artifact in self.outputs else self.outputs[-1]  # only some steps ran
 
     @property
     def planning(self) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.registry import Gate
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.evaluation.benchmarks import difficulty_of, metadata_value, topics_of
-from ratchet.infra.pages import Drawing, Section
-from ratchet.infra.pages.lineage_picture import lineage_picture
+from ratchet.infra.pages import Section
+from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, Draft
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import from_table
 from ratchet.infra.tracking.events import mlflow_address, read_state
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
@@ -23,7 +24,7 @@ from ratchet.verifiers.errors import RatchetError
 if TYPE_CHECKING:
     from ratchet.evaluation.gains import Trained
 
-REPORT = Step("report", 8, "report")
+REPORT = Step("report", 9, "report")
 
 
 def report(
@@ -37,17 +38,17 @@ def report(
     `curated` are the problems of each domain."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
-    run, store, used = active_run(), active_run().store, active_run().used
+    run, store = active_run(), active_run().store
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
         from ratchet.evaluation.report import write_report
         from ratchet.tasks.training_report import training_sections
 
-        behind = store.ancestors([*evaluations, *curated.values()], used)
+        behind = store.ancestors([*evaluations, *curated.values()], run.inputs)
         curation = [_curation_section(*one) for one in curated.items()]
-        caption = "Rows kept (blue) and rejected (orange). Click a step to open its output."
-        lineage = Section("Lineage", folded=True, drawing=_picture(run, behind, title), caption=caption)
+        text = "Every step, what it was made from, and its result. A step's name opens its output."
+        lineage = Section("Lineage", text, _lineage(run, behind), group_by="part", folded=True)
         sections = [*training_sections(behind, run.made_from), *curation, lineage]
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
@@ -160,19 +161,16 @@ def _curation_section(domain: str, problems: Artifact) -> Section:
     return Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)
 
 
-def _picture(run: PipelineRun, behind: Sequence[Artifact], title: str) -> Drawing:
+def _lineage(run: PipelineRun, behind: Sequence[Artifact]) -> list[dict[str, str]]:
     """Steps link to their MLflow page where a tracking server has it, else to the artifact's directory."""
     server = mlflow_address(run.settings.tracking_uri)
     state = read_state(run.settings, run.root) if server else {}
 
-    def known(artifact: Artifact) -> tuple[str, str]:
-        return run.children.get(artifact.key, ("", ""))
-
     def link(artifact: Artifact) -> str:
-        page = state.get("runs", {}).get(known(artifact)[0])
+        page = state.get("runs", {}).get(run.children.get(artifact.key))
         here = f"../../{artifact.kind}/{artifact.name}-{artifact.key[:12]}/"  # from the report's own
         return f"{server}/#/experiments/{state['experiment_id']}/runs/{page}" if page else here
 
-    steps = [(known(made)[1], made, run.made_from(made)) for made in behind if made.kind not in GIVEN_KINDS]
-    svg = lineage_picture(steps, link, f"Lineage of {title}")
-    return Drawing("lineage", b"", (svg.encode(),), clickable=True)
+    titles = {step.output.key: step.title for step in run.plan}
+    steps = [(titles.get(made.key, ""), made, run.made_from(made)) for made in behind if made.kind not in GIVEN_KINDS]
+    return lineage_table(steps, link)

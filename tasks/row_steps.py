@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import REJECTED, Artifact, Draft, Parameters
+from ratchet.infra.store.artifacts import Artifact, Parameters
+from ratchet.infra.store.draft import REJECTED, Draft
 from ratchet.tasks.dask_runner import PROCESSES, check_runner, dask
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits

@@ -6,7 +6,7 @@ task run, the draft and its lock, the MLflow child run with its data sets and mo
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Draft, Parameters, artifact_key
+from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.infra.tracking.events import Tracking
@@ -68,18 +69,17 @@ def run_step(
     key = artifact_key(step.name, step.version, name, parameters, inputs, whole, own)
     target = run.store.locate(step.kind, name, key)
     title = title or f"{step.name} {name}"
-    if target.key in run.made:
-        return run.made[target.key]
-    run.used[target.key] = inputs
-    taken = run.takes(step.name, title, inputs)
-    if taken:
-        run.taken.append(target)
+    if target.key in run.inputs:
+        return target
+    chosen = run.chooses(step.name, title, inputs)
     cached = target.path.exists() and step.name not in run.steps.refresh
-    planned = PlannedStep(title, target, inputs, cached, left_out=not taken, estimate=estimate, check=check)
-    if run.planning:
-        run.plan.append(replace(planned, same_as=run.store.earlier_same(target) if cached else None))
-    if run.planning or not taken:
-        run.made[target.key] = target
+    same_as = run.store.earlier_same(target) if run.planning and cached else None
+    planned = PlannedStep(
+        title, target, inputs, cached, name=step.name, left_out=not chosen, estimate=estimate, check=check,
+        same_as=same_as,
+    )  # fmt: skip
+    run.plan.append(planned)
+    if run.planning or not chosen:
         return target
 
     def execute(*_read: Artifact) -> Artifact:  # Prefect draws the arrows from its arguments
@@ -91,8 +91,7 @@ def run_step(
 
         # The store alone decides whether the step runs: no second cache.
         execute = task(name=title, task_run_name=title, cache_policy=NO_CACHE, persist_result=False)(execute)
-    run.made[target.key] = execute(*inputs)
-    return run.made[target.key]
+    return execute(*inputs)
 
 
 def _find_or_make(
@@ -109,9 +108,9 @@ def _find_or_make(
         planned.title, parent=run.root, tags={"ratchet.step": step.name},
         parameters={**flat(decisive(parameters)), **own},
         output=target, cached=cached, inputs=inputs,
-        behind=tuple(run.store.ancestors(inputs, run.used)) if step.kind in ("evaluation", "report") else (),
+        behind=tuple(run.store.ancestors(inputs, run.inputs)) if step.kind in ("evaluation", "report") else (),
     )  # fmt: skip
-    run.children[target.key] = child, planned.title
+    run.children[target.key] = child
     try:
         for artifact in inputs:
             _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
@@ -143,12 +142,9 @@ def _find_or_make(
 def not_done(step: str, domain: str, reason: str) -> None:
     """Record a step of the recipe that cannot run: shown in the plan, the terminal and the lineage."""
     run = active_run()
-    title = f"{step} {domain}"
-    run.cannot_take(step, reason)
-    if run.tracking is None:
-        run.plan.append(PlannedStep(title, run.store.locate("problems", domain, "0" * 64), (), False, reason))
-        return
-    if run.steps.only:
+    title, never = f"{step} {domain}", run.store.locate("problems", domain, "0" * 64)
+    run.plan.append(PlannedStep(title, never, (), False, reason, name=step))
+    if run.tracking is None or run.steps.only:
         return
     run.watcher.not_done(title, reason)
     child = run.tracking.start_run(f"{title} (not done)", parent=run.root, tags={"ratchet.not_done": reason})

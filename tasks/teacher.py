@@ -21,7 +21,8 @@ from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.teacher import Judge, Teacher
-from ratchet.infra.store.artifacts import KEPT, Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import KEPT, Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import judge_table, row_batches

@@ -19,7 +19,8 @@ from ratchet.infra.recipe.prompts import user_message, with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.teacher import Teacher
 from ratchet.infra.recipe.training import WarmStart
-from ratchet.infra.store.artifacts import KEPT, REJECTED, Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import KEPT, REJECTED, Draft
 from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files

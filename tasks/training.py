@@ -18,7 +18,8 @@ from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.artifacts import Artifact, Draft
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.files import write_atomically
 from ratchet.infra.store.journal import read_lines
 from ratchet.tasks.curriculum_curve import Curve

@@ -30,7 +30,7 @@ from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.readers.templates import strip_templates
 from ratchet.data_curation.split import Rejection, to_json
 from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.store.artifacts import Draft
+from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.files import disk_errors, replace_directory
 from ratchet.verifiers.errors import RatchetError
 

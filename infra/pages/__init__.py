@@ -30,13 +30,11 @@ class Drawing:
     png: bytes
     panels: tuple[bytes, ...] = ()
     """None: the page shows the PNG."""
-    clickable: bool = False
-    """The page holds its only panel as it is, so that its links work, and it has no PNG. Its maker escapes all text."""
 
     @property
     def file(self) -> str:
         """What the Markdown shows."""
-        return f"figures/{self.name}.{'svg' if self.clickable else 'png'}"
+        return f"figures/{self.name}.png"
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,7 @@ class Document:
     @property
     def images(self) -> dict[str, bytes]:
         """What the Markdown links to, by file name relative to it."""
-        drawings = [section.drawing for section in self.sections if section.drawing]
-        return {d.file: d.panels[0] if d.clickable else d.png for d in drawings}
+        return {section.drawing.file: section.drawing.png for section in self.sections if section.drawing}
 
 
 def compose(

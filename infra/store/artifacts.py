@@ -17,16 +17,15 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import BaseModel
 
 from ratchet.infra.keys import decisive, in_key
+from ratchet.infra.store.draft import KEPT, REJECTED, Draft
 from ratchet.infra.store.files import (
     HALF_WRITTEN,
     content_key,
@@ -42,14 +41,10 @@ from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 
 MANIFEST = "manifest.json"
-KEPT = "kept.parquet"
-REJECTED = "rejected.parquet"
 FILE_KIND = "file"
 GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file or a model directory, identified by its content
 READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
 """The file or directory that a step usually reads of an input of this kind; of other kinds, everything."""
-ROW_GROUP = 1 << 17
-"""Rows per Parquet row group: one group is held in memory."""
 UNKNOWN = "?"
 """First character of a key that depends on content not made yet."""
 SHOWN = 12
@@ -183,45 +178,6 @@ def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
             more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
             listed = ", ".join(artifact.ref for artifact in several[-SHOWN:])
             raise RatchetError(f"{what!r} matches {len(several)} artifacts: {listed}{more}. Name one.")
-
-
-@dataclass
-class Draft:
-    """A directory being filled. `counts` and `extra` go into the manifest."""
-
-    path: Path
-    counts: dict[str, int] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    def write_dataset(self, kept: pa.Table, rejected: pa.Table, rows_in: int) -> None:
-        """Write both sides of a step. Raises AssertionError when they do not partition the input."""
-        if len(kept) + len(rejected) != rows_in:
-            raise AssertionError(
-                f"{self.path.name}: {len(kept)} kept + {len(rejected)} rejected is not {rows_in} rows in"
-            )
-        with self.dataset_writer(kept.schema, rejected.schema) as write:
-            write(kept, rejected)
-
-    @contextmanager
-    def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
-        """The same in batches: call with both sides of each batch."""
-        counts = {"rows_in": 0, "kept": 0, "rejected": 0}
-        with (
-            pq.ParquetWriter(self.path / KEPT, kept) as kept_file,
-            pq.ParquetWriter(self.path / REJECTED, rejected) as rejected_file,
-        ):
-
-            def write(kept_rows: pa.Table, rejected_rows: pa.Table) -> None:
-                for name, writer, rows in (
-                    ("kept", kept_file, kept_rows), ("rejected", rejected_file, rejected_rows)
-                ):  # fmt: skip
-                    if len(rows):
-                        writer.write_table(rows, row_group_size=ROW_GROUP)
-                    counts[name] += len(rows)
-                    counts["rows_in"] += len(rows)
-
-            yield write
-        self.counts.update(counts)
 
 
 class ArtifactStore:

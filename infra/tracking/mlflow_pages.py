@@ -1,5 +1,5 @@
 """The descriptions of MLflow's pages: what a step was made from, what used it since, the scores reached; and on a run's
-page, one picture of it.
+page, a link to every step.
 
 A step's page is updated by later runs that read its output, also runs of other recipes.
 """
@@ -13,7 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-from ratchet.infra.pages.lineage_picture import lineage_picture, place, sha256_of
+from ratchet.infra.pages.lineage_table import part_of, sha256_of
 from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage, scores
 from ratchet.infra.tracking.events import mlflow_address
@@ -23,7 +23,6 @@ USED_BY = "**Used by**"
 """Where the part of a page begins that is rewritten."""
 LONGEST_NOTE = 7900
 """Characters: MLflow takes 8,000."""
-PICTURE = "lineage.svg"
 
 
 class Pages:
@@ -66,18 +65,12 @@ class Pages:
                 self._show_uses(artifact, lineage)
 
     def show_run(self, runs: Mapping[str, str], experiment_id: str) -> None:
-        """Draw the run so far, and describe it on its page. `runs` maps the journal's ids to MLflow's."""
+        """Describe the run so far on its page. `runs` maps the journal's ids to MLflow's."""
         record, root = read_run(self.journal), runs[self.journal.stem]
         assert record is not None
         steps = [step for step in record.steps if step.run in runs]
         pages = {step.output.key: f"#/experiments/{experiment_id}/runs/{runs[step.run]}" for step in steps}
-
-        def link(artifact: Artifact) -> str:
-            return f"{self.server}/{pages[artifact.key]}" if self.server else artifact.path.as_uri()
-
-        picture = lineage_picture([(s.title, s.output, s.inputs) for s in steps], link, record.name)
-        self.client.log_text(root, picture, PICTURE)
-        self.client.set_tag(root, MLFLOW_RUN_NOTE, _run_note(record, steps, root, pages))
+        self.client.set_tag(root, MLFLOW_RUN_NOTE, _run_note(record, steps, pages))
 
     def _show_uses(self, artifact: Artifact, lineage: Lineage) -> None:
         used = _steps(lineage.used_by(artifact), lineage.used_by)
@@ -138,27 +131,25 @@ def _listed(title: str, lines: Iterable[str], longest: int) -> str:
     return text if lines else ""
 
 
-def _run_note(record: RunRecord, steps: Sequence[RunStep], root: str, pages: Mapping[str, str]) -> str:
-    """The recipe, the scores, and a link to every step by lane."""
-    tags, lanes, files = record.tags, dict[str, list[str]](), dict[str, list[str]]()
+def _run_note(record: RunRecord, steps: Sequence[RunStep], pages: Mapping[str, str]) -> str:
+    """The recipe, the scores, and a link to every step by part."""
+    tags, parts, files = record.tags, dict[str, list[str]](), dict[str, list[str]]()
     for step in steps:
         page = f"[{step.title}]({pages[step.output.key]})"
-        band, lane = place(step.output)
-        lanes.setdefault(lane or band, []).append(page)
+        parts.setdefault(part_of(step.output), []).append(page)
         for file in step.inputs:
             if file.kind in (FILE_KIND, "raw"):
                 files.setdefault(_raw_file(file), []).append(page)
     overrides = tags.get("ratchet.overrides")
     reached = [s for s in steps if s.output.kind == "evaluation" and s.output.finished]
-    parts = [
+    texts = [
         f"**{tags.get('ratchet.recipe', record.name)}**, seed {tags.get('ratchet.seed', '?')}. "
         f"{record.recipe.get('description', '')}",
         f"Overrides: `{overrides}`" if overrides else "",
         _listed(
             "Scores", (f"[{s.title}]({pages[s.output.key]}): {s.output.summary}" for s in reached), LONGEST_NOTE // 6
         ),
-        f"![The run](get-artifact?path={PICTURE}&run_uuid={root})",
-        _listed("Steps", (f"{lane}: {' → '.join(each)}" for lane, each in lanes.items()), LONGEST_NOTE * 2 // 3),
+        _listed("Steps", (f"{part}: {' → '.join(links)}" for part, links in parts.items()), LONGEST_NOTE * 2 // 3),
         _listed("Raw files", (f"{file}: {', '.join(each)}" for file, each in files.items()), LONGEST_NOTE // 6),
     ]
-    return "\n\n".join(filter(None, parts))[:LONGEST_NOTE]
+    return "\n\n".join(filter(None, texts))[:LONGEST_NOTE]

@@ -213,7 +213,7 @@ def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, mon
         store.status = 200
         assert mirror(settings.journals, settings.tracking_uri) and read_state(settings, written)["complete"]
     received = {path.split("/")[-1]: body for path, body in store.received}
-    assert received.keys() == {"recipe.json", "lineage.svg"} and received["recipe.json"] == b'{"seed": 1}'
+    assert received.keys() == {"recipe.json"} and received["recipe.json"] == b'{"seed": 1}'
 
 
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):

@@ -139,7 +139,7 @@ def test_a_run_is_kept_by_a_server_with_postgres_and_s3(team, tmp_path):
     mlflow, runs = client(settings), read_state(settings, tracking.run_id)["runs"]
     parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
     assert parent.info.artifact_uri.startswith("mlflow-artifacts:/") and parent.info.status == "FINISHED"
-    assert {file.path for file in mlflow.list_artifacts(parent.info.run_id)} == {"cards", "lineage.svg", "recipe.json"}
+    assert {file.path for file in mlflow.list_artifacts(parent.info.run_id)} == {"cards", "recipe.json"}
     assert len(curate.inputs.dataset_inputs) == 2
     assert len(mlflow.get_metric_history(train.info.run_id, "pass_at_1")) == 5
     [model] = mlflow.search_logged_models([parent.info.experiment_id], f"tags.`ratchet.key` = '{CHECKPOINT.key}'")
@@ -147,7 +147,7 @@ def test_a_run_is_kept_by_a_server_with_postgres_and_s3(team, tmp_path):
     s3 = boto3.client("s3", endpoint_url=team.s3, aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
                       aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")  # fmt: skip
     stored = {item["Key"].split("/")[-1] for item in s3.list_objects_v2(Bucket="team")["Contents"]}
-    assert stored == {"card.md", "lineage.svg", "recipe.json"} and not (tmp_path / "mlflow-files").exists()
+    assert stored == {"card.md", "recipe.json"} and not (tmp_path / "mlflow-files").exists()
 
 
 def test_a_database_may_be_named_itself_and_its_password_stays_out(team, tmp_path, monkeypatch):

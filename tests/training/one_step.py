@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.infra.store.artifacts import Draft
+from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.verifiers.errors import RatchetError

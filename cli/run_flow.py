@@ -1,0 +1,106 @@
+"""Runs or plans one flow for a command."""
+
+import importlib
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from ratchet.cli.terminal import console, errors
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.curation import Steps
+from ratchet.infra.settings import Settings, load_settings
+from ratchet.verifiers.errors import RatchetError, Waiting
+
+if TYPE_CHECKING:
+    from ratchet.tasks.pipeline_run import PlannedStep
+
+
+def overrides_of(set_: list[str] | None, seed: int | None) -> list[str]:
+    return [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
+
+
+def run_flow(
+    name: str,
+    recipe: Recipe,
+    arguments: tuple[Any, ...],
+    dry_run: bool,
+    home: Path | None,
+    overrides: Sequence[str] = (),
+    steps: Steps = Steps(),
+    title: str = "",
+    decision: tuple[bool, str] = (False, ""),
+) -> None:
+    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`. `decision`: whether to approve
+    the results at which it waits, or the reason to reject them."""
+    settings = load_settings(home)
+    from ratchet.cli.inspection import show_plan, show_result
+    from ratchet.cli.live import LiveWatcher
+    from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
+    from ratchet.tasks.flow import plan_flow
+    from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+
+    with ExitStack() as stack:
+        stack.push(_on_interrupt)
+        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
+        plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
+        if dry_run:
+            show_plan(plan)
+            for fault in faults:
+                console.print(f"[yellow]![/] {escape(fault)}", soft_wrap=True)
+            return
+        if faults:
+            raise RatchetError("\n".join(faults))
+        if any(decision) and not _decided(plan, settings, *decision):
+            return
+        flow = flow.named(title) if title else flow
+        # A run whose steps are all cached starts no server; one that is up shows it.
+        prefect = server_address(settings) is not None or not all(step.done for step in plan)
+        suspended: tuple[type[BaseException], ...] = ()
+        if prefect:
+            stack.enter_context(prefect_server(settings))
+            stack.enter_context(without_heartbeats())
+            from prefect.exceptions import Pause
+
+            suspended = (Pause,)
+        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
+        with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
+            try:
+                result = flow(recipe, *arguments)
+            except suspended as waiting:
+                raise Waiting(str(waiting)) from None
+    show_result(caller.opened, result)
+
+
+def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:
+    """Record the decision; whether the run goes on here."""
+    from ratchet.cli.prefect_server import resumed
+    from ratchet.tasks.approval import decide
+
+    if approve and reject:
+        raise RatchetError("Give --approve or --reject, not both.")
+    if approve and not any(step.approval for step in plan):  # decided already: the command is given again
+        console.print("Nothing waits for approval.")
+        return True
+    approval = decide(plan, settings, approve, reject)
+    console.print(f"{approval}: {', '.join(approval.artifacts)}", soft_wrap=True, markup=False)
+    if approve and approval.flow_run and resumed(approval.flow_run, settings):
+        console.print("Prefect resumes the run.")
+        return False
+    return approve
+
+
+def _on_interrupt(kind: type[BaseException] | None, *_: object) -> None:
+    if kind is KeyboardInterrupt:
+        say_how_to_continue()
+
+
+def say_how_to_continue() -> None:
+    name = Path(sys.argv[0]).name
+    command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
+    errors.print(f"\nStopped. Nothing finished is lost; to continue: [bold]{escape(command)}[/]", soft_wrap=True)

@@ -1,0 +1,54 @@
+"""The directory that a step fills; the store then finishes it into an artifact."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+KEPT = "kept.parquet"
+REJECTED = "rejected.parquet"
+ROW_GROUP = 1 << 17
+"""Rows per Parquet row group: one group is held in memory."""
+
+
+@dataclass
+class Draft:
+    """A directory being filled. `counts` and `extra` go into the manifest."""
+
+    path: Path
+    counts: dict[str, int] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def write_dataset(self, kept: pa.Table, rejected: pa.Table, rows_in: int) -> None:
+        """Write both sides of a step. Raises AssertionError when they do not partition the input."""
+        if len(kept) + len(rejected) != rows_in:
+            raise AssertionError(
+                f"{self.path.name}: {len(kept)} kept + {len(rejected)} rejected is not {rows_in} rows in"
+            )
+        with self.dataset_writer(kept.schema, rejected.schema) as write:
+            write(kept, rejected)
+
+    @contextmanager
+    def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
+        """The same in batches: call with both sides of each batch."""
+        counts = {"rows_in": 0, "kept": 0, "rejected": 0}
+        with (
+            pq.ParquetWriter(self.path / KEPT, kept) as kept_file,
+            pq.ParquetWriter(self.path / REJECTED, rejected) as rejected_file,
+        ):
+
+            def write(kept_rows: pa.Table, rejected_rows: pa.Table) -> None:
+                for name, writer, rows in (
+                    ("kept", kept_file, kept_rows), ("rejected", rejected_file, rejected_rows)
+                ):  # fmt: skip
+                    if len(rows):
+                        writer.write_table(rows, row_group_size=ROW_GROUP)
+                    counts[name] += len(rows)
+                    counts["rows_in"] += len(rows)
+
+            yield write
+        self.counts.update(counts)
