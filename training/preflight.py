@@ -91,12 +91,10 @@ class Preflight:
         found, self.on_each = local_machine(), self.training.hardware.processes
         cores = sum(ranks.gather(found.cores)) // self.on_each
         self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
-        self.share = 1 / self.ranks if found.is_cpu else 1.0
-        """The part of the machine that this rank has."""
+        self.share = 1 / self.ranks if found.is_cpu else 1.0  # of the machine, for this rank
         self.sampler: Sampler | None = None
         self.completions: list[Completion] = []
-        self.measured: dict[str, Any] = {}
-        """Values for the machine's `Rates`."""
+        self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
         self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         adapter = Adapter.of(recipe)
@@ -146,8 +144,6 @@ class Preflight:
             message = f"rank {worst}: {message}" if worst else message
             self.lines.append({"name": name, "state": state, "message": message})
 
-    # ------------------------------------------------------------------------------------ machines
-
     def links(self) -> str:
         """All-reduce at growing sizes, and a broadcast from each rank."""
         if self.ranks == 1:
@@ -180,8 +176,6 @@ class Preflight:
         if self.rank % self.on_each == 0:
             found.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(found)}; a checkpoint is {size / GIB:.2g} GiB"
-
-    # ------------------------------------------------------------------------------------ a step
 
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
@@ -262,8 +256,8 @@ class Preflight:
         parts = estimate(self.shape, stage, self.training, self.machine).updating
         planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
         if not self.machine.is_cpu:
-            scale = (used - planned + of_step) / of_step
-            self.measured["memory"] = max(self.measured.get("memory", 1.0), min(scale, 3.0))
+            scale = min((used - planned + of_step) / of_step, 3.0)
+            self.measured["memory"] = max(self.measured.get("memory", 1.0), scale)
         have = self.machine.memory / (self.on_each if self.machine.is_cpu else 1)
         message = (
             f"{used / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
@@ -307,18 +301,18 @@ class Preflight:
             failure = f"{len(errors)} of {len(verdicts)} verdicts failed on our side: {errors[0]}" if errors else ""
         except (RatchetError, OSError) as error:  # raised when all ranks are here
             failure = str(error)
-        everyone = ranks.gather((workers * seconds / len(mine), failure))
-        if failures := [failure for _, failure in everyone if failure]:
-            raise RatchetError(failures[0])
-        each = max(each for each, _ in everyone)
+        times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)
+        if any(failures):
+            raise RatchetError(next(filter(None, failures)))
+        each = max(times)
         before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / each
         self.measured["verdict_s"] = {**before, domain: each}
         machine = replace(self.machine, rates=replace(self.machine.rates, **self.measured))
         for stage in (stage for stage in self.training.stages if domain in stage.mix):
-            found = estimate(self.shape, stage, self.training, machine)
+            seconds_of = estimate(self.shape, stage, self.training, machine).seconds
+            beside = seconds_of["sampling"] + seconds_of["update"]
             share = stage.mix[domain] / sum(stage.mix.values())
             responses = stage.prompts_per_batch * stage.most_rollouts * share
-            beside = found.seconds["sampling"] + found.seconds["update"]
             if responses / rate > JUDGE_SLACK * beside:
                 raise RatchetError(
                     f"{rate:,.3g} verdicts/s, and {stage.name} needs {responses / beside:,.3g}: judging its "
@@ -326,8 +320,6 @@ class Preflight:
                     "(docs/reward_servers.md), or shorten the tests' time limits"
                 )
         return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
-
-    # ------------------------------------------------------------------------------------ checkpoints
 
     def _fingerprint(self) -> str:
         """Of the weights: a hash of the log-probabilities of a few tokens."""
@@ -373,13 +365,12 @@ def versions(machines: int) -> str:
     everyone = ranks.gather((socket.gethostname(), mine | {each.name: each.version for each in distributions()}))
     host, first = everyone[0]
     for number, (where, other) in enumerate(everyone):
-        for name in sorted(first.keys() | other.keys()):
-            here, there = first.get(name, "absent"), other.get(name, "absent")
-            if here != there:
-                raise RatchetError(
-                    f"{name} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
-                    "constraints.txt everywhere"
-                )
+        if differing := sorted(name for name, _ in first.items() ^ other.items()):
+            here, there = (each.get(differing[0], "absent") for each in (first, other))
+            raise RatchetError(
+                f"{differing[0]} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
+                "constraints.txt everywhere"
+            )
     joined = len({where for where, _ in everyone})
     if joined != machines:
         raise RatchetError(f"{joined} machines joined, and training.hardware.machines is {machines}")
