@@ -155,12 +155,9 @@ class Checkpoints:
             part.unlink()
         (draft / "manifest.json").write_text(json.dumps({**manifest, "files": dict(sorted(hashes.items()))}, indent=1))
         replace_directory(draft, self._directory / f"step-{manifest['step']:08d}")
-        self._prune()
-
-    def _prune(self) -> None:
         best = self._best()
         for old in _steps(self._directory)[:-KEPT]:
-            if best is None or old != best:
+            if old != best:
                 shutil.rmtree(old)
 
     def _best(self) -> Path | None:
@@ -177,22 +174,16 @@ class Checkpoints:
         """
         self.finish()
         path = self._newest()
-        if path is None:
-            return None
-        manifest = _manifest(path)
-        self._load(path, manifest)
-        return manifest["step"], json.loads((path / "state.json").read_text())
+        return path and (self._load(path), json.loads((path / "state.json").read_text()))
 
     def restore_best(self) -> int | None:
         """Load the checkpoint that validated best; its step, or None when none did. Collective."""
         self.finish()
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
-        if path is None:
-            return None
-        self._load(path, _manifest(path))
-        return _manifest(path)["step"]
+        return path and self._load(path)
 
-    def _load(self, path: Path, manifest: dict[str, Any]) -> None:
+    def _load(self, path: Path) -> int:
+        manifest = _manifest(path)
         other_ranks = manifest["ranks"] != self._policy.ranks
         if other_ranks and self._policy.rank == 0:
             print(
@@ -201,6 +192,7 @@ class Checkpoints:
                 file=sys.stderr, flush=True,
             )  # fmt: skip
         self._policy.load_state(path, other_ranks)
+        return manifest["step"]
 
     def _newest(self) -> Path | None:
         steps = ranks.broadcast(_steps(self._directory))
@@ -230,6 +222,11 @@ class Checkpoints:
             return f"{type(error).__name__}: {error}"
         return f"{changed[0]} is not what was written (sha256 differs)" if changed else None
 
+    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
+        """This rank's share of these files; all shares are of about the same size."""
+        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
+        return by_size[self._policy.rank :: self._policy.ranks]
+
     def _set_aside(self, path: Path, damage: str) -> None:
         """Under its name it would count as one to keep."""
         if self._policy.rank == 0:
@@ -237,11 +234,6 @@ class Checkpoints:
             shutil.rmtree(aside, ignore_errors=True)
             path.rename(aside)
             print(f"checkpoint not used, now {aside}: {damage}", file=sys.stderr, flush=True)
-
-    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
-        """This rank's share of these files; all shares are of about the same size."""
-        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
-        return by_size[self._policy.rank :: self._policy.ranks]
 
 
 @contextmanager
@@ -259,19 +251,19 @@ def writing(directory: Path) -> Iterator[None]:
 def _on_each_rank(path: Path, work: Callable[[], Any]) -> list[Any]:
     """What `work` on a checkpoint returns on each rank. Collective. Raises RatchetError on all ranks if one of them has
     an OSError."""
-    found, failure = None, None
+    result, failure = None, None
     try:
-        found = work()
+        result = work()
     except OSError as error:
         failure = str(error)
-    everyone = ranks.gather((found, failure))
-    for number, (_, failure) in enumerate(everyone):
-        if failure is not None:
-            raise RatchetError(
-                f"Rank {number} cannot read or rename {path}: {failure}. Run the same command again when it can, or "
-                "delete this checkpoint."
-            )
-    return [found for found, _ in everyone]
+    results, failures = zip(*ranks.gather((result, failure)), strict=True)
+    if any(failures):
+        number, failure = next((i, failure) for i, failure in enumerate(failures) if failure)
+        raise RatchetError(
+            f"Rank {number} cannot read or rename {path}: {failure}. Run the same command again when it can, or "
+            "delete this checkpoint."
+        )
+    return list(results)
 
 
 def _steps(directory: Path) -> list[Path]:

@@ -69,9 +69,13 @@ class Curriculum:
                 f"stage {stage.name} has a max_difficulty, but no {' or '.join(stage.domains)} problem has a "
                 "difficulty. Curate with a teacher, which measures it, or remove max_difficulty."
             )
+        limit = stage.max_difficulty
         for problem in given:
-            if reason := self._unsuitable(problem):
-                self._drop(problem, *reason, step=0)
+            if not fits(problem):
+                self._drop(problem, "prompt_too_long", {"max_response_tokens": stage.longest_response}, step=0)
+            elif limit is not None and problem.difficulty is not None and problem.difficulty > limit:
+                evidence = {"difficulty": problem.difficulty, "max_difficulty": limit}
+                self._drop(problem, "max_difficulty", evidence, step=0)
             else:
                 self._problems[problem.problem_id] = problem
         self._require(self.candidates())
@@ -79,15 +83,6 @@ class Curriculum:
     @property
     def stage(self) -> Stage:
         return self.interventions.stage
-
-    def _unsuitable(self, problem: Problem) -> tuple[str, dict[str, Any]] | None:
-        """The rule that drops this problem, and the evidence."""
-        limit = self._first.max_difficulty
-        if not self._fits(problem):
-            return "prompt_too_long", {"max_response_tokens": self._first.longest_response}
-        if limit is not None and problem.difficulty is not None and problem.difficulty > limit:
-            return "max_difficulty", {"difficulty": problem.difficulty, "max_difficulty": limit}
-        return None
 
     def candidates(self) -> list[Problem]:
         return list(self._problems.values())

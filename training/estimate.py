@@ -80,10 +80,10 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Sampled:
+    """Seconds until the last engine finishes; the share of the decode slots' time without a response."""
+
     seconds: float
-    """Until the last engine finishes."""
     empty: float
-    """Share of the decode slots' time without a response: the tail, and waiting for it."""
 
 
 @lru_cache(64)

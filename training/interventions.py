@@ -9,7 +9,7 @@ from functools import reduce
 from statistics import fmean
 from typing import Any, Literal
 
-from ratchet.infra.recipe.interventions import Change, Intervention
+from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.training import Stage
 
 RULE = "intervention"
@@ -116,17 +116,14 @@ class Interventions:
         done: list[Taken] = []
         for number in last or due:  # nothing follows a stop
             do = self._first.interventions[number].do
-            reset, changed = not any(taken.reset for taken in done) and do.reset, self._changed(do)
+            reset, now = not any(taken.reset for taken in done) and do.reset, self.stage
+            changed = {name: (was, new) for name, new in do.settings.items() if (was := getattr(now, name)) != new}
             if reset or do.stop or changed:
                 self.state.taken.append((step, number))
                 done.append(Taken(step, number, reset, do.stop, due[number], changed))
         if done:
             self.state.since, self.state.recent = Tally(score), {}
         return done
-
-    def _changed(self, change: Change) -> dict[str, tuple[Any, Any]]:
-        now = self.stage
-        return {name: (was, new) for name, new in change.settings.items() if (was := getattr(now, name)) != new}
 
     def _watch(self, metrics: Mapping[str, float]) -> None:
         rules = [each.when for each in self._first.interventions if each.when.trigger[0] in WATCHED]

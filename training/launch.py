@@ -78,8 +78,7 @@ def _watch(timeout_minutes: float) -> None:
 
 def _rank(specification: Path) -> None:
     tempfile.tempdir = None  # the system's
-    code = one_rank.main(specification)
-    if code:
+    if code := one_rank.main(specification):
         sys.exit(code)
 
 

@@ -41,7 +41,7 @@ from ratchet.training.losses.terms import mismatch
 from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
-from ratchet.training.sampler import difference, open_sampler
+from ratchet.training.sampler import Sampler, difference, open_sampler
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -97,12 +97,10 @@ class Preflight:
         found, self.on_each = local_machine(), self.training.hardware.processes
         cores = sum(ranks.gather(found.cores)) // self.on_each
         self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
-        self.share = 1 / self.ranks if found.is_cpu else 1.0
-        """The part of the machine that this rank has."""
-        self.ranks_per_engine = 1
-        """Ranks that share an engine."""
-        self.measured: dict[str, Any] = {}
-        """Values for the machine's `Rates`."""
+        self.share = 1 / self.ranks if found.is_cpu else 1.0  # of the machine, for this rank
+        self.sampler: Sampler | None = None
+        self.completions: list[Completion] = []
+        self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
         self.model_dir = recipe.model.path or str(self._grown())
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         adapter = Adapter.of(recipe)
@@ -123,19 +121,10 @@ class Preflight:
         self.line("links", self.links)
         self.line("disk", self.disk)
         with ExitStack() as stack:
-            opened: list[Any] = []
-
-            def open_engine() -> str:
-                engine = open_sampler(self.policy, self.training, self.model_dir, self.work)
-                opened.append(stack.enter_context(engine))
-                self.ranks_per_engine = opened[0].ranks_per_engine
-                return self._handed_over(opened[0])
-
-            self.line("weights", open_engine)
-            if opened:
-                completions: list[Completion] = []
-                self.line("decoding", lambda: self._decoding(opened[0], completions))
-                self.line("mismatch", lambda: self._mismatch(completions))
+            self.line("weights", lambda: self.weights(stack))
+            if self.sampler:
+                self.line("decoding", self.decoding)
+                self.line("mismatch", self.mismatch)
             for stage in self.training.stages:  # beside an engine that sleeps, as in training
                 self.line(f"step {stage.name}", lambda stage=stage: self.step(stage))
         for domain in dict.fromkeys(domain for stage in self.training.stages for domain in stage.mix):
@@ -147,36 +136,31 @@ class Preflight:
 
     def line(self, name: str, check: Callable[[], str]) -> None:
         """One check, which returns its message; it fails with any rank's OSError or RatchetError."""
-        state = "FAIL"
         try:
             state, message = "OK", check()
         except Skip as reason:
             state, message = "SKIP", str(reason)
         except torch.OutOfMemoryError as error:
-            message = f"the GPU's memory is short: {LESS_MEMORY} ({str(error).splitlines()[0]})"
+            state, message = "FAIL", f"the GPU's memory is short: {LESS_MEMORY} ({str(error).splitlines()[0]})"
         except (RatchetError, OSError) as error:
-            message = str(error)
+            state, message = "FAIL", str(error)
         everyone = ranks.gather((state, message))
         worst = next((i for i, (state, _) in enumerate(everyone) if state == "FAIL"), 0)
         if self.lines:
             state, message = everyone[worst]
-            self.lines.append(
-                {"name": name, "state": state, "message": f"rank {worst}: {message}" if worst else message}
-            )
-
-    # ------------------------------------------------------------------------------------ machines
+            message = f"rank {worst}: {message}" if worst else message
+            self.lines.append({"name": name, "state": state, "message": message})
 
     def links(self) -> str:
         """All-reduce at growing sizes, and a broadcast from each rank."""
         if self.ranks == 1:
             raise Skip("one rank")
-        hosts, speeds = ranks.gather(socket.gethostname()), []
-        sizes = (2**20, 2**24, 2**27 if self.machine.is_cpu else 2**30)
-        for size in sizes:
+        hosts, speeds = ranks.gather(socket.gethostname()), dict[int, float]()
+        for size in (2**20, 2**24, 2**27 if self.machine.is_cpu else 2**30):
             tensor = torch.ones(size // 4, device=self.policy.device)
             moved = 2 * size * (self.ranks - 1) / self.ranks
-            speeds.append(moved / _timed(lambda tensor=tensor: torch.distributed.all_reduce(tensor)))
-        self.measured["link"] = speeds[-1]
+            speeds[size] = moved / _timed(lambda tensor=tensor: torch.distributed.all_reduce(tensor))
+            self.measured["link"] = speeds[size]  # of the largest
         tensor = torch.ones(2**22, device=self.policy.device)
         sent = [
             tensor.nbytes / _timed(lambda source=source: torch.distributed.broadcast(tensor, source))
@@ -189,52 +173,48 @@ class Preflight:
                 f"rank {rank} ({hosts[rank]}) sends {slowest / 1e9:.2g} GB/s, the others {usual / 1e9:.2g}: check "
                 "that machine's network cards with NCCL_DEBUG=INFO, or leave the machine out"
             )
-        reduced = ", ".join(
-            f"{speed / 1e9:.2g} GB/s at {size >> 20} MiB" for speed, size in zip(speeds, sizes, strict=True)
-        )
+        reduced = ", ".join(f"{speed / 1e9:.2g} GB/s at {size >> 20} MiB" for size, speed in speeds.items())
         return f"all-reduce {reduced}; broadcasts {slowest / 1e9:.2g} to {max(sent) / 1e9:.2g} GB/s"
 
     def disk(self) -> str:
         """Space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        found = []
-        if self.rank == 0:
-            found.append(_space("home", self.work, (KEPT + 2) * size))
+        found = [_space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
         if self.rank % self.on_each == 0:
             found.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(found)}; a checkpoint is {size / GIB:.2g} GiB"
 
-    # ------------------------------------------------------------------------------------ a step
-
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
-        engine = self.rank // self.ranks_per_engine
+        engine = self.rank // (self.sampler.ranks_per_engine if self.sampler else 1)
         random = np.random.default_rng(engine)
         prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
-    def _generate(self, sampler: Any, count: int, tokens: int) -> tuple[list[Completion], float]:
-        """Completions, and this rank's seconds, without the transfer of weights."""
+    def _generate(self, sampler: Sampler, count: int, tokens: int) -> float:
+        """This rank's seconds for as many completions, without the transfer of weights."""
         started = time.perf_counter()
-        found = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
-        handing_over = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
-        return found, time.perf_counter() - started - handing_over
+        self.completions = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
+        sending = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
+        return time.perf_counter() - started - sending
 
-    def _handed_over(self, sampler: Any) -> str:
-        self._generate(sampler, 1, 2)
-        if not (facts := sampler.facts):
+    def weights(self, stack: ExitStack) -> str:
+        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work))
+        self._generate(self.sampler, 1, 2)
+        if not (facts := self.sampler.facts):
             return "the engine samples with the policy's own weights"
         return f"sent in {facts['weight_seconds']:.2g} s, log-probabilities differ by {facts['weight_probe']:.2g}"
 
-    def _decoding(self, sampler: Any, completions: list[Completion]) -> str:
+    def decoding(self) -> str:
+        assert self.sampler is not None
+        self.completions = []
         tokens = min(DECODED_TOKENS, *(stage.max_response_tokens for stage in self.training.stages))
         rows = min(self.training.hardware.rollout_batch, 64 if self.machine.is_cpu else 256)
         slowest = []  # the slowest rank's seconds per token
         for count in (1, rows):
-            found, seconds = self._generate(sampler, count, tokens)
-            slowest.append(max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in found))))
+            seconds = self._generate(self.sampler, count, tokens)
+            slowest.append(max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in self.completions))))
         one, full = slowest
-        completions += found
         size, share = 2 if self.training.hardware.dtype == "bfloat16" else 4, self.share
         reading = self.shape.parameters * size / (self.machine.bandwidth * share)
         fixed = max(0.0, one - reading / self.machine.rates.read)
@@ -245,11 +225,11 @@ class Preflight:
             self.measured["read"] = min(1.0, reading / one)
         return f"{rows / full:,.0f} tokens/s on a rank with {rows} responses, {1 / one:,.0f} with one"
 
-    def _mismatch(self, completions: list[Completion]) -> str:
-        if not completions:
+    def mismatch(self) -> str:
+        if not self.completions:
             raise Skip("nothing was decoded")
-        prompts = [request.prompt_ids or () for request in self._requests(len(completions))]
-        found = difference(self.policy, prompts, completions[:8]).double()
+        prompts = [request.prompt_ids or () for request in self._requests(len(self.completions))]
+        found = difference(self.policy, prompts, self.completions[:8]).double()
         mean = max(ranks.gather(float(mismatch(found, torch.zeros_like(found)).mean())))
         limit = min(stage.advanced.mismatch_limit or float("inf") for stage in self.training.stages)
         if mean > limit:
@@ -265,20 +245,16 @@ class Preflight:
         if room < 1:
             raise RatchetError(f"a response of {stage.longest_response:,} tokens leaves the model no room for a prompt")
         prompt = min(PROMPT_TOKENS, stage.longest_response, room)
-        longest, hardware = prompt + stage.longest_response, self.training.hardware
-        together = hardware.advanced.sequence_ranks
-        count = max(2, self.ranks // together * max(1, together * hardware.micro_batch_tokens // longest))
+        longest, sharers = prompt + stage.longest_response, self.training.hardware.advanced.sequence_ranks
+        tokens = sharers * self.training.hardware.micro_batch_tokens
+        count = max(2, self.ranks // sharers * max(1, tokens // longest))
         strict = _without_limit(stage)  # nothing was sampled
         learner = Learner(self.policy, strict)
         made = self._groups(strict, count, prompt)
         learner.old_logprobs(made, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        _synchronize()
-        started = time.perf_counter()
-        learner.learn(made, 1.0)
-        _synchronize()
-        seconds = max(ranks.gather(time.perf_counter() - started))
+        seconds = _timed(lambda: learner.learn(made, 1.0), times=1)
         full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
         ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
         self.measured["update"] = min(1.0, ideal / seconds)
@@ -287,8 +263,8 @@ class Preflight:
         parts = estimate(self.shape, stage, self.training, self.machine).updating
         planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
         if not self.machine.is_cpu:
-            scale = (used - planned + of_step) / of_step
-            self.measured["memory"] = max(self.measured.get("memory", 1.0), min(scale, 3.0))
+            scale = min((used - planned + of_step) / of_step, 3.0)
+            self.measured["memory"] = max(self.measured.get("memory", 1.0), scale)
         have = self.machine.memory / (self.on_each if self.machine.is_cpu else 1)
         message = (
             f"{used / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
@@ -301,9 +277,8 @@ class Preflight:
     def _groups(self, stage: Stage, count: int, prompt: int) -> list[Group]:
         """Responses of the stage's longest length, random tokens, alternately right and wrong."""
         random, vocabulary, longest = np.random.default_rng(0), len(self.policy.tokenizer), stage.longest_response
-        prompts, responses = (
-            random.integers(vocabulary, size=(count, length)).astype(np.int32) for length in (prompt, longest)
-        )
+        prompts = random.integers(vocabulary, size=(count, prompt)).astype(np.int32)
+        responses = random.integers(vocabulary, size=(count, longest)).astype(np.int32)
         rollouts = [
             Rollout(
                 "preflight", next(iter(stage.mix)), i, prompts[i], responses[i], np.zeros(longest, np.float32), False,
@@ -333,21 +308,18 @@ class Preflight:
             failure = f"{len(errors)} of {len(verdicts)} verdicts failed on our side: {errors[0]}" if errors else ""
         except (RatchetError, OSError) as error:  # raised when all ranks are here
             failure = str(error)
-        everyone = ranks.gather((workers * seconds / len(mine), failure))
-        if failures := [failure for _, failure in everyone if failure]:
-            raise RatchetError(failures[0])
-        each = max(each for each, _ in everyone)
-        verdict_s = {**self.measured.get("verdict_s", self.machine.rates.verdict_s), domain: each}
-        self.measured["verdict_s"] = verdict_s
-        machine, rate = (
-            replace(self.machine, rates=replace(self.machine.rates, **self.measured)),
-            self.machine.cores / each,
-        )
+        times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)
+        if any(failures):
+            raise RatchetError(next(filter(None, failures)))
+        each = max(times)
+        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / each
+        self.measured["verdict_s"] = {**before, domain: each}
+        machine = replace(self.machine, rates=replace(self.machine.rates, **self.measured))
         for stage in (stage for stage in self.training.stages if domain in stage.mix):
-            found = estimate(self.shape, stage, self.training, machine)
+            seconds_of = estimate(self.shape, stage, self.training, machine).seconds
+            beside = seconds_of["sampling"] + seconds_of["update"]
             share = stage.mix[domain] / sum(stage.mix.values())
             responses = stage.prompts_per_batch * stage.most_rollouts * share
-            beside = found.seconds["sampling"] + found.seconds["update"]
             if responses / rate > JUDGE_SLACK * beside:
                 raise RatchetError(
                     f"{rate:,.3g} verdicts/s, and {stage.name} needs {responses / beside:,.3g}: judging its "
@@ -355,8 +327,6 @@ class Preflight:
                     "(docs/reward_servers.md), or shorten the tests' time limits"
                 )
         return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
-
-    # ------------------------------------------------------------------------------------ checkpoints
 
     def _fingerprint(self) -> str:
         """Of the weights: a hash of the log-probabilities of a few tokens."""
@@ -402,22 +372,22 @@ def versions(machines: int) -> str:
     everyone = ranks.gather((socket.gethostname(), mine | {each.name: each.version for each in distributions()}))
     host, first = everyone[0]
     for number, (where, other) in enumerate(everyone):
-        for name in sorted(first.keys() | other.keys()):
-            here, there = first.get(name, "absent"), other.get(name, "absent")
-            if here != there:
-                raise RatchetError(
-                    f"{name} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
-                    "constraints.txt everywhere"
-                )
+        if differing := sorted(name for name, _ in first.items() ^ other.items()):
+            here, there = (each.get(differing[0], "absent") for each in (first, other))
+            raise RatchetError(
+                f"{differing[0]} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
+                "constraints.txt everywhere"
+            )
     joined = len({where for where, _ in everyone})
     if joined != machines:
         raise RatchetError(f"{joined} machines joined, and training.hardware.machines is {machines}")
     return f"ranks: {len(everyone)}, machines: {joined}, torch {torch.__version__}"
 
 
-def _timed(call: Callable[[], object]) -> float:
+def _timed(call: Callable[[], object], times: int = 3) -> float:
+    """Seconds of the slowest rank, the least of several times. Collective."""
     found = []
-    for _ in range(3):
+    for _ in range(times):
         ranks.barrier()
         _synchronize()
         started = time.perf_counter()

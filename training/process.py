@@ -67,9 +67,8 @@ def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
     if spec["kind"] == "pass_rates":
         return _measure_pass_rates(recipe, spec, work)
     policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
-    draft = work / ".model"
     with writing(work):
-        policy.save_model(draft)
+        policy.save_model(draft := work / ".model")
         if ranks.rank() == 0:
             replace_directory(draft, work / "model")
     return steps
@@ -86,8 +85,7 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
     with Checkpoints(work / "checkpoints", policy) as checkpoints:
-        restored = checkpoints.restore()
-        done = restored[0] if restored else 0
+        done = (checkpoints.restore() or (0,))[0]
         metrics = Journal(work / "metrics.jsonl", done, policy.rank)
         Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
         return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
@@ -152,20 +150,21 @@ def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int
     seed_parts = (recipe.seed, stage.name, "before")
     with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
-        candidates, expected = curriculum.candidates(), curriculum.expected_tokens(curriculum.candidates())
+        candidates = curriculum.candidates()
+        expected = curriculum.expected_tokens(candidates)
         counts = ranks.broadcast(_read_counts(*(work / "checkpoints").glob(f"*-{PASS_RATES}")))
         left = [problem for problem in candidates if problem.problem_id not in counts]
         with journal.Journal(work / "checkpoints" / f"{policy.rank}-{PASS_RATES}") as lines:
             mine = {}
-            found = worker.pass_counts(left, stage.advanced.pass_rate_rollouts, sampling, seed_parts, expected)
-            for problem_id, count in found:
+            counted = worker.pass_counts(left, stage.advanced.pass_rate_rollouts, sampling, seed_parts, expected)
+            for problem_id, count in counted:
                 mine[problem_id] = count
                 step = len(counts) + ranks.tally("pass rates")
                 lines.append({"step": step, "steps": len(candidates), "counts": {problem_id: count}})
     counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
     if policy.rank == 0:
-        found = [{"counts": {problem.problem_id: counts[problem.problem_id]}} for problem in candidates]
-        write_atomically(work / PASS_RATES, "".join(json.dumps(line) + "\n" for line in found))
+        lines = (json.dumps({"counts": {p.problem_id: counts[p.problem_id]}}) + "\n" for p in candidates)
+        write_atomically(work / PASS_RATES, "".join(lines))
     return len(candidates)
 
 
@@ -193,8 +192,7 @@ def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: 
 def _curriculum(
     recipe: Recipe, stage: Stage, spec: dict[str, Any], worker: RolloutWorker, policy: Policy
 ) -> Curriculum:
-    limits = [limit for limit in (policy.positions, worker.sampler.positions) if limit is not None]
-    longest = min(limits, default=math.inf) - stage.longest_response
+    longest = min(policy.positions or math.inf, worker.sampler.positions or math.inf) - stage.longest_response
     problems = _problems(spec["problems"])
     worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
     return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)

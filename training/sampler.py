@@ -65,18 +65,18 @@ class Sampler:
         batches `left` by other ranks when nothing is being decoded here. Collective: every rank calls it with its own
         batches, and no rank changes the weights before the others are done. The returned iterator is not collective,
         and may be read on another thread."""
-        return self._completions(batches, sampling, left, self._refresh())
+        version = self._refresh()
 
-    def _completions(
-        self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]], version: str
-    ) -> Iterator[Completion]:
-        try:
-            for share in chain([batches], ([batch] for batch in left)):
-                for completion in self._engine.generate(share, sampling):
-                    self._check_version(completion, version)
-                    yield completion
-        finally:
-            self._engine.sleep()
+        def completions() -> Iterator[Completion]:
+            try:
+                for share in chain([batches], ([batch] for batch in left)):
+                    for completion in self._engine.generate(share, sampling):
+                        self._check_version(completion, version)
+                        yield completion
+            finally:
+                self._engine.sleep()
+
+        return completions()
 
     def _refresh(self) -> str:
         started = time.perf_counter()
