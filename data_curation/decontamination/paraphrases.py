@@ -4,10 +4,8 @@ The items most similar to each row (`similarity.py`) are shortlisted, and a judg
 rejects nothing by itself: the same story with other numbers is as similar as a rephrased one.
 """
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,29 +51,26 @@ Batches = Callable[[], Iterable[pa.Table]]
 """Reads the rows from the start."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     benchmark: str
     item: str
     text: str
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """The shortlisted pairs, ordered by row, the most similar item first; `begins[i]` is the first pair of row i."""
+class Pair(NamedTuple):
+    """A row's shortlisted item; `number` counts the pairs of all rows."""
 
-    items: Sequence[Item]
-    begins: np.ndarray
-    item: np.ndarray
-    similarity: np.ndarray
+    number: int
+    item: Item
+    similarity: float
 
-    def of(self, row: int) -> range:
-        return range(int(self.begins[row]), int(self.begins[row + 1]))
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"benchmark": self.item.benchmark, "item": self.item.item, "similarity": round(self.similarity, 4)}
 
-    def named(self, pair: int) -> dict[str, Any]:
-        item = self.items[self.item[pair]]
-        similarity = round(float(self.similarity[pair]), 4)
-        return {"benchmark": item.benchmark, "item": item.item, "similarity": similarity}
+
+Shortlist = dict[int, list[Pair]]
+"""By row, the most similar item first; rows without a pair are left out."""
 
 
 def items_of(benchmarks: Iterable[pa.Table]) -> list[Item]:
@@ -93,26 +88,29 @@ def shortlist(
     """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
     of_items = embed([item.text for item in items])
-    begins, chosen, similarity = array("q", [0]), array("i"), array("f")
+    found: Shortlist = {}
+    number = done = 0
     for batch in batches():
         for start in range(0, len(batch), ROWS_AT_ONCE):
-            products = embed(batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()) @ of_items.T
+            texts = batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()
+            products = embed(texts) @ of_items.T
             scores = products if isinstance(products, np.ndarray) else products.toarray()
             order = np.argsort(-scores, axis=1, kind="stable")[:, : settings.nearest]
             for row, near in enumerate(order):
-                near = near[scores[row, near] >= least]
-                chosen.extend(near.tolist())
-                similarity.extend(scores[row, near].tolist())
-                begins.append(len(chosen))
-            progress(len(begins) - 1)
-    return Shortlist(items, np.array(begins), np.array(chosen, np.int32), np.array(similarity, np.float32))
+                for item in near[scores[row, near] >= least].tolist():
+                    pair = Pair(number, items[item], float(np.float32(scores[row, item])))
+                    found.setdefault(done + row, []).append(pair)
+                    number += 1
+            done += len(texts)
+            progress(done)
+    return found
 
 
 def pairs(batches: Batches, found: Shortlist) -> Iterator[pa.Table]:
     """The shortlist with names, in tables with `PAIR_SCHEMA`."""
     for first, batch in _numbered(batches):
         rows = batch.select(["problem_id", "source", "source_id"]).to_pylist()
-        named = [row | found.named(pair) for at, row in enumerate(rows, first) for pair in found.of(at)]
+        named = [row | pair.named for at, row in enumerate(rows, first) for pair in found.get(at, ())]
         yield pa.Table.from_pylist(named, schema=PAIR_SCHEMA)
 
 
@@ -122,8 +120,8 @@ def judge_prompts(batches: Batches, found: Shortlist) -> Prompts:
     def read() -> Iterator[Prompt]:
         for first, batch in _numbered(batches):
             for at, text in enumerate(batch["prompt"].to_pylist(), first):
-                for pair in found.of(at):
-                    yield Prompt(str(pair), filled(JUDGE, item=found.items[found.item[pair]].text, row=text))
+                for pair in found.get(at, ()):
+                    yield Prompt(str(pair.number), filled(JUDGE, item=pair.item.text, row=text))
 
     return read
 
@@ -137,25 +135,25 @@ def reject_paraphrases(
     gains `paraphrases`: the most similar shortlisted item, and the number of pairs the judge could not decide.
     """
     for first, batch in _numbered(batches):
-        rejections: list[Rejection | None] = []
+        verdicts: list[Rejection | None] = []
         measured: list[dict[str, Any]] = []
+        counts = {"shortlisted": 0, "pairs": 0, "undecided": 0}
         for row in range(first, first + len(batch)):
-            near = found.of(row)
-            replies = {pair: judged[pair] for pair in near} if judged is not None else {}
-            undecided = sum(reply.same is None for reply in replies.values())
-            measured.append((found.named(near[0]) if near else {}) | ({"undecided": undecided} if undecided else {}))
-            same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
-            evidence: dict[str, Any] = {}
-            if same is not None:
-                evidence = found.named(same) | {"item_text": found.items[found.item[same]].text}
-                evidence |= {"judge": settings.judge.model, "said": replies[same].shown}
-            rejections.append(Rejection("judged_same", evidence) if evidence else None)
-        counts = {
-            "shortlisted": sum(bool(facts) for facts in measured),
-            "pairs": int(found.begins[first + len(batch)]) - int(found.begins[first]),
-            "undecided": sum(facts.get("undecided", 0) for facts in measured),
-        }
-        yield partition(STEP, RULES, add_metadata(batch, STEP, measured), rejections, **counts)
+            near = found.get(row, [])
+            replies = [(pair, judged[pair.number]) for pair in near] if judged is not None else []
+            undecided = sum(reply.same is None for _, reply in replies)
+            measured.append((near[0].named if near else {}) | ({"undecided": undecided} if undecided else {}))
+            verdict = None
+            for pair, reply in replies:
+                if reply.same:
+                    said = {"item_text": pair.item.text, "judge": settings.judge.model, "said": reply.shown}
+                    verdict = Rejection("judged_same", pair.named | said)
+                    break
+            verdicts.append(verdict)
+            counts["shortlisted"] += bool(near)
+            counts["pairs"] += len(near)
+            counts["undecided"] += undecided
+        yield partition(STEP, RULES, add_metadata(batch, STEP, measured), verdicts, **counts)
 
 
 def _numbered(batches: Batches) -> Iterator[tuple[int, pa.Table]]:
