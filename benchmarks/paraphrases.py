@@ -27,9 +27,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination.paraphrases import Item, Shortlist, judge_prompts, shortlist
+from ratchet.data_curation.decontamination.paraphrases import (
+    WORDS,
+    Embed,
+    Item,
+    Shortlist,
+    by_words,
+    judge_prompts,
+    shortlist,
+)
 from ratchet.data_curation.decontamination.problems import decontaminate
-from ratchet.data_curation.decontamination.similarity import WORDS, Embed, by_words
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.teacher.attempts import collect_attempts

@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from ratchet.data_curation.decontamination.paraphrases import (
     PAIR_SCHEMA,
+    by_endpoint,
+    by_words,
     items_of,
     judge_prompts,
     pairs,
     reject_paraphrases,
     shortlist,
 )
-from ratchet.data_curation.decontamination.similarity import by_endpoint, by_words
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
 from ratchet.data_curation.teacher.model_judge import replies, verdict
