@@ -27,9 +27,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination.paraphrases import NEAREST, Item, Shortlist, judge_prompts, shortlist
+from ratchet.data_curation.decontamination.paraphrases import (
+    NEAREST,
+    WORDS,
+    Embed,
+    Item,
+    Shortlist,
+    by_words,
+    judge_prompts,
+    shortlist,
+)
 from ratchet.data_curation.decontamination.problems import decontaminate
-from ratchet.data_curation.decontamination.similarity import WORDS, Embed, by_words
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.teacher.attempts import collect_attempts
@@ -73,10 +81,12 @@ def find(rows: Set, items: Sequence[Item], embed: Embed, least: float, nearest: 
     return shortlist(lambda: [table], items, embed, settings, nearest=nearest)
 
 
-def place(found: Shortlist, rows: Set) -> np.ndarray:
+def place(found: Shortlist, rows: Set, items: Sequence[Item]) -> np.ndarray:
     """Where each row's own item stands in its shortlist; 10**6 where it does not."""
-    own = [[found.item[pair] for pair in found.of(n)] for n in range(len(rows))]
-    return np.array([near.index(item) if item in near else 10**6 for near, (_, item) in zip(own, rows, strict=True)])
+    own = [[pair.item for pair in found.get(n, [])] for n in range(len(rows))]
+    return np.array(
+        [near.index(items[n]) if n >= 0 and items[n] in near else 10**6 for near, (_, n) in zip(own, rows, strict=True)]
+    )
 
 
 def ways(sample: Sequence[str]) -> dict[str, Embed]:
@@ -100,7 +110,7 @@ def report(domain: str, items: Sequence[Item], positive: dict[str, Set], other: 
     print(f"{'':24} {'rows':>6} {'own item at 1':>13} {'at 3':>6} {'at 10':>6}")
     for way, embed in ways(sample).items():
         for name, rows in positive.items():
-            at = place(find(rows, items, embed, -1.0, nearest=10), rows)
+            at = place(find(rows, items, embed, -1.0, nearest=10), rows, items)
             shares = "  ".join(f"{np.mean(at < k):6.3f}" for k in (1, 3, 10))
             print(f"{way:24} {len(rows):6,} {shares}   {name}")
     embed = by_words(sample)
@@ -113,15 +123,21 @@ def report(domain: str, items: Sequence[Item], positive: dict[str, Set], other: 
         seconds = time.process_time() - began
         split = decontaminate(table_of([text for text, _ in rows], "row"), benchmark, Decontamination(ngram=ngram))
         dropped = len(split.rejected) / len(rows)
-        listed, own = np.mean(np.diff(found.begins) > 0), np.mean(place(found, rows) < NEAREST)
+        pairs = sum(map(len, found.values()))
+        listed, own = len(found) / len(rows), np.mean(place(found, rows, items) < NEAREST)
         shown = f"{own:9.3f}" if name in positive else f"{'–':>9}"
-        print(f"{name:36} {len(rows):6,} {dropped:8.3f} {listed:17.3f} {shown} {len(found.item) / len(rows):12.2f}"
+        print(f"{name:36} {len(rows):6,} {dropped:8.3f} {listed:17.3f} {shown} {pairs / len(rows):12.2f}"
               f"   {len(rows) / seconds:,.0f} rows/s")  # fmt: skip
     thresholds = (0.3, 0.4, 0.5, 0.6, 0.7)
     print(f"\nrows at least so like an item{'  '.join(f'{t:6g}' for t in thresholds)}")
     for name, rows in (positive | other).items():
         found = find(rows, items, embed, -1.0, nearest=1)
-        print(f"{name:28} " + "  ".join(f"{np.mean(found.similarity >= t):6.3f}" for t in thresholds))
+        print(
+            f"{name:28} "
+            + "  ".join(
+                f"{sum(near[0].similarity >= t for near in found.values()) / len(rows):6.3f}" for t in thresholds
+            )
+        )
 
 
 def judge(url: str, model: str, items: Sequence[Item], positive: dict[str, Set], other: dict[str, Set]) -> None:
@@ -142,7 +158,7 @@ def judge(url: str, model: str, items: Sequence[Item], positive: dict[str, Set],
             finally:
                 engine.close()
             said = replies(pq.ParquetFile(output).iter_batches())
-        taken = np.mean([any(said[pair].same for pair in found.of(row)) for row in range(len(rows))])
+        taken = np.mean([any(said[pair.number].same for pair in found.get(row, ())) for row in range(len(rows))])
         print(f"{name:36} {len(rows):6,} rows, taken {taken:.3f}, {bill.answered:,} replies, {bill.summary()}")
 
 

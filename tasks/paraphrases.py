@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.decontamination import paraphrases as finding
-from ratchet.data_curation.decontamination.similarity import by_endpoint, by_words
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.curation import Paraphrases
@@ -51,7 +50,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
     def make(draft: Draft) -> None:
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
-        embed = by_words(sample()) if settings.by == "words" else by_endpoint(settings)
+        embed = finding.by_words(sample()) if settings.by == "words" else finding.by_endpoint(settings)
         found = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
         tables = list(finding.pairs(batches, found))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()

@@ -62,8 +62,7 @@ class BenchmarkIndex:
         owners = self.tokens.texts[first]
         drawn = np.zeros(len(self.tokens.hashes), bool)
         for text in range(len(self.texts)):
-            for touched in _drawn_ngrams(self.tokens, text, n, DRAWINGS):
-                drawn[touched] = True
+            drawn[[*_drawn_ngrams(self.tokens, text, n, DRAWINGS)]] = True
         # A repeated n-gram of an item counts once, as prose if one occurrence is outside of drawings.
         order = np.lexsort((drawn[first], owners, grams))
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
@@ -101,8 +100,7 @@ class BenchmarkIndex:
         self, tokens: Tokens, row: int, places: list[int], drawings: Sequence[tuple[bytes, bytes]]
     ) -> list[Overlap]:
         total = int(tokens.bounds[row + 1] - tokens.bounds[row]) - self.n + 1
-        touched = _drawn_ngrams(tokens, row, self.n, drawings) if drawings else []
-        prose = total - sum(drawn.stop - drawn.start for drawn in touched)
+        prose = total - (len(_drawn_ngrams(tokens, row, self.n, drawings)) if drawings else 0)
         owners = self._owners[places].tolist()
         shared = Counter(owners)
         shared_prose = Counter(o for o, is_prose in zip(owners, self._prose[places].tolist(), strict=True) if is_prose)
@@ -262,27 +260,20 @@ def _shared_text(
     }
 
 
-def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> list[slice]:
-    """Disjoint slices of a text's n-grams, by first tokens, that touch a drawing; unclosed ones end with the text."""
+def _drawn_ngrams(tokens: Tokens, text: int, n: int, drawings: Sequence[tuple[bytes, bytes]]) -> set[int]:
+    """A text's n-grams, by first token, that touch a drawing; an unclosed one ends with the text."""
     begin, stop = tokens.offsets[text : text + 2].tolist()
-    spans = []
+    first, end = tokens.bounds[text : text + 2].tolist()
+    touched: set[int] = set()
     for opening, closing in drawings:
         start = tokens.folded.find(opening, begin, stop)
         while start >= 0:
             closed = tokens.folded.find(closing, start, stop)
-            spans.append((start, closed + len(closing) if closed >= 0 else stop))
-            start = tokens.folded.find(opening, spans[-1][1], stop)
-    if not spans:
-        return []
-    first, end = tokens.bounds[text : text + 2].tolist()
-    end -= n - 1
-    slices = []
-    for opened, closed in np.searchsorted(tokens.starts, sorted(spans)).tolist():
-        first, last = max(first, opened - n + 1), min(end, closed)
-        if first < last:
-            slices.append(slice(first, last))
-            first = last
-    return slices
+            after = closed + len(closing) if closed >= 0 else stop
+            inside = np.searchsorted(tokens.starts, [start, after]).tolist()
+            touched.update(range(max(first, inside[0] - n + 1), min(end - n + 1, inside[1])))
+            start = tokens.folded.find(opening, after, stop)
+    return touched
 
 
 def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

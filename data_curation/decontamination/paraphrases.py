@@ -1,23 +1,23 @@
 """Benchmark items in other words, which no n-gram finds: a second pass after decontamination, off by default.
 
-The items most similar to each row (`similarity.py`) are shortlisted, and a judge model reads each pair. Similarity
-rejects nothing by itself: the same story with other numbers is as similar as a rephrased one.
+The items most similar to each row are shortlisted, by words or by an endpoint's embeddings, and a judge model reads
+each pair. Similarity rejects nothing by itself: the same story with other numbers is as similar as a rephrased one. The
+two kinds of similarity are not comparable: each needs its own threshold.
 """
 
-from array import array
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ratchet.data_curation.decontamination.similarity import Embed
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.teacher.answer_index import Prompt, Prompts
 from ratchet.data_curation.teacher.model_judge import Reply, filled
 from ratchet.infra.recipe.curation import Paraphrases
+from ratchet.verifiers.errors import RatchetError
 
 STEP = "paraphrases"
 RULES = ("judged_same",)
@@ -51,33 +51,78 @@ PAIR_SCHEMA = pa.schema(
         pa.field("similarity", pa.float32(), nullable=False),
     ]
 )
+Embed = Callable[[Sequence[str]], Any]
+"""From texts to a matrix, dense or sparse, whose rows are unit vectors."""
+WORDS = r"(?u)\w+|\\[a-zA-Z]+"
+"""Words, numbers and LaTeX commands."""
+TEXTS_A_CALL = 64
+EMBEDDING_TRIES = 8
 Batches = Callable[[], Iterable[pa.Table]]
 """Reads the rows from the start."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     benchmark: str
     item: str
     text: str
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """The shortlisted pairs, ordered by row, the most similar item first; `begins[i]` is the first pair of row i."""
+class Pair(NamedTuple):
+    """A row's shortlisted item; `number` counts the pairs of all rows."""
 
-    items: Sequence[Item]
-    begins: np.ndarray
-    item: np.ndarray
-    similarity: np.ndarray
+    number: int
+    item: Item
+    similarity: float
 
-    def of(self, row: int) -> range:
-        return range(int(self.begins[row]), int(self.begins[row + 1]))
+    @property
+    def named(self) -> dict[str, Any]:
+        return {"benchmark": self.item.benchmark, "item": self.item.item, "similarity": round(self.similarity, 4)}
 
-    def named(self, pair: int) -> dict[str, Any]:
-        item = self.items[self.item[pair]]
-        similarity = round(float(self.similarity[pair]), 4)
-        return {"benchmark": item.benchmark, "item": item.item, "similarity": similarity}
+
+Shortlist = dict[int, list[Pair]]
+"""By row, the most similar item first; rows without a pair are left out."""
+
+
+def by_words(sample: Sequence[str]) -> Embed:
+    """TF-IDF of words and word pairs beside character 4-grams; needs no model. On rephrased items the two together
+    rank better than either alone, and better than after a singular value decomposition (benchmarks/paraphrases.py)."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.pipeline import make_union
+
+    if not any(text.strip() for text in sample):
+        return lambda texts: np.zeros((len(texts), 1), np.float32)
+    vectors = make_union(
+        TfidfVectorizer(token_pattern=WORDS, ngram_range=(1, 2), sublinear_tf=True),
+        TfidfVectorizer(analyzer="char_wb", ngram_range=(4, 4), sublinear_tf=True),
+    ).fit(sample)
+    return lambda texts: vectors.transform(texts) * 0.5**0.5
+
+
+def by_endpoint(settings: Paraphrases) -> Embed:
+    """`/v1/embeddings` of an OpenAI-compatible endpoint. A call that finally fails raises RatchetError."""
+    import openai
+
+    key = os.environ.get(settings.api_key_env) or "none"
+    client = openai.OpenAI(api_key=key, base_url=settings.base_url, max_retries=EMBEDDING_TRIES)
+
+    def embed(texts: Sequence[str]) -> np.ndarray:
+        rows: list[list[float]] = []
+        for start in range(0, len(texts), TEXTS_A_CALL):
+            asked = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # endpoints refuse empty texts
+            try:
+                found = client.embeddings.create(model=settings.model, input=asked, encoding_format="float").data
+            except openai.OpenAIError as error:
+                raise RatchetError(
+                    f"{settings.base_url or 'The OpenAI API'} gives no embeddings by {settings.model!r}: "
+                    f"{' '.join(str(error).split())[:300]}"
+                ) from error
+            if len(found) != len(asked):
+                raise RatchetError(f"{settings.base_url} gave {len(found)} embeddings for {len(asked)} texts.")
+            rows += [item.embedding for item in sorted(found, key=lambda item: item.index)]
+        vectors = np.array(rows, np.float32)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+    return embed
 
 
 def items_of(benchmarks: Iterable[pa.Table]) -> list[Item]:
@@ -96,26 +141,29 @@ def shortlist(
     """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
     of_items = embed([item.text for item in items])
-    begins, chosen, similarity = array("q", [0]), array("i"), array("f")
+    found: Shortlist = {}
+    number = done = 0
     for batch in batches():
         for start in range(0, len(batch), ROWS_AT_ONCE):
-            products = embed(batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()) @ of_items.T
+            texts = batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()
+            products = embed(texts) @ of_items.T
             scores = products if isinstance(products, np.ndarray) else products.toarray()
             order = np.argsort(-scores, axis=1, kind="stable")[:, :nearest]
             for row, near in enumerate(order):
-                near = near[scores[row, near] >= least]
-                chosen.extend(near.tolist())
-                similarity.extend(scores[row, near].tolist())
-                begins.append(len(chosen))
-            progress(len(begins) - 1)
-    return Shortlist(items, np.array(begins), np.array(chosen, np.int32), np.array(similarity, np.float32))
+                for item in near[scores[row, near] >= least].tolist():
+                    pair = Pair(number, items[item], float(np.float32(scores[row, item])))
+                    found.setdefault(done + row, []).append(pair)
+                    number += 1
+            done += len(texts)
+            progress(done)
+    return found
 
 
 def pairs(batches: Batches, found: Shortlist) -> Iterator[pa.Table]:
     """The shortlist with names, in tables with `PAIR_SCHEMA`."""
     for first, batch in _numbered(batches):
         rows = batch.select(["problem_id", "source", "source_id"]).to_pylist()
-        named = [row | found.named(pair) for at, row in enumerate(rows, first) for pair in found.of(at)]
+        named = [row | pair.named for at, row in enumerate(rows, first) for pair in found.get(at, ())]
         yield pa.Table.from_pylist(named, schema=PAIR_SCHEMA)
 
 
@@ -125,8 +173,8 @@ def judge_prompts(batches: Batches, found: Shortlist) -> Prompts:
     def read() -> Iterator[Prompt]:
         for first, batch in _numbered(batches):
             for at, text in enumerate(batch["prompt"].to_pylist(), first):
-                for pair in found.of(at):
-                    yield Prompt(str(pair), filled(JUDGE, item=found.items[found.item[pair]].text, row=text))
+                for pair in found.get(at, ()):
+                    yield Prompt(str(pair.number), filled(JUDGE, item=pair.item.text, row=text))
 
     return read
 
@@ -140,25 +188,25 @@ def reject_paraphrases(
     gains `paraphrases`: the most similar shortlisted item, and the number of pairs the judge could not decide.
     """
     for first, batch in _numbered(batches):
-        rejections: list[Rejection | None] = []
+        verdicts: list[Rejection | None] = []
         measured: list[dict[str, Any]] = []
+        counts = {"shortlisted": 0, "pairs": 0, "undecided": 0}
         for row in range(first, first + len(batch)):
-            near = found.of(row)
-            replies = {pair: judged[pair] for pair in near} if judged is not None else {}
-            undecided = sum(reply.same is None for reply in replies.values())
-            measured.append((found.named(near[0]) if near else {}) | ({"undecided": undecided} if undecided else {}))
-            same = next((pair for pair, reply in replies.items() if reply.same), None)  # the most similar item
-            evidence: dict[str, Any] = {}
-            if same is not None:
-                evidence = found.named(same) | {"item_text": found.items[found.item[same]].text}
-                evidence |= {"judge": settings.judge.model, "said": replies[same].shown}
-            rejections.append(Rejection("judged_same", evidence) if evidence else None)
-        counts = {
-            "shortlisted": sum(bool(facts) for facts in measured),
-            "pairs": int(found.begins[first + len(batch)]) - int(found.begins[first]),
-            "undecided": sum(facts.get("undecided", 0) for facts in measured),
-        }
-        yield partition(STEP, RULES, add_metadata(batch, STEP, measured), rejections, **counts)
+            near = found.get(row, [])
+            replies = [(pair, judged[pair.number]) for pair in near] if judged is not None else []
+            undecided = sum(reply.same is None for _, reply in replies)
+            measured.append((near[0].named if near else {}) | ({"undecided": undecided} if undecided else {}))
+            verdict = None
+            for pair, reply in replies:
+                if reply.same:
+                    said = {"item_text": pair.item.text, "judge": settings.judge.model, "said": reply.shown}
+                    verdict = Rejection("judged_same", pair.named | said)
+                    break
+            verdicts.append(verdict)
+            counts["shortlisted"] += bool(near)
+            counts["pairs"] += len(near)
+            counts["undecided"] += undecided
+        yield partition(STEP, RULES, add_metadata(batch, STEP, measured), verdicts, **counts)
 
 
 def _numbered(batches: Batches) -> Iterator[tuple[int, pa.Table]]:

@@ -25,6 +25,7 @@ from ratchet.infra.recipe.curation import Deduplication
 CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
+NAMES = ("problem_id", "source", "source_id")
 RULES = ("exact", "url", "near", "reworded", "disagreement")
 
 
@@ -93,14 +94,13 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     for row in gone:
         verdicts[row] = Rejection("disagreement", {"answers": disputed[row]})
         copies.pop(row, None)
-    kept = {row: _root(copies, row) for row in copies}
-    for row, best in kept.items():
-        by, rule = copies[row]
+    for row, (by, rule) in copies.items():
+        best = _root(copies, by)
         evidence = rows.evidence(row, best) | {"jaccard": _similarity(shingles, row, best)}
         if rule == "reworded":
             evidence["words"] = _similarity(said, row, best)
         if by != best:
-            evidence["by"] = rows.name(by)
+            evidence["by"] = rows.values(by, NAMES)
         verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
     return verdicts, {"minhash": minhash.described(settings), "disagreeing": len(disputed)}
 
@@ -121,7 +121,7 @@ class _Rows:
 
     def __init__(self, table: pa.Table, exact: list[list[int]]) -> None:
         self.exact = exact
-        self._columns = {name: table.column(name) for name in ("problem_id", "source", "source_id", *READ)}
+        self._columns = {name: table.column(name) for name in (*NAMES, *READ)}
         lengths = pc.list_value_length(table.column("golden_solutions"))  # type: ignore  # made when pyarrow is imported
         self._has_golden = [bool(length) for length in lengths.to_pylist()]
         self._votes: dict[int, int] = {}  # of a row with exact copies: how many of them have its answer
@@ -147,21 +147,18 @@ class _Rows:
         return found
 
     def same(self, row: int, other: int, similarity: float) -> bool:
-        return same_problem(self._read(row), self._read(other))
+        return same_problem(self.values(row, READ), self.values(other, READ))
 
     def reworded(self, row: int, other: int, similarity: float) -> bool:
-        return reworded(self._read(row), self._read(other), similarity)
-
-    def _read(self, row: int) -> dict[str, Any]:
-        return {name: self._value(name, row) for name in READ}
+        return reworded(self.values(row, READ), self.values(other, READ), similarity)
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]
-        evidence: dict[str, Any] = {"kept": self.name(kept)}
+        evidence: dict[str, Any] = {"kept": self.values(kept, NAMES)}
         return evidence | ({"answers": answers} if answers[0] != answers[1] else {})
 
-    def name(self, row: int) -> dict[str, Any]:
-        return {name: self._value(name, row) for name in ("problem_id", "source", "source_id")}
+    def values(self, row: int, names: Sequence[str]) -> dict[str, Any]:
+        return {name: self._value(name, row) for name in names}
 
     def _value(self, column: str, row: int) -> Any:
         return self._columns[column][row].as_py()

@@ -107,7 +107,7 @@ def _unpacked(file: io.BufferedReader | io.BufferedRandom, path: Path) -> Iterat
         with tempfile.TemporaryFile() as unpacked:  # Arrow's stream cannot return to its start
             shutil.copyfileobj(pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd"), unpacked)
             unpacked.seek(0)
-            yield from _unpacked(unpacked, path)
+            yield from _unpacked(unpacked, path)  # type: ignore[arg-type]
     elif start.startswith(ZIP_MAGIC):
         with zipfile.ZipFile(file) as archive:
             names = sorted(name for name in archive.namelist() if is_data(name))

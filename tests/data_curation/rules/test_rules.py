@@ -131,3 +131,26 @@ def test_evidence_counts_the_bytes_of_a_prompt_with_other_than_ascii_characters(
     (row,) = filter_by_rules(table, LIMITS).rejected.to_pylist()
     evidence = json.loads(row["evidence"])
     assert row["rule"] == "proof" and cut(row["prompt"], evidence["span"]) == evidence["text"]
+
+
+KEPT = [
+    ("math", r"The shaded region is described by $x^2 + y^2 \le 4$ and $x \ge 0$. What is its area?"),
+    ("math", r"Shade the region described by $|x| + |y| \le 3$. What is the area of the shaded region?"),
+    ("math", "A bus comes every 12 minutes. How long does a passenger wait for the next bus on average?"),
+    ("math", "The unknown number is 3 more than twice 7. What is the unknown?"),
+    ("code", "Given a list in which -1 stands for an unknown value, print the number of ways to fill it."),
+    (
+        "code",
+        "Cars wait for the result of a race at a gate that lets at most k cars through. Print the number of seconds.",
+    ),
+    (
+        "code",
+        "People wait for an elevator. Their weights are unknown to the operator. Given the weights, print the rides.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("domain", "statement"), KEPT)
+def test_a_word_of_a_rule_alone_drops_nothing(domain, statement):
+    table = problems(domain, statement, answer=["7"], golden_solutions=[["print(int(input()))"]])
+    assert filter_by_rules(table).kept.num_rows == 1

@@ -366,7 +366,7 @@ def test_a_bad_day_at_the_endpoint_changes_no_answer(model, tmp_path):
 CLIENT = """
 import sys
 from pathlib import Path
-from tests.data_curation.test_teacher_attempts import ask
+from tests.data_curation.teacher.test_attempts import ask
 ask(sys.argv[1], Path(sys.argv[2]))
 """
 

@@ -128,7 +128,7 @@ def test_a_killed_run_asks_for_nothing_twice(endpoint, tmp_path):
     texts = [f"In the figure, circle {n} has radius {n + 2}. What is the shaded area?" for n in range(30)]
     endpoint.answers = lambda _, prompt: time.sleep(0.05) or "figure: NO\nsub_questions: NO"
     call = f"labeled({endpoint.url!r}, Path({str(tmp_path)!r}), {texts!r})"
-    code = f"from tests.data_curation.test_exclusions import *; {call}"
+    code = f"from tests.data_curation.teacher.test_exclusions import *; {call}"
     child = subprocess.Popen([sys.executable, "-c", code])
     while endpoint.asked.total() < 8:
         assert child.poll() is None

@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from ratchet.data_curation.decontamination.paraphrases import (
     PAIR_SCHEMA,
+    by_endpoint,
+    by_words,
     items_of,
     judge_prompts,
     pairs,
     reject_paraphrases,
     shortlist,
 )
-from ratchet.data_curation.decontamination.similarity import by_endpoint, by_words
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
 from ratchet.data_curation.teacher.model_judge import replies, verdict
@@ -97,7 +98,7 @@ def test_the_nearest_items_are_shortlisted():
     likeness = [row["similarity"] for row in named if row["problem_id"] == "p1"]
     assert likeness == sorted(likeness, reverse=True) and len(likeness) <= 2
     nearest = found_by(SETTINGS.model_copy(update={"min_similarity": -1.0}))
-    assert np.diff(nearest.begins).tolist() == [3, 3, 3]
+    assert [len(nearest[row]) for row in range(3)] == [3, 3, 3]
     assert pa.concat_tables(pairs(batches, nearest)).schema.equals(PAIR_SCHEMA)
 
 
@@ -128,8 +129,8 @@ def test_what_the_judge_leaves_open_keeps_its_row_and_is_counted(endpoint, tmp_p
     endpoint.answers = lambda item, row: "I cannot say." if "Anna" in row else "DIFFERENT"
     _, judged = judged_by(endpoint, found, tmp_path)
     split = joined(reject_paraphrases(batches, found, JUDGED, judged))
-    assert len(split.kept) == 3 and split.summary["undecided"] == len(found.of(0))
-    assert json.loads(split.kept["metadata"][0].as_py())["paraphrases"]["undecided"] == len(found.of(0))
+    assert len(split.kept) == 3 and split.summary["undecided"] == len(found[0])
+    assert json.loads(split.kept["metadata"][0].as_py())["paraphrases"]["undecided"] == len(found[0])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_most_replies_decide():
 def test_an_endpoint_gives_the_vectors(endpoint):
     settings = Paraphrases(by="endpoint", model="letters", base_url=endpoint.url, min_similarity=0.5)
     found = found_by(settings, by_endpoint(settings))
-    assert endpoint.embedded == 3 + 3 and len(found.of(0)) == 3
+    assert endpoint.embedded == 3 + 3 and len(found[0]) == 3
     expected = np.array([1.0 + "bad".count(chr(97 + n)) for n in range(26)])
     assert np.allclose(by_endpoint(settings)(["x", "bad"])[1], expected / np.linalg.norm(expected), atol=1e-5)
     texts = ["", "a", *(f"text {n}" for n in range(130))]

@@ -125,7 +125,7 @@ def test_no_text_of_a_question_can_end_its_own_part():
 CLIENT = """
 import sys
 from pathlib import Path
-from tests.data_curation.test_model_judge import asking, many
+from tests.data_curation.teacher.test_model_judge import asking, many
 asking(sys.argv[1], Path(sys.argv[2]))(many())
 """
 

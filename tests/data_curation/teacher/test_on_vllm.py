@@ -15,7 +15,7 @@ import pytest
 from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.verifiers.errors import RatchetError
-from tests.data_curation.test_teacher_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask
+from tests.data_curation.teacher.test_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask
 from tests.infra.tiny_endpoint import FaultyProxy, grow_model
 
 PYTHON = os.environ.get("RATCHET_TEST_VLLM") or (sys.executable if importlib.util.find_spec("vllm") else "")
