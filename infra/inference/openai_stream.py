@@ -1,4 +1,4 @@
-"""One answer as it streams in, whole if it has a finish reason and its stream has ended; and the counts of all calls."""
+"""One answer as it streams in, whole if it has a finish reason and its stream has ended; counts of all calls."""
 
 import json
 from collections.abc import AsyncIterator
