@@ -153,7 +153,7 @@ def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
         return [Said(str(row.get("error") or body.get("error") or "no answer in the batch"), "error")]
     said = []
     for choice in choices:
-        answer = Answer()
+        answer = Answer(ended=True)
         try:
             answer.add(json.dumps({"choices": [choice], "usage": usage if len(choices) == 1 else {}}).encode())
             completion = answer.completion(None)

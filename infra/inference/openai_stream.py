@@ -1,4 +1,4 @@
-"""One answer as it streams in, whole if it has a finish reason; and the counts of all calls."""
+"""One answer as it streams in, whole if it has a finish reason and its stream has ended; counts of all calls."""
 
 import json
 from collections.abc import AsyncIterator
@@ -55,6 +55,7 @@ class Answer:
     reason: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     pieces: int = 0
+    ended: bool = False
     whole: bool = False
 
     async def read(self, response: Any) -> AsyncIterator[int]:
@@ -63,6 +64,7 @@ class Answer:
         try:
             if "event-stream" not in response.headers.get("content-type", ""):
                 self.add(await response.read())
+                self.ended = True
                 yield 1
                 return
             rest = b""
@@ -80,8 +82,10 @@ class Answer:
 
     def _take(self, line: bytes) -> None:
         """One line: an event, the end, a comment, or a blank line."""
-        if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
-            self.add(line[5:])
+        if line.startswith(b"data:"):
+            self.ended |= line[5:].strip() == b"[DONE]"
+            if not self.ended:
+                self.add(line[5:])
 
     def add(self, event: bytes) -> None:
         """One event: a part of the answer, or all of it if the server does not stream."""
@@ -103,7 +107,7 @@ class Answer:
 
     def completion(self, key: Any) -> Completion:
         """Raises CallFailed if the answer is not whole."""
-        if self.reason is None:
+        if self.reason is None or not (self.ended or self.usage):  # usage comes last
             raise CallFailed(f"cut after {self.pieces} pieces")
         text, thought, refusal = ("".join(parts) for parts in (self.text, self.thought, self.refusal))
         reason = FINISHED.get(str(self.reason).lower())
