@@ -53,9 +53,8 @@ class Policy:
             torch.cuda.set_device(self.device)
         sharded = hardware.zero_stage == 3
         self._adapter = adapter
-        model, self.tokenizer = (
-            adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded)
-        )
+        read = adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded)
+        model, self.tokenizer = read
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
@@ -67,9 +66,7 @@ class Policy:
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)
         self.model = model
         learned = list(trained(model).values())
-        parameters, own = (
-            sum(getattr(p, "ds_numel", p.numel()) for p in each) for each in (model.parameters(), learned)
-        )
+        parameters, own = (sum(getattr(p, "ds_numel", p.numel()) for p in ps) for ps in (model.parameters(), learned))
         of_adapter = f", {own:,} of them in an adapter" if adapter else ""
         self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
         """A checkpoint must be of the same shape."""
@@ -114,11 +111,11 @@ class Policy:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._clip_norm, foreach=True)
         self._gradient_norm = float(norm)
 
-    def micro_batches(self, samples: Sequence[Sample], token_budget: int | None = None) -> list[MicroBatch]:
+    def micro_batches(self, samples: Sequence[Sample]) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
         sharers = self.hardware.advanced.sequence_ranks  # ranks that compute a sequence together
         packed = self.hardware.packed or sharers > 1
-        budget = sharers * (token_budget or self.hardware.micro_batch_tokens)
+        budget = sharers * self.hardware.micro_batch_tokens
         plan = plan_micro_batches(samples, self.ranks // sharers, budget, packed, sharers == 1, self._even)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
         batches = [
@@ -252,8 +249,7 @@ class Policy:
         if self.hardware.zero_stage == 3 or self._adapter:  # rank 0 copies one weight after the other to host memory
             whole: dict[Any, torch.Tensor] = {}
             if self._adapter:  # the other entries are gathered below
-                buffers = dict(self.model.named_buffers())
-                state = {name: value for name, value in state.items() if name in buffers}
+                state = {name: state[name] for name, _ in self.model.named_buffers() if name in state}
             for name, weight in self._gathered():
                 if self.rank == 0:
                     if weight not in whole:
@@ -310,9 +306,12 @@ class Policy:
         if other_ranks and self.hardware.sharding:
             self._load_universal(directory)
         else:
-            self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
+            self._load_engine(directory)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)
+
+    def _load_engine(self, directory: Path) -> None:
+        self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
 
     def _load_universal(self, directory: Path) -> None:
         scratch = directory.with_name(f".universal-{directory.name}")
@@ -323,7 +322,7 @@ class Policy:
 
         ranks.first(convert, self.checkpoint_bytes, self.hardware.advanced.timeout_minutes)
         self.engine._config.load_universal_checkpoint = True
-        self.engine.load_checkpoint(str(scratch), tag="engine", load_module_strict=self._adapter is None)
+        self._load_engine(scratch)
         self.engine._config.load_universal_checkpoint = False
         torch.distributed.barrier()
         if self.rank == 0:

@@ -125,9 +125,8 @@ def assigned(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple
     def key(owner: int | str, name: int = name) -> str:
         return f"ratchet-assignment-{name}-{owner}"  # a counter of the numbers taken
 
-    if name:
-        store.delete_key(key(rank, name - 1))
-        store.delete_key(key("all", name - 1))
+    for owner in (rank, "all") if name else ():
+        store.delete_key(key(owner, name - 1))
 
     def take(owner: int) -> int | None:
         taken = store.add(key(owner), 1) - 1
@@ -141,8 +140,7 @@ def assigned(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple
             left = [len(share) - store.add(key(owner), 0) for owner, share in enumerate(shares)]
             if max(left) <= 0:  # the last ones are being taken
                 return
-            taken = take(left.index(max(left)))
-            if taken is not None:
+            if (taken := take(left.index(max(left)))) is not None:
                 yield taken
 
     return iter(lambda: take(rank), None), left_by_others()

@@ -5,7 +5,7 @@ import queue
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -90,14 +90,11 @@ class RolloutWorker:
         """`samples` judged responses to each problem, in the order of problems and samples, on every rank. `expected`:
         response lengths by problem id. With an engine beside the trainer, `finished` gets the rollouts of completely
         judged problems, the same on every rank, while others are sampled. Collective."""
-        mine = self._rollouts(problems, samples, sampling, seed_parts, expected)
-        if finished is None:
-            everyone = list(chain.from_iterable(ranks.gather(list(mine))))
-        else:
-            everyone = []
-            for fresh in _meanwhile(_whole(mine, samples)):
-                everyone += fresh
-                finished(fresh)
+        mine, everyone = self._rollouts(problems, samples, sampling, seed_parts, expected), list[Rollout]()
+        for rollouts in _meanwhile(_whole(mine, samples)) if finished else ranks.gather(list(mine)):
+            everyone += rollouts
+            if finished:
+                finished(rollouts)
         place = {problem.problem_id: i for i, problem in enumerate(problems)}
         return sorted(everyone, key=lambda rollout: (place[rollout.problem_id], rollout.sample))
 
@@ -107,10 +104,10 @@ class RolloutWorker:
     ) -> Iterator[tuple[str, tuple[int, int]]]:  # fmt: skip
         """Problem id and (passed, judged) of each problem that this rank sampled, as soon as it is judged; infra errors
         count for neither. The ranks together yield all problems. Collective."""
-        for found in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected), samples):
-            outcomes = [rollout.outcome for rollout in found]
+        for rollouts in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected), samples):
+            outcomes = [rollout.outcome for rollout in rollouts]
             passed, errors = outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INFRA_ERROR)
-            yield found[0].problem_id, (passed, samples - errors)
+            yield rollouts[0].problem_id, (passed, samples - errors)
 
     def _rollouts(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
@@ -188,7 +185,11 @@ class Batches:
         self._worker, self._learner, self._max_infra_errors = worker, learner, max_infra_errors
         self.surplus: list[Group] = []
         """Groups that wait for the next step."""
-        reason = _waits_for_batch(stage)
+        reason = ""  # why a group's gradient depends on others of its batch
+        if stage.updates_per_batch > 1:
+            reason = f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"
+        elif stage.advantage not in OF_ONE_GROUP:
+            reason = f"advantage {stage.advantage} may depend on all groups; {', '.join(OF_ONE_GROUP)} do not"
         self._early = worker.sampler.separate_devices and not reason
         if worker.sampler.separate_devices and reason and ranks.rank() == 0:
             print(f"stage {stage.name}: learns only when the whole batch is sampled: {reason}", file=sys.stderr)
@@ -230,9 +231,9 @@ class Batches:
         seed_parts = (self._seed, self._stage.name, batch.step, *again)
         expected = self._curriculum.expected_tokens(batch.problems)
 
-        def finished(fresh: list[Rollout]) -> None:
-            groups = group(fresh, batch.stage)
-            self._learner.learn_early(_teaching(groups, batch.stage), batch.temperature)
+        def finished(rollouts: list[Rollout]) -> None:
+            groups = _teaching(group(rollouts, batch.stage), batch.stage)
+            self._learner.learn_early(groups, batch.temperature)
 
         rollouts = self._worker.run(
             batch.problems, batch.rollouts, sampling, seed_parts, expected, finished if self._early else None
@@ -266,15 +267,6 @@ class Batches:
         self.surplus = [from_json(members) for members in state["surplus"]]
 
 
-def _waits_for_batch(stage: Stage) -> str:
-    """Why a group's gradient depends on others of its batch; "" if it does not."""
-    if stage.updates_per_batch > 1:
-        return f"updates_per_batch is {stage.updates_per_batch}, and weights change with the first"
-    if stage.advantage not in OF_ONE_GROUP:
-        return f"advantage {stage.advantage} may depend on all groups; {', '.join(OF_ONE_GROUP)} do not"
-    return ""
-
-
 def _teaching(groups: Sequence[Group], stage: Stage) -> list[Group]:
     """The groups that a step learns from; dynamic sampling replaces the others."""
     return [g for g in groups if not (stage.dynamic_sampling_rounds and g.advantages.zero_variance)]
@@ -304,12 +296,11 @@ def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
 
 def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:
     """Each problem's rollouts as soon as they are complete; a problem's samples are decoded on one rank."""
-    open_problems: dict[str, list[Rollout]] = {}
+    unfinished = defaultdict[str, list[Rollout]](list)
     for rollout in rollouts:
-        found = open_problems.setdefault(rollout.problem_id, [])
-        found.append(rollout)
-        if len(found) == samples:
-            yield sorted(open_problems.pop(rollout.problem_id), key=lambda each: each.sample)
+        unfinished[rollout.problem_id].append(rollout)
+        if len(unfinished[rollout.problem_id]) == samples:
+            yield sorted(unfinished.pop(rollout.problem_id), key=lambda each: each.sample)
 
 
 def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:

@@ -57,15 +57,14 @@ def encode(
         text: np.array([*ids, tokenizer.eos_token_id], np.int32) for text, ids in zip(distinct, encoded, strict=True)
     }
     samples = [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
-    fitting = [sample for sample in samples if positions is None or len(sample) <= positions]
-    if not fitting:
+    too_long = [sample for sample in samples if positions is not None and len(sample) > positions]
+    if len(too_long) == len(samples):
         raise RatchetError(f"every trace is longer than the model's {positions} positions: use a model that has more")
     dropped = [
         {"step": 0, "rule": "trace_too_long", "row": s.index, "evidence": {"tokens": len(s), "positions": positions}}
-        for s in samples
-        if positions is not None and len(s) > positions
+        for s in too_long
     ]
-    return fitting, dropped
+    return [sample for sample in samples if positions is None or len(sample) <= positions], dropped
 
 
 def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:

@@ -135,9 +135,11 @@ def test_tokens_times_vocabulary_never_exists():
 
 def test_packed_attention_never_holds_tokens_times_tokens(alone, micro_model):
     """Forward, backward, and again where activations are computed twice."""
-    policy = Policy(micro_model, Hardware(packed=True, activation_checkpointing=True), Optimizer())
+    policy = Policy(
+        micro_model, Hardware(packed=True, activation_checkpointing=True, micro_batch_tokens=10_000), Optimizer()
+    )
     given_samples = samples(60)
-    tokens, (batch,) = sum(map(len, given_samples)), policy.micro_batches(given_samples, 10_000)
+    tokens, (batch,) = sum(map(len, given_samples)), policy.micro_batches(given_samples)
     policy.model.train()
     with LargestTensor() as largest:
         policy.engine.module(batch, 1.0)[0].sum().backward()
@@ -175,10 +177,10 @@ def test_scores_are_those_of_the_plain_model(policy):
 
 def step(model_directory: str, given_samples: list[Sample], budget: int, **hardware) -> tuple[float, dict]:
     """The gradient norm and the weights after one update."""
-    policy = Policy(model_directory, Hardware(**hardware), Optimizer())
+    policy = Policy(model_directory, Hardware(micro_batch_tokens=budget, **hardware), Optimizer())
     tokens = sum(len(sample.response) for sample in given_samples)
     norm = policy.update(
-        policy.micro_batches(given_samples, budget),
+        policy.micro_batches(given_samples),
         lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
         1.0,
         1e-3,
@@ -198,10 +200,10 @@ def test_an_update_does_not_depend_on_the_micro_batches(alone, micro_model):
 @pytest.mark.parametrize("stage", [1, 2, 3])
 def test_zero_stages_make_the_same_update(alone, micro_model, stage):
     norm, weights = step(micro_model, samples(6), budget=60)
-    policy = Policy(micro_model, Hardware(zero_stage=stage), Optimizer())
+    policy = Policy(micro_model, Hardware(zero_stage=stage, micro_batch_tokens=60), Optimizer())
     tokens = sum(len(sample.response) for sample in samples(6))
     other_norm = policy.update(
-        policy.micro_batches(samples(6), 60),
+        policy.micro_batches(samples(6)),
         lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
         1.0,
         1e-3,
