@@ -67,9 +67,11 @@ class BenchmarkIndex:
         order = np.lexsort((drawn[first], owners, grams))
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
         new = _first_of_equals(grams, owners)
-        self._grams, self._owners, self._prose = grams[new], owners[new], ~drawn[new]
-        self.gram_counts = np.bincount(self._owners, minlength=len(self.texts))
-        self._prose_counts = np.bincount(self._owners[self._prose], minlength=len(self.texts))
+        self._grams, owners, prose = grams[new], owners[new], ~drawn[new]
+        self._owners, self._is_prose = owners.tolist(), prose.tolist()
+        self.gram_counts = np.bincount(owners, minlength=len(self.texts))
+        prose_counts = np.bincount(owners[prose], minlength=len(self.texts))
+        self._counts = list(zip(self.gram_counts.tolist(), prose_counts.tolist(), strict=True))
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
         # For each length below n: from the hash of a whole item to the first item that has it.
@@ -101,16 +103,14 @@ class BenchmarkIndex:
     ) -> list[Overlap]:
         total = int(tokens.bounds[row + 1] - tokens.bounds[row]) - self.n + 1
         prose = total - (len(_drawn_ngrams(tokens, row, self.n, drawings)) if drawings else 0)
-        owners = self._owners[places].tolist()
-        shared = Counter(owners)
-        shared_prose = Counter(o for o, is_prose in zip(owners, self._prose[places].tolist(), strict=True) if is_prose)
+        shared = Counter(self._owners[place] for place in places)
+        shared_prose = Counter(self._owners[place] for place in places if self._is_prose[place])
         overlaps = []
-        for item in shared:
-            # Without drawings where both texts have enough other n-grams.
-            if min(self._prose_counts[item], prose) >= MIN_PROSE_NGRAMS:
-                common, shorter = shared_prose[item], min(int(self._prose_counts[item]), prose)
-            else:
-                common, shorter = shared[item], min(int(self.gram_counts[item]), total)
+        for item, common in shared.items():
+            its_total, its_prose = self._counts[item]
+            shorter = min(its_total, total)
+            if its_prose >= MIN_PROSE_NGRAMS and prose >= MIN_PROSE_NGRAMS:  # without drawings
+                common, shorter = shared_prose[item], min(its_prose, prose)
             overlaps.append(Overlap(item, min(common / max(shorter, 1), 1.0), common))
         return sorted(overlaps, key=lambda overlap: (-overlap.coverage, -overlap.shared, overlap.item))
 
@@ -153,12 +153,12 @@ def find(
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         found: dict[int, tuple[str, dict[str, Any]]] = {}
         for row in sorted({*overlaps, *whole}):
-            text, facts = str(texts[first + row]), CLEAN
+            facts = CLEAN
             if row in overlaps:
                 facts = findings.facts[first + row] = _facts(index, overlaps[row], settings)
-            if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
+            if row in whole and (evidence := _shared_text(index, tokens, row, texts[first + row], whole[row], None)):
                 found[row] = ("whole_match", evidence)
-            elif facts[hit] and (evidence := _best_evidence(index, tokens, row, text, overlaps[row])):
+            elif facts[hit] and (evidence := _best_evidence(index, tokens, row, texts[first + row], overlaps[row])):
                 found[row] = ("ngram", evidence)
 
         def read(row: int, first: int = first) -> tuple[str, str | None]:
@@ -229,7 +229,7 @@ def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
 
 
 def _best_evidence(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, overlaps: list[Overlap]
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap]
 ) -> dict[str, Any] | None:
     """Of the items with the highest coverage, the one with the longest shared text."""
     best = sorted(overlap.item for overlap in overlaps if overlap.coverage == overlaps[0].coverage)[:TIED_ITEMS]
@@ -238,7 +238,7 @@ def _best_evidence(
 
 
 def _shared_text(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: str, item: int, n: int | None
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, item: int, n: int | None
 ) -> dict[str, Any] | None:
     """The item and the longest shared text of at least n tokens (None: the whole item); None after a hash collision."""
     row_first, row_end = tokens.bounds[row : row + 2].tolist()
@@ -252,7 +252,7 @@ def _shared_text(
         return None
     span, item_span = tokens.span(row, start, start + length - 1), index.tokens.span(item, at, at + length - 1)
     return named(index, item) | {
-        "text": cut(text, span),
+        "text": cut(str(text), span),
         "span": list(span),
         "item_text": cut(index.texts[item], item_span),
         "item_span": list(item_span),
