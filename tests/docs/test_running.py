@@ -5,10 +5,8 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,14 +150,11 @@ def test_the_commands_of_a_page_run(page, request):
     directory = request.getfixturevalue("mine" if page in OF_MINE else "tiny")
     for number, text in enumerate(dict.fromkeys(command.text for command in RUN if command.page == page)):
         line = completed(text, directory / "home").replace(" DIR", f" exported-{number}")
-        if "judge serve" in line:
-            serve(f"{line} --port {free_port()}", directory)
-        else:
-            if "verify code" in line:
-                write_programs(directory)
-            if "decontaminate --" in line:
-                line = line.replace("--output clean", f"--output clean-{Path(page).stem}")
-            ran(line, directory)
+        if "verify code" in line:
+            write_programs(directory)
+        if "decontaminate --" in line:
+            line = line.replace("--output clean", f"--output clean-{Path(page).stem}")
+        ran(line, directory)
 
 
 def write_programs(directory: Path) -> None:
@@ -169,26 +164,6 @@ def write_programs(directory: Path) -> None:
     pq.write_table(problems, directory / "problems.parquet")
     answers = [{"problem_id": row["problem_id"], "code": row["golden_solutions"][0]} for row in problems.to_pylist()]
     (directory / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-def serve(line: str, directory: Path) -> None:
-    """A server that says where it listens, and ends when it is interrupted."""
-    command = [sys.executable, "-u", "-m", "ratchet.cli.main", *shlex.split(line)[1:]]
-    environment = {**os.environ, "RATCHET_HOME": str(directory / "home")}
-    process = subprocess.Popen(command, cwd=directory, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout and "http://127.0.0.1" in process.stdout.readline()
-        time.sleep(1)
-        process.terminate()
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
 
 
 @pytest.mark.slow
