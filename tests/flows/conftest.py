@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from filelock import FileLock
@@ -27,7 +28,8 @@ Ratchet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def in_process(*arguments: str | Path) -> str:
     """What a command prints; the error of one that is a mistake. The command line without a process of its own."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    with patch.dict(os.environ):  # a command configures Prefect there
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
 
