@@ -22,8 +22,8 @@ class Section(BaseModel):
 
     @classmethod
     def advanced_fields(cls) -> Mapping[str, Any]:
-        field = cls.model_fields.get("advanced")
-        return getattr(field.annotation, "model_fields", {}) if field else {}
+        kind = cls.model_fields["advanced"].annotation if "advanced" in cls.model_fields else None
+        return kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else {}
 
     @model_validator(mode="before")
     @classmethod

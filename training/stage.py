@@ -36,9 +36,8 @@ def train_stage(
     continues from the last checkpoint. Raises RatchetError with the trainer's message.
     """
     work = Path(work).resolve()
-    whole = {"stages": [stage.model_dump(mode="json")]}
-    settings = training.model_dump(mode="json", exclude={"stages"}) | whole
-    recipe = Recipe(name="stage", seed=seed, model=Model(path=str(model), prompt=prompt), training=Training(**settings))
+    settings = Training.model_validate(training.model_dump() | {"stages": (stage.model_dump(),)})
+    recipe = Recipe(name="stage", seed=seed, model=Model(path=str(model), prompt=prompt), training=settings)
     work.mkdir(parents=True, exist_ok=True)
     files = {domain: work / f"{domain}.parquet" for domain in problems}
     for domain, table in problems.items():

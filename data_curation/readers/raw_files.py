@@ -42,6 +42,7 @@ PARQUET_ROWS = 128
 """Rows that are Python objects at a time: a row with its tests can be megabytes."""
 
 
+Buffered = io.BufferedReader | io.BufferedRandom
 SUFFIXES = tuple(
     [".parquet", ".arrow", ".zip"]
     + [f".{kind}{packed}" for packed in ("", ".gz", ".zst") for kind in ("jsonl", "json", "csv", "tsv")]
@@ -91,7 +92,7 @@ def raw_rows(path: Path) -> Iterator[Raw]:
         raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
 
 
-def _unpacked(file: io.BufferedReader | io.BufferedRandom, path: Path) -> Iterator[Raw]:
+def _unpacked(file: Buffered, path: Path) -> Iterator[Raw]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if start.startswith(PARQUET_MAGIC):
         yield from pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS)
@@ -139,7 +140,7 @@ def parsed(raw: Raw) -> list[Row | Malformed]:
         return [Malformed("line", f"not valid JSON ({error})")]
 
 
-def _text_rows(file: io.BufferedReader, path: Path) -> Iterator[Row | Malformed | bytes]:
+def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
     try:
         if start[:1] == b"[":
@@ -157,7 +158,7 @@ _SPACE = re.compile(r"\s*")
 _NAMED_ROWS = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
-def _rows_of_objects(file: io.BufferedReader) -> list[Any] | None:
+def _rows_of_objects(file: Buffered) -> list[Any] | None:
     """The rows of a file that is one object: its values, or, over several lines, its largest list; several objects, not
     on a line each, are rows. None: JSON lines."""
     line = file.readline(MAX_LINE_BYTES)

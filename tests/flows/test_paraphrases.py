@@ -30,7 +30,7 @@ def test_it_is_off_until_the_recipe_asks_for_it(tmp_path):
     assert "paraphrases math" not in planned(tmp_path)
     titles = planned(tmp_path, Steps(), "curation.math.advanced.paraphrases.by=words")
     assert titles[titles.index("decontaminate math") :][1:3] == ["paraphrases math", "deduplicate math"]
-    with pytest.raises(RatchetError, match=r"paraphrases cannot run: .*curation\.math\.paraphrases\.by"):
+    with pytest.raises(RatchetError, match=r"paraphrases cannot run: .*curation\.math\.advanced\.paraphrases\.by"):
         planned(tmp_path, Steps(only="paraphrases"))
 
 

@@ -26,7 +26,7 @@ curation:
     inputs: [rows.json]
     benchmarks: [held_out.json]
     teacher: {kind: openai, model: teacher, base_url: URL, attempts: 2}
-    judge: {kind: openai, model: reader, base_url: URL}
+    advanced: {judge: {kind: openai, model: reader, base_url: URL}}
 """
 
 

@@ -190,7 +190,7 @@ def test_a_killed_stage_with_an_adapter_ends_with_the_same_files(learnt_model, t
 
 @pytest.mark.slow
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
-    assert start_on_machines(1, tmp_path / "one", learnt_model, timeout_minutes=0.02).wait(60) == 2
+    assert start_on_machines(1, tmp_path / "one", learnt_model, advanced={"timeout_minutes": 0.02}).wait(60) == 2
     status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())
     assert "2 machines did not meet at" in status["message"] and "RATCHET_LAUNCHER" in status["message"]
 
