@@ -100,7 +100,7 @@ def recipe() -> str:
         "runs nothing again. Rarely needed fields are in a section's `advanced`, folded here.", "",
     ]  # fmt: skip
     sections = list(_sections(Recipe, "", []))
-    anchors = {section: f"#{re.sub(r'[^a-z_-]', '', path.lower())}" for path, section in sections}
+    anchors = {section: f"#{re.sub(r'[^a-z_-]', '', path.lower().replace(' ', '-'))}" for path, section in sections}
     for path, section in sections:
         fields = own_fields(section, list(anchors))
         lines += [f"## {path or 'The whole recipe'}", "", _text(section.__doc__ or ""), ""]

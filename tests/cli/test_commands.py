@@ -104,7 +104,7 @@ def test_a_home_that_is_a_file_is_named(tmp_path):
         ("list.yaml", b"- 1", "it is a list"),
         ("empty.yaml", b"", "it is empty"),
         ("empty.jsonl", b"", "no row of it can be read"),
-        ("zeros.jsonl", b"\0" * 99, "no row of it can be read"),
+        ("zeros.jsonl", b"\0" * 99, "a binary file, or no text in UTF-8"),
         ("latin.jsonl", b'{"problem": "\xff", "answer": "1"}', "no row of it can be read"),
         ("columns.csv", b"a,b\n1,2\n", "unknown math format, its columns are a, b"),
         ("quote.csv", b'problem,answer\n1,2,3,4\n"no end', "no row of it can be read"),
