@@ -7,6 +7,7 @@ from datasketch import MinHash, MinHashLSH
 from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
 from ratchet.data_curation.deduplication.minhash import (
     MAX_MISSED,
+    PERMUTATIONS,
     SCHEME,
     SEED,
     Shingles,
@@ -90,7 +91,7 @@ def test_the_copy_of_a_copy_names_the_row_that_stays_and_what_came_between():
 
 
 def all_buckets(sets: Shingles) -> tuple[np.ndarray, np.ndarray]:
-    return buckets(band_keys(sets, CONFIG.permutations, *bands_of(CONFIG)), np.arange(len(sets.wholes)))
+    return buckets(band_keys(sets, PERMUTATIONS, *bands_of(CONFIG)), np.arange(len(sets.wholes)))
 
 
 def sentences(count: int) -> list[str]:
