@@ -1,6 +1,7 @@
 """Scores of responses that are at hand, from plain Python."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -21,16 +22,17 @@ def score_responses(
 ) -> dict[str, Any]:  # fmt: skip
     """Judge finished responses, by problem_id, and score them as an evaluation does: `pass_at` with errors and 95 %
     intervals across questions, `majority_at`, outcomes, solve rates (`evaluation.scores.score`). Numbers of tokens are
-    unknown. Raises RatchetError for a response to no problem."""
+    unknown. Raises RatchetError for a response to no problem, and without responses."""
     rows = {problem.problem_id: problem for problem in from_table(problems)}
     if strangers := [name for name in responses if name not in rows]:
         raise RatchetError(f"responses to {strangers[0]!r}, which is no problem_id of the {len(rows)} problems")
-    samples = [(name, text) for name, texts in responses.items() for text in texts]
-    with open_pool(reward_servers) as pool:
-        verdicts = pool.verify([(rows[name], text) for name, text in samples])
+    if not any(responses.values()):
+        raise RatchetError("there are no responses")
     graded = []
+    with open_pool(reward_servers) as pool:
+        verdicts = iter(pool.verify([(rows[name], text) for name, texts in responses.items() for text in texts]))
     for name, texts in responses.items():
-        mine = [verdict for sample, verdict in zip(samples, verdicts, strict=True) if sample[0] == name]
+        mine = list(islice(verdicts, len(texts)))
         for number, (text, verdict, answer_class) in enumerate(zip(texts, mine, answer_classes(mine), strict=True)):
             graded.append(
                 {

@@ -31,7 +31,7 @@ class Section(BaseModel):
         if isinstance(value, Mapping) and cls.model_config.get("extra") == "forbid":
             for key in value.keys() - cls.model_fields.keys():
                 if key in (advanced := cls.advanced_fields()):
-                    hint = f" It belongs into the section `advanced`: `advanced: {{{key}: …}}`."
+                    hint = f" It belongs in the section `advanced`: `advanced: {{{key}: …}}`."
                 else:
                     hint = nearest(str(key), [*cls.model_fields, *advanced], 0.4)
                     hint = hint or f" Valid here: {', '.join(cls.model_fields)}."

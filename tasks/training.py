@@ -29,6 +29,7 @@ from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.interventions import RULE
 from ratchet.training.losses import LOSSES
+from ratchet.training.stage import specification
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
@@ -49,7 +50,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     start, hardware, optimizer = (
         recipe.training.warm_start, recipe.training.hardware, recipe.training.advanced.optimizer
     )  # fmt: skip
-    spec = _spec(recipe, "warm_start", traces=str(traces.kept) if traces else None)
+    spec = specification(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe)
     if start:  # it has its own weight decay
@@ -173,15 +174,10 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
 
 
 def _spec(
-    recipe: Recipe, kind: str, stage: Stage | None = None, start: Artifact | None = None,
-    problems: Mapping[str, Artifact] = {}, **facts: Any,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "kind": kind, "recipe": recipe.model_dump(mode="json"), "stage": stage and stage.name,
-        "model_dir": start and str(start.path if start.kind == "model" else start.path / "model"),
-        "problems": {domain: str(artifact.kept) for domain, artifact in problems.items()},
-        "traces": None, "pass_rates": None, "validation": {}, **facts,
-    }  # fmt: skip
+    recipe: Recipe, kind: str, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], **facts: Any
+) -> dict[str, Any]:
+    model = start.path if start.kind == "model" else start.path / "model"
+    return specification(recipe, kind, stage, model, {name: part.kept for name, part in problems.items()}, **facts)
 
 
 def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:

@@ -58,7 +58,7 @@ def _describe(groups: Sequence[Group]) -> Metrics:
     rewards = [r for g in groups for r, ok in zip(g.rewards, g.valid, strict=True) if ok]
     judged = [r.outcome is Outcome.PASSED for r in rollouts if r.outcome is not Outcome.INFRA_ERROR]
     lengths = [len(r.response) for r in rollouts]
-    passed = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
+    evaluated = [r.decided_by == "numeric" for r in rollouts if r.outcome is Outcome.PASSED]
     outcomes = Counter(r.outcome for r in rollouts)
     of_advantages = [g.advantages.metrics for g in groups]
     names = dict.fromkeys(chain.from_iterable(of_advantages))
@@ -72,7 +72,7 @@ def _describe(groups: Sequence[Group]) -> Metrics:
         "all_passed_groups": fmean(g.all_passed for g in groups),
         "all_failed_groups": fmean(g.all_failed for g in groups),
         **{f"response_tokens_p{p}": float(np.percentile(lengths, p)) for p in (10, 50, 90, 99)},
-        "rewritten": fmean(passed) if passed else 0.0,
+        "rewritten": fmean(evaluated) if evaluated else 0.0,
         "unevaluated": fmean(r.decided_by == "unevaluated" for r in rollouts),
         **{f"outcome_{outcome.value}": outcomes[outcome] / len(rollouts) for outcome in Outcome},
         "infra_errors": float(outcomes[Outcome.INFRA_ERROR]),

@@ -16,42 +16,67 @@ from ratchet.infra.launching.resident import Resident
 from ratchet.infra.recipe.model import Model, PromptFormat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.infra.store.files import write_atomically
+from ratchet.infra.store.files import sha256_file, write_atomically
 from ratchet.infra.store.journal import read_lines
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 
 POLL_S = 0.2
+Follow = Callable[[dict[str, Any]], object]
+
+
+def specification(
+    recipe: Recipe, kind: str, stage: Stage | None = None, model_dir: str | Path | None = None,
+    problems: Mapping[str, Path] = {}, **facts: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """What `training.main` reads, except for `work_dir`."""
+    return {
+        "kind": kind, "recipe": recipe.model_dump(mode="json"), "stage": stage and stage.name,
+        "model_dir": model_dir and str(model_dir), "problems": {name: str(path) for name, path in problems.items()},
+        "traces": None, "pass_rates": None, "validation": {}, **facts,
+    }  # fmt: skip
 
 
 def train_stage(
     stage: Stage, model: str | Path, problems: Mapping[str, pa.Table], work: str | Path,
     training: Training = Training(), prompt: PromptFormat = PromptFormat(), seed: int = 0,
-    follow: Callable[[dict[str, Any]], object] = lambda record: None,
+    follow: Follow = lambda record: None,
 ) -> Path:  # fmt: skip
     """Train one stage to its end in processes of its own, on this machine; returns the directory of the trained model.
 
     `model` is a Hub name or a directory; `problems` are curated tables by domain. `work` receives the checkpoints, the
     trained model and `metrics.jsonl`, each record of which is also given to `follow`. After a kill, the same call
-    continues from the last checkpoint. Raises RatchetError with the trainer's message.
+    continues from the last checkpoint. Raises RatchetError with the trainer's message, or if `work` belongs to a call
+    with other arguments.
     """
     work = Path(work).resolve()
     settings = Training.model_validate(training.model_dump() | {"stages": (stage.model_dump(),)})
     recipe = Recipe(name="stage", seed=seed, model=Model(path=str(model), prompt=prompt), training=settings)
-    work.mkdir(parents=True, exist_ok=True)
     files = {domain: work / f"{domain}.parquet" for domain in problems}
+    work.mkdir(parents=True, exist_ok=True)
     for domain, table in problems.items():
-        pq.write_table(table, files[domain])
-    spec = {
-        "kind": "stage", "recipe": recipe.model_dump(mode="json"), "stage": stage.name, "model_dir": str(model),
-        "problems": {domain: str(file) for domain, file in files.items()}, "traces": None, "pass_rates": None,
-        "validation": {}, "work_dir": str(work),
-    }  # fmt: skip
-    write_atomically(work / "spec.json", json.dumps(spec, indent=1))
-    argv, log = (sys.executable, "-P", "-m", "ratchet.training.launch", str(work / "spec.json")), work / "log"
-    group = ProcessGroup(argv, 1, recipe.training.hardware.processes, work, log)
-    metrics, place = work / "metrics.jsonl", 0
-    with Local("", Resident()).launch(group, print) as running:
+        pq.write_table(table, draft := files[domain].with_suffix(".draft"))
+        if files[domain].is_file() and sha256_file(draft) != sha256_file(files[domain]):
+            raise RatchetError(f"{work} belongs to a stage with other problems of {domain}: give another directory.")
+        draft.replace(files[domain])
+    rates = None
+    if stage.max_pass_rate is not None:
+        measure = specification(recipe, "pass_rates", stage, model, files)
+        rates = _run(measure, work / "pass_rates", settings.hardware.processes, follow) / "pass_rates.jsonl"
+    spec = specification(recipe, "stage", stage, model, files, pass_rates=rates and str(rates))
+    return _run(spec, work, settings.hardware.processes, follow) / "model"
+
+
+def _run(spec: dict[str, Any], work: Path, processes: int, follow: Follow) -> Path:
+    """Run the processes of a specification to their end; returns `work`."""
+    file, log, metrics, place = work / "spec.json", work / "log", work / "metrics.jsonl", 0
+    text = json.dumps(spec | {"work_dir": str(work)}, indent=1)
+    if file.is_file() and file.read_text() != text:
+        raise RatchetError(f"{work} belongs to a stage with other settings: give another directory.")
+    work.mkdir(exist_ok=True)
+    write_atomically(file, text)
+    argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
+    with Local("", Resident()).launch(ProcessGroup(argv, 1, processes, work, log), print) as running:
         while running.poll() is None:
             time.sleep(POLL_S)
             place = _report(metrics, place, follow)
@@ -60,10 +85,10 @@ def train_stage(
     if status.get("state") != "finished":
         ending = f"the trainer ended early; the end of {log}:\n{last_lines(log, 15)}"
         raise RatchetError(status.get("message") or ending)
-    return work / "model"
+    return work
 
 
-def _report(metrics: Path, place: int, follow: Callable[[dict[str, Any]], object]) -> int:
+def _report(metrics: Path, place: int, follow: Follow) -> int:
     """Give the records after `place` to `follow`; returns where they end."""
     records = [*read_lines(metrics, place)] if metrics.is_file() else []
     for _, record in records:
