@@ -51,7 +51,7 @@ def deploy(
     from ratchet.flows.deployments import deployments
 
     with get_client(sync_client=True) as client:
-        pools = {found.name: found.type for found in client.read_work_pools()}
+        pools = {work_pool.name: work_pool.type for work_pool in client.read_work_pools()}
     if pool not in pools:
         raise RatchetError(
             f"{api} has no work pool {pool!r}, only {', '.join(pools) or 'none'}. "

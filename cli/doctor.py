@@ -123,12 +123,12 @@ def _machine(settings: Settings) -> Iterator[Check]:
     cores, memory = core_count(), memory_bytes() / GIB
     existing = next(p for p in [settings.home, *settings.home.parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
-    for name, found, least, detail, advice in (
+    for name, amount, least, detail, advice in (
         ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
         ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),
         ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some: `ratchet doctor --unused`"),
     ):
-        yield found >= least, name, detail if found >= least else f"{detail} ({advice})"
+        yield amount >= least, name, detail if amount >= least else f"{detail} ({advice})"
 
 
 def _sandbox() -> Iterator[Check]:

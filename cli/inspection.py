@@ -40,16 +40,16 @@ def show_plan(plan: "Sequence[PlannedStep]") -> None:
             made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
             table.add_row(step.title, would, key, Text(", ".join(made_from)))
     print_whole(table)
-    known = [step for step in plan if not step.not_done and not step.left_out]
-    for step in known:
+    runnable = [step for step in plan if not step.not_done and not step.left_out]
+    for step in runnable:
         if step.same_as:
             console.print(f"{step.title}: same content as {step.same_as.ref}", soft_wrap=True)
-    for step in known:
+    for step in runnable:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
             console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
-    unsure = sum(map(_may_be_found, known))
+    unsure = sum(map(_may_be_found, runnable))
     only = f", {unsure} of them only if their inputs differ from before" if unsure else ""
-    console.print(f"\n{sum(not s.cached for s in known)} of {len(known)} steps would run{only}.")
+    console.print(f"\n{sum(not s.cached for s in runnable)} of {len(runnable)} steps would run{only}.")
 
 
 def _may_be_found(step: "PlannedStep") -> bool:
@@ -82,9 +82,9 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str,
     table = columns("artifact", "made", "took", "counts")
     for artifact in listed:
         manifest = artifact.manifest
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest["finished_at"]))
+        finished = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest["finished_at"]))
         counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
-        table.add_row(artifact.ref, made, f"{manifest['seconds']:.1f} s", counts)
+        table.add_row(artifact.ref, finished, f"{manifest['seconds']:.1f} s", counts)
     print_whole(table)
 
 

@@ -69,7 +69,7 @@ def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Se
 
 
 def _show(plan: "Plan") -> None:
-    found, hardware = plan.summary(), plan.training.hardware
+    summary, hardware = plan.summary(), plan.training.hardware
     console.print(f"{plan.shape.parameters:,} parameters on {plan.machine}, ZeRO {hardware.sharding}, {hardware.dtype}")
     if plan.assumed:
         console.print(
@@ -77,17 +77,17 @@ def _show(plan: "Plan") -> None:
             "assumed; --machine 2x8xA100, for example, plans for others.[/]",
             soft_wrap=True,
         )
-    phases = list(found["stages"][0]["seconds"])
+    phases = list(summary["stages"][0]["seconds"])
     priced = ["cost"] if plan.price is not None else []
     table = columns("stage", "memory", "of", "a step", *phases, "steps", "the stage", *priced)
-    for row, (_, estimate) in zip(found["stages"], plan.stages, strict=True):
+    for row, (_, estimate) in zip(summary["stages"], plan.stages, strict=True):
         peak, have = estimate.peak * plan.sharing, plan.machine.memory
         memory = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * have else "bold red")
         seconds = [duration(each) for each in (row["step_seconds"], *row["seconds"].values())]
         totals = (f"{row['steps']:,}", *_totals(row))
         table.add_row(row["stage"], memory, f"{have / GIB:.3g} GiB", *seconds, *totals)
     if len(plan.stages) > 1:
-        table.add_row("total", *[""] * (len(phases) + 4), *_totals(found), style="bold")
+        table.add_row("total", *[""] * (len(phases) + 4), *_totals(summary), style="bold")
     print_whole(table)
     for stage, estimate in plan.stages:
         engine = estimate.engine
@@ -114,10 +114,10 @@ def _totals(row: dict[str, Any]) -> list[str]:
 def _show_details(plan: "Plan") -> None:
     """What fills the memory, and what happens to the longest stage as it grows."""
     table = columns("GiB", "while sampling", "while updating", "KV cache tokens", "longest", "checkpoint load")
-    for stage, found in plan.stages:
-        largest = (sorted(held.items(), key=lambda item: -item[1])[:4] for held in (found.sampling, found.updating))
+    for stage, needs in plan.stages:
+        largest = (sorted(held.items(), key=lambda item: -item[1])[:4] for held in (needs.sampling, needs.updating))
         parts = [", ".join(f"{name} {size * plan.sharing / GIB:.2g}" for name, size in held) for held in largest]
-        room = (f"{found.engine.room:,.0f}", f"{found.longest:,}", duration(found.restart_seconds))
+        room = (f"{needs.engine.room:,.0f}", f"{needs.longest:,}", duration(needs.restart_seconds))
         table.add_row(stage.name, *parts, *room)
     print_whole(table)
     console.print()

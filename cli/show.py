@@ -86,8 +86,8 @@ def _show(settings: Settings, what: str, used_by: bool, as_json: bool) -> None:
         return
     if record:
         console.print(f"{record.name} {record.run_id}", markup=False)
-        given = [origin for end in record.ends for origin in lineage.behind(end) if origin.kind in GIVEN_KINDS]
-        tops = list({origin.key: origin for origin in given}.values()) if used_by else record.ends
+        origins = [origin for end in record.ends for origin in lineage.behind(end) if origin.kind in GIVEN_KINDS]
+        tops = list({origin.key: origin for origin in origins}.values()) if used_by else record.ends
     else:
         tops = [lineage.find(what)]
     print_whole(lineage_tree(lineage, tops, down=used_by))

@@ -11,20 +11,20 @@ from ratchet.tasks.run_differences import Facts, differences, score_pairs
 
 def show_differences(a: RunRecord, b: RunRecord) -> None:
     """In their recipes, in their steps, in their scores."""
-    found = differences(a, b)
+    changes = differences(a, b)
     for run, mark in ((a, "A"), (b, "B")):
         overrides = f"  {run.tags['ratchet.overrides']}" if "ratchet.overrides" in run.tags else ""
         console.print(Text.assemble((f"{mark}  ", "bold"), f"{run.name} {run.run_id}{overrides}"))
-    _table("Recipes", found.recipes)
-    changed = [(title, facts) for title, facts in found.own.items() if facts]
+    _table("Recipes", changes.recipes)
+    changed = [(title, facts) for title, facts in changes.own.items() if facts]
     for number, (title, facts) in enumerate(changed):
         _table(f"{'Also changed' if number else 'First'}: {title}", facts)
-    _list("Changed only by their inputs", [title for title, facts in found.own.items() if not facts] or ["none"])
-    _list("With the same content in the end", found.same_content)
-    _list("Only in A", found.only[0])
-    _list("Only in B", found.only[1])
-    console.print(f"{len(found.shared) - len(found.own)} of {len(found.shared)} steps are the same.")
-    table, pairs = columns("score", "A", "B"), score_pairs(found.shared)
+    _list("Changed only by their inputs", [title for title, facts in changes.own.items() if not facts] or ["none"])
+    _list("With the same content in the end", changes.same_content)
+    _list("Only in A", changes.only[0])
+    _list("Only in B", changes.only[1])
+    console.print(f"{len(changes.shared) - len(changes.own)} of {len(changes.shared)} steps are the same.")
+    table, pairs = columns("score", "A", "B"), score_pairs(changes.shared)
     for one, other in pairs:
         metrics = [evaluation.manifest["metrics"] for evaluation in (one, other)]
         for name in metrics[0]:

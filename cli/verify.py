@@ -81,14 +81,14 @@ def verify(
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
-    known = _read_problems(domain, problems) if problems else None
+    by_id = _read_problems(domain, problems) if problems else None
     if solutions and output and not (row or gold or problem):
-        good = _verify_file(domain, known, solutions, output, workers, settings)
-    elif len(row) == 1 and (known or gold is not None) and not (solutions or output):
-        if known and problem is None and len(known) == 1:
-            [problem] = known
+        good = _verify_file(domain, by_id, solutions, output, workers, settings)
+    elif len(row) == 1 and (by_id or gold is not None) and not (solutions or output):
+        if by_id and problem is None and len(by_id) == 1:
+            [problem] = by_id
         row |= {"gold": gold, "question": question, "problem_id": problem}
-        good = _explain(_submission(domain, row, known, settings), settings)
+        good = _explain(_submission(domain, row, by_id, settings), settings)
     else:
         raise RatchetError(
             "For many, say --solutions FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
@@ -131,8 +131,8 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
 
     if isinstance(row, Exception):
         raise RatchetError(str(row))
-    given = {"prompt": row.get("question"), "answer": row.get("gold"), "domain": domain} | row
-    values = {field.name: given[field.name] for field in fields(Problem) if given.get(field.name) is not None}
+    row_fields = {"prompt": row.get("question"), "answer": row.get("gold"), "domain": domain} | row
+    values = {field.name: row_fields[field.name] for field in fields(Problem) if row_fields.get(field.name) is not None}
     if values["domain"] != domain:
         raise RatchetError(f"domain: {values['domain']!r} instead of {domain!r}")
     for name in ("tests", "metadata"):  # JSON text in the schema; written by hand, often the structure itself
@@ -278,8 +278,8 @@ def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
     console.print(f"{len(results) - len(failed)} of {len(results)} tests passed")
     for first in failed[:1]:
         test = problem.code_tests()[first.index]
-        given = test.check or json.dumps(test.input if test.call is None else test.call)
-        lines = {"given": given[:1000], "expected": json.dumps(test.output)[:1000], "result": first.got}
+        stdin = test.check or json.dumps(test.input if test.call is None else test.call)
+        lines = {"given": stdin[:1000], "expected": json.dumps(test.output)[:1000], "result": first.result}
         for name, text in lines.items():
             if name != "expected" or test.check is None:
                 console.print(clean(f"test {first.index}: {name:8}  {text}"), soft_wrap=True)

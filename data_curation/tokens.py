@@ -186,10 +186,10 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
     opening = bounds[bounds < len(starts)]
     after_backslash[opening[starts[opening] == offsets[bounds < len(starts)]]] = False  # belongs to the previous text
     commands = np.flatnonzero(after_backslash)
-    known, meant, hidden = _command_hashes()
-    place = np.minimum(np.searchsorted(known, hashes[commands]), len(known) - 1)
-    found = known[place] == hashes[commands]
-    commands, place = commands[found], place[found]
+    hashes_known, meant, hidden = _command_hashes()
+    place = np.minimum(np.searchsorted(hashes_known, hashes[commands]), len(hashes_known) - 1)
+    is_command = hashes_known[place] == hashes[commands]
+    commands, place = commands[is_command], place[is_command]
     hashes[commands] = meant[place]
     dropped[commands[hidden[place]]] = True
     if dropped.any():
@@ -321,9 +321,11 @@ def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     hidden = LOOK_ONLY.split()
     words = [*SYNONYMS, *hidden]
     meant = [*SYNONYMS.values(), *hidden]
-    known, replaced_by = (np.array([_word_hash(word.encode()) for word in side], np.uint64) for side in (words, meant))
-    order = np.argsort(known)
-    return known[order], replaced_by[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
+    commands, replaced_by = (
+        np.array([_word_hash(word.encode()) for word in side], np.uint64) for side in (words, meant)
+    )
+    order = np.argsort(commands)
+    return commands[order], replaced_by[order], (np.arange(len(words)) >= len(SYNONYMS))[order]
 
 
 def _word_hash(word: bytes) -> np.uint64:

@@ -63,10 +63,10 @@ def read_traces(
         names = None
     traces: list[Trace] = []
     rejected: list[Row] = []
-    for found in (
+    for trace in (
         _of_rows(path, source, domain, *names) if names else _of_problems(path, source, domain, template, columns)
     ):
-        (traces if isinstance(found, Trace) else rejected).append(found)  # type: ignore[arg-type]
+        (traces if isinstance(trace, Trace) else rejected).append(trace)  # type: ignore[arg-type]
     if not traces:
         first = f", the first because of {rejected[0]['rule']}: {rejected[0]['evidence']}" if rejected else ""
         raise RatchetError(f"{path}: not one row of it can be used as a trace{first}. Its columns are {there}.")

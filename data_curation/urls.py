@@ -48,8 +48,8 @@ def problem_key(url: str | None) -> str | None:
     path += "".join(f"/{title}" for title in query.get("title", []))  # MediaWiki's other form of URL
     for platform, hosts, place in _ADDRESSES:
         pattern, _, parameter = place.partition(" ")
-        found = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
-        name = found and (query.get(parameter, [""])[0] if parameter else "/".join(found.groups()))
+        match = re.fullmatch(hosts, host) and re.match(pattern, path, re.IGNORECASE)
+        name = match and (query.get(parameter, [""])[0] if parameter else "/".join(match.groups()))
         if name:
             return f"{platform}:{name.strip().replace(' ', '_').lower()}"
     return None

@@ -91,8 +91,8 @@ def topics_of(problem: Problem) -> tuple[str, ...]:
     """The topics that the file states; there may be several, or none."""
     metadata = _metadata(problem)
     value = next((metadata[key] for key in TOPIC_KEYS if metadata.get(key)), None)
-    if isinstance(value, str) and (found := MATH500_ID.fullmatch(value)):
-        value = found[1]
+    if isinstance(value, str) and (match := MATH500_ID.fullmatch(value)):
+        value = match[1]
     elif isinstance(value, str) and value == metadata.get("unique_id"):
         return ()
     values = value if isinstance(value, list) else [] if value is None else [value]

@@ -90,7 +90,7 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     from scipy.stats import false_discovery_control, fisher_exact
 
     sides = (pd.DataFrame([*counts.values()], [*counts], ["passed", "graded"], int) for counts in (before, after))
-    found = next(sides).join(next(sides), how="inner", rsuffix="_after").query("graded > 0 and graded_after > 0")
+    changes = next(sides).join(next(sides), how="inner", rsuffix="_after").query("graded > 0 and graded_after > 0")
 
     @cache
     def p_value(passed: int, graded: int, passed_after: int, graded_after: int) -> float:
@@ -98,10 +98,10 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
         p = float(fisher_exact(table)[1])  # type: ignore[arg-type]
         return min(p, 1.0)  # rounding errors
 
-    p_values = [p_value(*row) for row in found.itertuples(index=False)]
-    return found.assign(
-        newly_solved=(found.passed == 0) & (found.passed_after > 0),
-        newly_lost=(found.passed > 0) & (found.passed_after == 0),
+    p_values = [p_value(*row) for row in changes.itertuples(index=False)]
+    return changes.assign(
+        newly_solved=(changes.passed == 0) & (changes.passed_after > 0),
+        newly_lost=(changes.passed > 0) & (changes.passed_after == 0),
         q_value=false_discovery_control(p_values) if p_values else [],
     )
 
@@ -116,16 +116,20 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
     `before` and `after` are whole `scores.json`. Seeds and numbers of samples may differ: pass@k is unbiased at any n.
     """
-    found = []
+    differences = []
     for name in sorted(before["settings"].keys() | after["settings"].keys()):
-        found += _differing(name, before["settings"].get(name), after["settings"].get(name))
+        differences += _differing(name, before["settings"].get(name), after["settings"].get(name))
     for name in (name for name in before["benchmarks"] if name in after["benchmarks"]):
         one, other = before["benchmarks"][name], after["benchmarks"][name]
         if one["content_hash"] != other["content_hash"]:
-            found.append(f"{name}: the benchmark's content ({one['questions']} and {other['questions']} questions)")
-        found += _differing(f"{name}: prompt", one["prompt"], other["prompt"])
-        found += _differing(f"{name}: answer_pattern", *(each.get("answer_pattern", "boxed") for each in (one, other)))
-    return found
+            differences.append(
+                f"{name}: the benchmark's content ({one['questions']} and {other['questions']} questions)"
+            )
+        differences += _differing(f"{name}: prompt", one["prompt"], other["prompt"])
+        differences += _differing(
+            f"{name}: answer_pattern", *(each.get("answer_pattern", "boxed") for each in (one, other))
+        )
+    return differences
 
 
 def _differing(name: str, one: Any, other: Any) -> list[str]:

@@ -100,16 +100,16 @@ def tasks_of(
     difficulty = dict(zip(graded, numbers.tolist(), strict=True))
     of_domain = None if trained is None else trained.get(domain)
 
-    made = []
+    tasks = []
     for part in (None, *parts):
         chosen = graded if part is None else [q for q in graded if topic_of[q] == part]
-        levels, found = {q: difficulty[q] for q in chosen}, {topic_of[q] for q in chosen}
+        levels, topic_names = {q: difficulty[q] for q in chosen}, {topic_of[q] for q in chosen}
         if of_domain:  # a benchmark of several tasks is in the training set if any of them is
-            known = [of_domain[task] for task in found & of_domain.keys()]
-            in_training = frozenset().union(*known) if known else None
+            subsets = [of_domain[task] for task in topic_names & of_domain.keys()]
+            in_training = frozenset().union(*subsets) if subsets else None
         else:
             in_training = of_domain if of_domain is None else frozenset()
-        made.append(
+        tasks.append(
             Task(
                 benchmark, domain, part or benchmark,
                 [{q: s["problems"][q] for q in chosen} for s in scores],
@@ -117,7 +117,7 @@ def tasks_of(
                 in_training, trained is not None and in_training is None,
             )
         )  # fmt: skip
-    return made
+    return tasks
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def gains_of(
     trained: Trained | None,
 ) -> list[BenchmarkGains]:
     """Each benchmark with two comparable checkpoints; `directories` of the evaluations by label."""
-    found = []
+    gains = []
     for name, series in benchmarks.items():
         same = [(label, s) for label, s in series if s["content_hash"] == series[0][1]["content_hash"]]
         if len(same) < 2:
@@ -147,8 +147,8 @@ def gains_of(
         questions = asked.to_pandas().set_index("problem_id")
         tasks = tasks_of(name, same, questions, trained)
         if tasks[0].counts[0]:
-            found.append(BenchmarkGains([label for label, _ in same], tasks, questions))
-    return found
+            gains.append(BenchmarkGains([label for label, _ in same], tasks, questions))
+    return gains
 
 
 def question_table(gains: BenchmarkGains) -> pd.DataFrame:
@@ -156,21 +156,21 @@ def question_table(gains: BenchmarkGains) -> pd.DataFrame:
     question alone, and `right, LABEL` of `graded, LABEL` responses at each checkpoint."""
     whole, *parts = gains.tasks
     task_of = {question: part.name for part in parts for question in part.counts[0]}
-    found, asked = whole.changes, gains.questions.reindex(whole.changes.index)
+    changes, asked = whole.changes, gains.questions.reindex(whole.changes.index)
     change = np.select(
-        [found.newly_solved, found.newly_lost, found.passed + found.passed_after > 0], CHANGES[:3], CHANGES[3]
+        [changes.newly_solved, changes.newly_lost, changes.passed + changes.passed_after > 0], CHANGES[:3], CHANGES[3]
     )
     rows = pd.DataFrame(
         {
             "benchmark": whole.benchmark, "domain": whole.domain,
-            "task": [task_of.get(str(question), whole.name) for question in found.index],
-            "level": asked.difficulty, "change": change, "significant": found.q_value < SIGNIFICANT,
+            "task": [task_of.get(str(question), whole.name) for question in changes.index],
+            "level": asked.difficulty, "change": change, "significant": changes.q_value < SIGNIFICANT,
             "source": asked.source, "source_id": asked.source_id, "question": asked.prompt.str.slice(0, SHOWN),
         }
     )  # fmt: skip
     for label, counts in zip(gains.labels, whole.counts, strict=True):
-        rows[f"right, {label}"] = [counts[str(question)][0] for question in found.index]
-        rows[f"graded, {label}"] = [counts[str(question)][1] for question in found.index]
+        rows[f"right, {label}"] = [counts[str(question)][0] for question in changes.index]
+        rows[f"graded, {label}"] = [counts[str(question)][1] for question in changes.index]
     return rows.rename_axis("problem_id").reset_index()
 
 

@@ -69,7 +69,7 @@ class GenerationStore:
 
     def stored(self) -> dict[Key, Path]:
         """The part of each generation. Damaged parts are deleted, to be sampled again."""
-        found: dict[Key, Path] = {}
+        parts: dict[Key, Path] = {}
         for path in sorted(self.directory.glob("*.parquet")):
             try:
                 table = pq.read_table(path, columns=KEY_COLUMNS)
@@ -77,8 +77,8 @@ class GenerationStore:
                 path.unlink()
                 continue
             for key in zip(*(table[name].to_pylist() for name in KEY_COLUMNS), strict=True):
-                found.setdefault(key, path)
-        return found
+                parts.setdefault(key, path)
+        return parts
 
     def part(self, keys: Sequence[Key]) -> Path:
         """The file of generations that are decoded together."""

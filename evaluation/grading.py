@@ -135,8 +135,8 @@ def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
             classes.append(None)
         else:
             if text not in by_text:
-                known = (i for i, rival in enumerate(rivals[:MAX_CLASSES]) if equivalent(rival, answer))
-                by_text[text] = next(known, len(rivals))
+                same = (i for i, rival in enumerate(rivals[:MAX_CLASSES]) if equivalent(rival, answer))
+                by_text[text] = next(same, len(rivals))
                 if by_text[text] == len(rivals):
                     rivals.append(answer)
             classes.append(RIGHT + 1 + by_text[text])

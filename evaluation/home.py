@@ -85,9 +85,9 @@ class Home:
             for benchmark, one in benchmarks.items()
             for question, (passed, graded) in one["problems"].items()
         ]
-        found = pd.DataFrame(counts, columns=["benchmark", "problem_id", "passed", "graded", "solve_rate"])
+        solved = pd.DataFrame(counts, columns=["benchmark", "problem_id", "passed", "graded", "solve_rate"])
         asked = pq.read_table(artifact.path / "questions.parquet").to_pandas()
-        return asked.merge(found, on=["benchmark", "problem_id"])
+        return asked.merge(solved, on=["benchmark", "problem_id"])
 
     def generations(self, evaluation: str, benchmark: str = "", columns: Sequence[str] | None = None) -> pd.DataFrame:
         """One row per response, as in generations.parquet: `benchmark`, `problem_id`, `sample`, `text`,
@@ -122,10 +122,10 @@ class Home:
     def _find(self, name: str, kind: str) -> Artifact:
         """The newest artifact of this kind and name, or the one that the command line would find."""
         named = [artifact for artifact in self.store.all(f"{kind}/*") if artifact.name == name]
-        found = named[-1] if named else Lineage(self.store).find(name)
-        if found.kind != kind:
-            raise RatchetError(f"{found.ref} is of kind {found.kind}; this needs kind {kind}.")
-        return found
+        match = named[-1] if named else Lineage(self.store).find(name)
+        if match.kind != kind:
+            raise RatchetError(f"{match.ref} is of kind {match.kind}; this needs kind {kind}.")
+        return match
 
     def _scores(self) -> list[tuple[Artifact, Mapping[str, Any]]]:
         return [(a, read_scores(a.name, a.path).scores) for a in self.store.all("evaluation/*")]

@@ -65,7 +65,7 @@ def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) 
     samples: Counter[str] = Counter()
     generations: list[dict[str, Any]] = []
     for where, row in read_rows(path):
-        said = _responses(row, where)
+        responses = _responses(row, where)
         question = find.problem(row)
         if question is None:
             asked = next(iter([*_statements(row), *_ids(row)]), "")
@@ -73,7 +73,7 @@ def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) 
                 f"{where}: benchmark {benchmark} has no question {asked[:80]!r}. A row must have the id or the text of "
                 "a question of this benchmark, in this version."
             )
-        for response in said:
+        for response in responses:
             text = response.text
             if by_id[question].domain == "code" and response.finish_reason != "error":
                 text = _fenced(text, by_id[question])
@@ -103,10 +103,10 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         if not part.strip():
             continue
         try:
-            found = json.loads(part)
+            rows = json.loads(part)
         except (ValueError, RecursionError) as error:
             raise RatchetError(f"{where}: not JSON ({error}). Give Parquet, a JSON list, or JSON lines.") from error
-        for number, row in enumerate(found) if whole else [(None, found)]:
+        for number, row in enumerate(rows) if whole else [(None, rows)]:
             at = where if number is None else f"{where}, row {number}"
             if not isinstance(row, dict):
                 raise RatchetError(f"{at}: {type(row).__name__} instead of an object.")
@@ -136,13 +136,13 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
         for keys in (ENDINGS, LENGTHS, THOUGHTS)
     )
     ends, counts, thoughts = (values if len(values) == len(texts) else [None] * len(texts) for values in facts)
-    said = []
+    responses = []
     for text, end, count, thought in zip(texts, ends, counts, thoughts, strict=True):
         reason = FINISHED.get(str(end).lower(), "error" if end == "error" else "unknown")
         text = with_thought("" if text is None else str(text), str(thought or ""), reason != "length")
         tokens = len(count) if isinstance(count, list) else count
-        said.append(Said(text, reason, tokens if isinstance(tokens, int) else None))
-    return said
+        responses.append(Said(text, reason, tokens if isinstance(tokens, int) else None))
+    return responses
 
 
 def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
@@ -151,16 +151,16 @@ def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
     choices, usage = body.get("choices") or [], body.get("usage") or {}
     if row.get("error") or not choices:
         return [Said(str(row.get("error") or body.get("error") or "no answer in the batch"), "error")]
-    said = []
+    responses = []
     for choice in choices:
         answer = Answer(ended=True)
         try:
             answer.add(json.dumps({"choices": [choice], "usage": usage if len(choices) == 1 else {}}).encode())
             completion = answer.completion(None)
-            said.append(Said(completion.text, completion.finish_reason, completion.tokens))
+            responses.append(Said(completion.text, completion.finish_reason, completion.tokens))
         except CallFailed as failed:
-            said.append(Said(str(failed), "error"))
-    return said
+            responses.append(Said(str(failed), "error"))
+    return responses
 
 
 def _list(value: Any, where: str, name: str) -> list[Any]:
@@ -220,8 +220,8 @@ class _Finder:
         for text in map(_folded, _statements(row)):
             if text in self.by_statement:
                 return self.by_statement[text]
-            if found := next((self.by_statement[s] for s in self.longest_first if s and s in text), None):
-                return found
+            if match := next((self.by_statement[s] for s in self.longest_first if s and s in text), None):
+                return match
         names = _ids(row)
         if "custom_id" in row:  # unique in a batch, so with a sample number: `aime-60-3`, `aime-60_sample3`
             names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))

@@ -54,13 +54,13 @@ def regime(
     low, _ = share_interval(before.mean(), standard_error_across_clusters(before, groups), len(set(groups)))
     flat = at_k.upper_limit < MARGIN
     rose = at_k.low > 0 and not flat
-    found: Regime = "unclear"
+    verdict: Regime = "unclear"
     if rose and late.low > 0:
-        found = "sustained"
+        verdict = "sustained"
     elif low > 1 - MARGIN:
-        found = "at ceiling"
+        verdict = "at ceiling"
     elif rose and early.low > 0 and late.upper_limit < MARGIN:
-        found = "plateau"
+        verdict = "plateau"
     elif at_1.low > 0 and flat:
-        found = "diminish"
-    return RegimeFound(found, at_1, late)
+        verdict = "diminish"
+    return RegimeFound(verdict, at_1, late)

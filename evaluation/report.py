@@ -79,16 +79,16 @@ def compose(
     benchmarks = by_benchmark(evaluations)
     directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
     picks = _picks(benchmarks, directories)
-    found = gains_of(benchmarks, directories, trained)
-    regimes = {b.tasks[0].benchmark: b.tasks[0].regime.regime for b in found if b.tasks[0].regime}
-    parts = [task for gains in found for task in gains.tasks[1:] or gains.tasks]
+    all_gains = gains_of(benchmarks, directories, trained)
+    regimes = {b.tasks[0].benchmark: b.tasks[0].regime.regime for b in all_gains if b.tasks[0].regime}
+    parts = [task for gains in all_gains for task in gains.tasks[1:] or gains.tasks]
     k = min((task.k for task in parts), default=1)
     ks = sorted({1, k})
     first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
         "scores": tables.each(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
-        "tasks": tables.task_rows([task for gains in found for task in gains.tasks[1:]]),
+        "tasks": tables.task_rows([task for gains in all_gains for task in gains.tasks[1:]]),
         "by_k": tables.each(benchmarks, tables.k_rows),
         "responses": tables.each(benchmarks, tables.response_rows),
         "lengths": tables.each(benchmarks, tables.length_rows),
@@ -120,8 +120,8 @@ def compose(
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip
     linked = responses.pages(directories, picks)
-    if found:
-        linked["questions.csv"] = pd.concat(map(question_table, found)).to_csv(index=False)
+    if all_gains:
+        linked["questions.csv"] = pd.concat(map(question_table, all_gains)).to_csv(index=False)
     return replace(document, sections=sorted(document.sections, key=lambda section: section.folded)), linked
 
 
@@ -137,10 +137,10 @@ def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, 
 def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[responses.Pick]:
     picks: dict[tuple[str, str], responses.Pick] = {}
     for name, series in benchmarks.items():
-        found = responses.against_the_reference(directories[series[-1][0]], name)
+        picked = responses.against_the_reference(directories[series[-1][0]], name)
         if len(series) > 1 and tables.comparable(series[0][1], series[-1][1]):
-            found += responses.most_changed(name, series[0][1]["problems"], series[-1][1]["problems"])
-        for pick in found:
+            picked += responses.most_changed(name, series[0][1]["problems"], series[-1][1]["problems"])
+        for pick in picked:
             picks.setdefault((pick.benchmark, pick.question), pick)
     return list(picks.values())
 

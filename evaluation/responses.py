@@ -72,18 +72,18 @@ def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, s
         wanted = [("problem_id", "in", list(chosen))]
         asked = pd.concat([_whole(d / "questions.parquet", benchmark, wanted) for d in directories.values()])
         asked = asked.drop_duplicates("problem_id", keep="last").set_index("problem_id")
-        given = {label: _whole(d / "generations.parquet", benchmark, wanted) for label, d in directories.items()}
+        generations = {label: _whole(d / "generations.parquet", benchmark, wanted) for label, d in directories.items()}
         for question, pick in chosen.items():
             if question in asked.index:
-                own = {label: rows.loc[rows.problem_id == question] for label, rows in given.items()}
+                own = {label: rows.loc[rows.problem_id == question] for label, rows in generations.items()}
                 facts = {str(name): value for name, value in asked.loc[question].items()}
                 written[pick.file] = _page(question, facts, benchmark, own)
     return written
 
 
-def _page(name: str, question: dict[str, Any], benchmark: str, given: Mapping[str, pd.DataFrame]) -> str:
+def _page(name: str, question: dict[str, Any], benchmark: str, generations: Mapping[str, pd.DataFrame]) -> str:
     shown = []
-    for label, rows in given.items():
+    for label, rows in generations.items():
         votes = rows.groupby("answer_class", dropna=False)["sample"].transform("size")
         rows = rows.assign(votes=votes, label=label, all=len(rows))
         for kind, outcomes in (("right", ("passed",)), ("wrong", ("failed", "unparseable", "timeout"))):

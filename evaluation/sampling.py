@@ -55,8 +55,8 @@ Stored = dict[str, dict[Key, Path]]
 
 def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
     """A row of the store's schema."""
-    said = (completion.text, completion.finish_reason, completion.tokens)
-    return dict(zip(STORED_SCHEMA.names, (*asked.key, *said), strict=True))
+    columns = (completion.text, completion.finish_reason, completion.tokens)
+    return dict(zip(STORED_SCHEMA.names, (*asked.key, *columns), strict=True))
 
 
 class Generations(ExitStack):
@@ -102,8 +102,8 @@ class Generations(ExitStack):
 
     def _table(self, batch: Batch, stored: Stored) -> pa.Table:
         parts, failed = stored[batch.benchmark], self.given_up.get(batch.benchmark, {})
-        found = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
-        rows = [{"benchmark": batch.benchmark, **row} for row in found]
+        samples = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
+        rows = [{"benchmark": batch.benchmark, **row} for row in samples]
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 

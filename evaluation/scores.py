@@ -98,8 +98,8 @@ def score(
 def estimate(values: np.ndarray, clusters: Sequence[Hashable]) -> dict[str, Any]:
     """Mean over the questions with a defined value, its standard error across `clusters` (the cluster of each
     question), and `share_interval`'s 95 % interval."""
-    known = ~np.isnan(values)
-    values, units = values[known], [cluster for cluster, is_known in zip(clusters, known, strict=True) if is_known]
+    defined = ~np.isnan(values)
+    values, units = values[defined], [cluster for cluster, is_known in zip(clusters, defined, strict=True) if is_known]
     if not values.size:
         return {"value": NAN, "standard_error": NAN, "low": NAN, "high": NAN, "questions": 0}
     value, error = float(values.mean()), standard_error_across_clusters(values, units)
@@ -126,8 +126,8 @@ class Curves:
         """At powers of two and at n, the fewest responses to a question, with 95 % intervals."""
         top = int((~np.isnan(self.table)).all(axis=0).sum()) if len(self.table) else 0
         ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
-        found = [self.at(k) for k in ks]
-        return {"k": ks, **{name: [point[name] for point in found] for name in ("value", "low", "high")}}
+        estimates = [self.at(k) for k in ks]
+        return {"k": ks, **{name: [point[name] for point in estimates] for name in ("value", "low", "high")}}
 
 
 def _by_month(
@@ -205,12 +205,12 @@ def _rates(graded: pd.DataFrame) -> dict[str, float]:
     thinking; `rewritten_rate`: of the right ones, those that only evaluation shows to be equal to their reference;
     `unevaluated_rate`: those that leave arithmetic to do. Rates that depend on the finish reason are undefined where it
     is unknown, as in imported responses."""
-    completed, known = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
+    completed, has_reasons = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
     unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
-        "truncation_rate": float((graded.finish_reason == "length").mean()) if known else NAN,
+        "truncation_rate": float((graded.finish_reason == "length").mean()) if has_reasons else NAN,
         "empty_rate": float(graded["empty"].mean()),
-        "no_answer_rate": float((unparseable & (completed if known else True)).mean()),
+        "no_answer_rate": float((unparseable & (completed if has_reasons else True)).mean()),
         "rewritten_rate": float((graded.decided_by[graded.right] == "numeric").mean()),
         "unevaluated_rate": float((graded.decided_by == "unevaluated").mean()),
         "timeout_rate": float((graded.outcome == Outcome.TIMEOUT.value).mean()),
@@ -220,12 +220,12 @@ def _rates(graded: pd.DataFrame) -> dict[str, float]:
 
 def response_tokens(graded: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Response length in tokens, over all graded responses and by correctness; NaN where lengths are unknown."""
-    found = {}
+    lengths = {}
     for name, rows in (("all", graded), ("correct", graded[graded.right]), ("wrong", graded[~graded.right])):
         tokens = rows.tokens.dropna().astype(float)
         values = (tokens.mean(), *tokens.quantile([0.5, 0.9, 0.99]))
-        found[name] = dict(zip(("mean", "median", "p90", "p99"), map(float, values), strict=True))
-    return found
+        lengths[name] = dict(zip(("mean", "median", "p90", "p99"), map(float, values), strict=True))
+    return lengths
 
 
 SOLVE_RATE_EDGES = (-1, 1e-9, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 2.0)
@@ -240,12 +240,12 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
     """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics
     and `response_tokens`, the mean."""
-    found = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
-    found |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
-    found |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
-    found |= {name: value for name, value in scores.items() if name.endswith("_rate")}
-    found |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
-    return found | {"response_tokens": scores["response_tokens"]["all"]["mean"]}
+    numbers = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
+    numbers |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
+    numbers |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
+    numbers |= {name: value for name, value in scores.items() if name.endswith("_rate")}
+    numbers |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
+    return numbers | {"response_tokens": scores["response_tokens"]["all"]["mean"]}
 
 
 def without_nan(value: Any) -> Any:

@@ -144,10 +144,10 @@ class Plan:
             requests, prompt = [], self.prompts[benchmark.name]
             for problem in self.problems[benchmark.name]:
                 message = user_message(problem, prompt)
-                given = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
+                digest = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
                 for sample in range(benchmark.samples):
                     seed = derive_seed(SEED, benchmark.name, problem.problem_id, sample)
-                    requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, given)))
+                    requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, digest)))
             for start in range(0, len(requests), size):
                 chunk = tuple(requests[start : start + size])
                 batches.append(Batch(len(batches), benchmark.name, chunk))

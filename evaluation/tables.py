@@ -108,10 +108,10 @@ def response_rows(scores: Scores) -> list[Row]:
 
 def warnings(scores: Scores) -> list[str]:
     """What makes the score of one checkpoint doubtful, for the terminal, the report and MLflow."""
-    said, empty, unread = [], scores.get("empty_rate") or 0, scores.get("without_answers")
+    sentences, empty, unread = [], scores.get("empty_rate") or 0, scores.get("without_answers")
     point = scores["pass_at"]["1"]
     if empty > MANY_EMPTY:
-        said.append(
+        sentences.append(
             f"{percent(empty)} of the responses have no text after their thinking and count as wrong: pass@1 is "
             f"{number(point['value'])}, {number(point['low'])} … {number(point['high'])} with 95 %. The endpoint's "
             "reasoning parser, a filter or a token limit may have removed the answers: read some first."
@@ -124,24 +124,24 @@ def warnings(scores: Scores) -> list[str]:
             else "none of the named answer patterns reads most of them"
         )
         ends = "; ".join(f"“… {unmarked(end)}”" for end in unread["examples"]) or "without any text"
-        said.append(
+        sentences.append(
             f"{percent(scores['no_answer_rate'])} of the responses have no answer that the pattern {pattern} reads "
             f"and count as wrong; {way}. They end: {ends}"
         )
     rewritten, unevaluated = (scores.get(name) or 0 for name in ("rewritten_rate", "unevaluated_rate"))
     if max(rewritten, unevaluated) > MANY_EXPRESSIONS:
-        said.append(
+        sentences.append(
             f"{percent(rewritten)} of the right answers are equal to their reference only when evaluated, and "
             f"{percent(unevaluated)} of all answers leave arithmetic to do: the model may answer with expressions."
         )
     if point["value"] == 0:
-        said.append("no response passed: is the verifier right, and are the questions within the model's reach?")
-    return said
+        sentences.append("no response passed: is the verifier right, and are the questions within the model's reach?")
+    return sentences
 
 
 def length_rows(scores: Scores) -> list[Row]:
     tokens = scores["response_tokens"]
-    row = {f"{group}: {name}": number(value, 1) for group, found in tokens.items() for name, value in found.items()}
+    row = {f"{group}: {name}": number(value, 1) for group, lengths in tokens.items() for name, value in lengths.items()}
     return [row] if tokens["all"]["mean"] else []
 
 
@@ -151,12 +151,12 @@ def budget_rows(scores: Scores) -> list[Row]:
 
 
 def contamination_rows(scores: Scores) -> list[Row]:
-    found = scores["contamination"]
-    if not found or not found["flagged"]:
+    contamination = scores["contamination"]
+    if not contamination or not contamination["flagged"]:
         return []
-    whole, without = scores["pass_at"]["1"], found["pass_at_without"]["1"]
+    whole, without = scores["pass_at"]["1"], contamination["pass_at_without"]["1"]
     names = ("flagged", "pass@1, all", "pass@1, without the flagged")
-    return [dict(zip(names, (len(found["flagged"]), estimate(whole), estimate(without)), strict=True))]
+    return [dict(zip(names, (len(contamination["flagged"]), estimate(whole), estimate(without)), strict=True))]
 
 
 def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> list[Row]:
@@ -203,10 +203,10 @@ def difference_rows(benchmarks: Benchmarks, regimes: Mapping[str, str] = {}) -> 
                 continue
             counts = before["problems"], after["problems"]
             ks = {1, supported_k(*counts), int(largest_k(after["pass_at"]) or 1)}
-            found = gain_rows(*counts, sorted(ks), after.get("clusters"))
+            gains = gain_rows(*counts, sorted(ks), after.get("clusters"))
             if (before_label, after_label) == (series[0][0], series[-1][0]) and name in regimes:
-                found[0]["regime"] = regimes[name]
-            rows += [{"benchmark": name, "from → to": f"{before_label} → {after_label}"} | row for row in found]
+                gains[0]["regime"] = regimes[name]
+            rows += [{"benchmark": name, "from → to": f"{before_label} → {after_label}"} | row for row in gains]
     return rows
 
 
@@ -214,9 +214,9 @@ def task_rows(tasks: Sequence[Task]) -> list[Row]:
     """First checkpoint to last."""
     rows = []
     for task in tasks:
-        found = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
+        gains = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
         name = task.name + (" (out of distribution)" if task.out_of_distribution else "")
-        rows += [{"benchmark": task.benchmark, "task": name} | row for row in found]
+        rows += [{"benchmark": task.benchmark, "task": name} | row for row in gains]
     return rows
 
 

@@ -22,24 +22,24 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
         held_out = step.held_out(recipe, domain)
 
         problems = step.normalise(recipe, domain, raw)
-        made = [problems]
+        datasets = [problems]
         for name in plan.steps[1:]:
             match name:
                 case "rules":
                     labeled = label_exclusions(recipe, domain, problems)
-                    made += [labeled] * (labeled is not problems)
+                    datasets += [labeled] * (labeled is not problems)
                     problems = step.filter_by_rules(recipe, domain, labeled)
                 case "decontaminate":
-                    made.append(step.decontaminate(recipe, domain, problems, held_out))
-                    problems = find_paraphrases(recipe, domain, made[-1], held_out)
+                    datasets.append(step.decontaminate(recipe, domain, problems, held_out))
+                    problems = find_paraphrases(recipe, domain, datasets[-1], held_out)
                 case "deduplicate":
                     problems = step.deduplicate(recipe, domain, problems)
                 case "validate_tests":
                     problems = step.validate_tests(recipe, domain, problems)
-            if problems is not made[-1]:
-                made.append(problems)
+            if problems is not datasets[-1]:
+                datasets.append(problems)
         if teacher.kind == "none":
-            return step.curated(recipe, domain, made, teaching.without_teacher(domain))
+            return step.curated(recipe, domain, datasets, teaching.without_teacher(domain))
 
         attempts = teaching.teacher_attempts(recipe, domain, problems)
         for name in plan.teacher_steps:
@@ -50,8 +50,8 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
                     problems = teaching.grade_difficulty(recipe, domain, problems, attempts)
                 case "length":
                     problems = teaching.filter_by_length(recipe, domain, problems)
-            made.append(problems)
-        return step.curated(recipe, domain, made, [])
+            datasets.append(problems)
+        return step.curated(recipe, domain, datasets, [])
 
 
 def curation_flow(domain: str) -> Flow[..., Artifact]:

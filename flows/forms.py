@@ -14,8 +14,8 @@ class Changes(Section):
 
     def overrides(self, **names: str) -> list[str]:
         """As `--set` takes them; `names` fill in the paths."""
-        given, fields = self.model_dump(mode="json", exclude_defaults=True), type(self).model_fields
-        return [f"{fields[name].metadata[0].format(**names)}={json.dumps(value)}" for name, value in given.items()]
+        values, fields = self.model_dump(mode="json", exclude_defaults=True), type(self).model_fields
+        return [f"{fields[name].metadata[0].format(**names)}={json.dumps(value)}" for name, value in values.items()]
 
 
 class CurationChanges(Changes):

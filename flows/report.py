@@ -14,8 +14,8 @@ def report(recipe: Recipe, evaluations: Sequence[str], paired: bool = False) -> 
     """The report of these evaluations in order (default: the newest). `paired` refuses different settings."""
     with open_run(recipe, "report") as run:
         run.phase("Report")
-        found = step.stored_evaluations(evaluations)
+        evaluations_named = step.stored_evaluations(evaluations)
         if paired:
-            step.require_same_settings(found)
-        title = ", ".join(artifact.name for artifact in found)
-        return step.report(recipe, found, title=title)
+            step.require_same_settings(evaluations_named)
+        title = ", ".join(artifact.name for artifact in evaluations_named)
+        return step.report(recipe, evaluations_named, title=title)

@@ -34,8 +34,8 @@ def pipeline(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    given = (*changes.overrides(), *overrides)
-    return _run(whole.pipeline, load_recipe(recipe, given), overrides=given)
+    settings = (*changes.overrides(), *overrides)
+    return _run(whole.pipeline, load_recipe(recipe, settings), overrides=settings)
 
 
 @flow(name="curate")
@@ -53,8 +53,10 @@ def curate(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `curation.math.deduplicate.jaccard=0.7`.
     """
-    given = (*changes.overrides(domain=domain), *overrides)
-    return _run(curating.curation_flow(domain), load_recipe(recipe, given), domain, steps, steps=steps, overrides=given)
+    settings = (*changes.overrides(domain=domain), *overrides)
+    return _run(
+        curating.curation_flow(domain), load_recipe(recipe, settings), domain, steps, steps=steps, overrides=settings
+    )
 
 
 @flow(name="train")
@@ -73,8 +75,8 @@ def train(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    given = (*changes.overrides(), *overrides)
-    return _run(training.train, load_recipe(recipe, given), None, stage, start, overrides=given)
+    settings = (*changes.overrides(), *overrides)
+    return _run(training.train, load_recipe(recipe, settings), None, stage, start, overrides=settings)
 
 
 @flow(name="evaluate")
@@ -99,9 +101,9 @@ def evaluate(
     """
     if bool(model) == bool(generations):
         raise RatchetError("Fill in either model or generations.")
-    given = (*changes.overrides(), *overrides)
-    chosen = select_benchmarks(load_recipe(recipe, given), benchmarks, samples)
-    return _run(evaluating.evaluate, chosen, model, generations, overrides=given)
+    settings = (*changes.overrides(), *overrides)
+    chosen = select_benchmarks(load_recipe(recipe, settings), benchmarks, samples)
+    return _run(evaluating.evaluate, chosen, model, generations, overrides=settings)
 
 
 @flow(name="compare")

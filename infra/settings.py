@@ -79,10 +79,10 @@ def _tracking_uri() -> str:
     """MLflow's address, if given. A password in it moves to the variable that its client reads, so that no log, process
     list or deployment shows it. Raises RatchetError for anything but a server or a database."""
     variable = "MLFLOW_TRACKING_URI"
-    given = os.environ.get(variable, "")
-    address, user, password = without_login(given, variable)
-    scheme = given.partition(":")[0].partition("+")[0]
-    if given and scheme not in (*DATABASES, *SERVERS):
+    uri = os.environ.get(variable, "")
+    address, user, password = without_login(uri, variable)
+    scheme = uri.partition(":")[0].partition("+")[0]
+    if uri and scheme not in (*DATABASES, *SERVERS):
         raise RatchetError(
             f"{variable} is {address!r}: write a server, http://HOST:5000, or a database, postgresql://USER@HOST/NAME "
             "or sqlite:////PATH."
@@ -91,7 +91,7 @@ def _tracking_uri() -> str:
         given_login = {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
         os.environ |= {name: value for name, value in given_login.items() if value}
     elif not password:
-        return given
+        return uri
     elif scheme == "postgresql":
         address = address.replace("://", f"://{quote(user)}@", 1)
         os.environ["PGPASSWORD"] = password

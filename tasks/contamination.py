@@ -50,9 +50,9 @@ def contamination(
             own = (batch.filter(pc.field("domain") == domain) for batch in batches)
             comparable = "decontaminate" in plan_of(domain).steps
             compare = flagged_items if comparable else same_items
-            found, shared = compare(pq.read_table(problems.kept), own, settings[domain])
+            overlap, shared = compare(pq.read_table(problems.kept), own, settings[domain])
             sharing += shared
-            flagged += [{"benchmark": name, **row} for row in found]
+            flagged += [{"benchmark": name, **row} for row in overlap]
         rows = sum(pq.read_metadata(artifact.kept).num_rows for artifact in training)
         pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")
         items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
@@ -82,9 +82,9 @@ def flagged_items(
     for split in map(decontaminator.split, training):
         sharing += split.summary["kept_sharing"]
         for row in split.rejected.to_pylist():
-            found = json.loads(row["evidence"])
+            evidence = json.loads(row["evidence"])
             facts = {"rule": row["rule"], "training_row": row["problem_id"], "evidence": row["evidence"]}
-            flagged.append({"problem_id": item_ids[found["benchmark"], found["item"]], **facts})
+            flagged.append({"problem_id": item_ids[evidence["benchmark"], evidence["item"]], **facts})
     return flagged, sharing
 
 
@@ -97,8 +97,8 @@ def same_items(
     return [{"problem_id": own, "rule": "same", "training_row": own, "evidence": "{}"} for own in both], 0
 
 
-def contaminated_items(found: Artifact) -> dict[str, list[str]]:
+def contaminated_items(check: Artifact) -> dict[str, list[str]]:
     """The problem_ids found in the training set, by benchmark."""
-    rows = pq.read_table(found.path / "flagged.parquet", columns=["benchmark", "problem_id"]).to_pylist()
-    names = [name for name, _ in found.manifest["parameters"]["benchmarks"]]
+    rows = pq.read_table(check.path / "flagged.parquet", columns=["benchmark", "problem_id"]).to_pylist()
+    names = [name for name, _ in check.manifest["parameters"]["benchmarks"]]
     return {name: sorted({row["problem_id"] for row in rows if row["benchmark"] == name}) for name in names}

@@ -148,7 +148,7 @@ def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
 
 def _items_met(rejected: pa.Table) -> list[Row]:
     rows = rejected.filter(pc.field("step") == "decontaminate")["evidence"].to_pylist()
-    items = [(found["benchmark"], found["item"]) for found in map(json.loads, rows) if "item" in found]
+    items = [(evidence["benchmark"], evidence["item"]) for evidence in map(json.loads, rows) if "item" in evidence]
     most = pd.DataFrame(items, columns=["benchmark", "item"]).value_counts().head(10)
     return cast(list[Row], most.rename("rows dropped").reset_index().to_dict("records"))
 

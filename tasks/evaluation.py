@@ -91,13 +91,15 @@ def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
 
 def require_defined(recipe: Recipe) -> None:
     """Raises RatchetError naming each benchmark with a k of pass@k above its number of responses."""
-    found = []
+    undefined = []
     for benchmark in recipe.evaluation.benchmarks:
         if beyond := [f"pass@{k}" for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
-            found.append(f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}")
-    if found:
+            undefined.append(
+                f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
+            )
+    if undefined:
         raise RatchetError(
-            f"{'; '.join(found)}: undefined. Raise evaluation.benchmarks.N.samples, or set the benchmark's pass_at."
+            f"{'; '.join(undefined)}: undefined. Raise evaluation.benchmarks.N.samples, or set the benchmark's pass_at."
         )
 
 
@@ -124,10 +126,10 @@ def given_model(recipe: Recipe, model: str) -> Subject:
         return Endpoint(
             model=name, base_url=base_url, api_key_env=asked.api_key_env, concurrency=asked.concurrency
         )  # fmt: skip
-    given = given_checkpoint(model)
-    if given.kind == "model":
-        check_model(str(given.path))
-    return given
+    artifact = given_checkpoint(model)
+    if artifact.kind == "model":
+        check_model(str(artifact.path))
+    return artifact
 
 
 def given_checkpoint(model: str) -> Artifact:
@@ -156,7 +158,7 @@ def evaluate_model(
     else:
         require_defined(recipe)
     benchmarks = chosen_benchmarks(recipe)
-    found = (
+    check = (
         contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
         if training
         else None
@@ -174,7 +176,7 @@ def evaluate_model(
             **recipe.model_dump(mode="json", include={"evaluation", "training", "verification"}),
             "problems": {b.name: str(problems.kept) for b, problems in benchmarks},
             "set_aside": {b.name: _set_aside(problems) for b, problems in benchmarks},
-            "contaminated": contaminated_items(found) if found else None,
+            "contaminated": contaminated_items(check) if check else None,
             "store_dir": str(run.settings.home / "generations"),
             "work_dir": str(draft.path),
         }
@@ -201,7 +203,7 @@ def evaluate_model(
             run.watcher.warning(words)
 
     inputs = [subject] if isinstance(subject, Artifact) else []
-    inputs += [*(problems for _, problems in benchmarks), *([found] if found else [])]
+    inputs += [*(problems for _, problems in benchmarks), *([check] if check else [])]
     parameters = settings
     if isinstance(subject, Endpoint):
         parameters["endpoint"] = {"base_url": subject.base_url, "model": subject.model}
@@ -278,8 +280,8 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
     if subject.kind == FILE_KIND:
         if len(benchmarks) != 1:
             raise RatchetError("Stored responses need exactly one benchmark: --benchmarks NAME.")
-        ((benchmark, given),) = benchmarks
-        problems = load_problems(benchmark, given.kept)
+        ((benchmark, rows),) = benchmarks
+        problems = load_problems(benchmark, rows.kept)
         pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     directory = subject.path if subject.kind == "model" else subject.path / "model"

@@ -40,8 +40,8 @@ def generated(recipe: Recipe, name: str) -> Artifact:
     elif "generate" in CATALOG.get(name, {}):
         generator = Generator.model_validate(CATALOG[name]["generate"])
     else:
-        known = ", ".join(recipe.generate) or "none"
-        raise RatchetError(f"{GENERATED}{name}/…: the recipe generates no {name!r} (under `generate`: {known}).")
+        names = ", ".join(recipe.generate) or "none"
+        raise RatchetError(f"{GENERATED}{name}/…: the recipe generates no {name!r} (under `generate`: {names}).")
     function = GENERATORS.get(generator.by)
     module, code = sys.modules[function.__module__], [GENERATORS.path(generator.by)]
     if generator.by == ENVIRONMENT:
@@ -70,21 +70,21 @@ def generated(recipe: Recipe, name: str) -> Artifact:
 
 def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:
     """Expand a recipe's paths and remove duplicates; generated files are made."""
-    found: dict[str, Artifact] = {}
+    files_by_name: dict[str, Artifact] = {}
     for path in paths:
         if path.startswith(GENERATED):
             name, _, file = path.removeprefix(GENERATED).partition("/")
-            made = generated(recipe, name)
-            found[path] = Artifact("raw", made.name, made.key, made.path / file)
+            directory = generated(recipe, name)
+            files_by_name[path] = Artifact("raw", directory.name, directory.key, directory.path / file)
             continue
         try:
             for local in local_files(path):
-                found.setdefault(os.path.abspath(local.expanduser()), active_run().store.file(local))
+                files_by_name.setdefault(os.path.abspath(local.expanduser()), active_run().store.file(local))
         except NotFetched as error:
             if not active_run().planning:
                 raise
-            found[path] = _to_fetch(path, error)
-    return list(found.values())
+            files_by_name[path] = _to_fetch(path, error)
+    return list(files_by_name.values())
 
 
 def _to_fetch(name: str, error: NotFetched) -> Artifact:

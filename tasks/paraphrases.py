@@ -51,16 +51,16 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
         embed = finding.by_words(sample()) if settings.by == "words" else finding.by_endpoint(settings)
-        found = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
-        tables = list(finding.pairs(batches, found))
+        candidates = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
+        tables = list(finding.pairs(batches, candidates))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])
         pq.write_table(shortlist, draft.path / "shortlist.parquet")
         draft.extra["nearest"] = shortlist.slice(0, SHOWN).to_pylist()
         judged = None
         if settings.judge.kind != "none":
-            judged = ask_judge(recipe, draft, finding.judge_prompts(batches, found), settings.judge, "paraphrases")
-        splits = finding.reject_paraphrases(batches, found, settings, judged)
+            judged = ask_judge(recipe, draft, finding.judge_prompts(batches, candidates), settings.judge, "paraphrases")
+        splits = finding.reject_paraphrases(batches, candidates, settings, judged)
         write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         counts = draft.extra["summary"]
         draft.extra["metrics"] |= {name: counts[name] for name in ("shortlisted", "pairs", "undecided")}

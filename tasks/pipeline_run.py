@@ -161,8 +161,8 @@ class PipelineRun:
         reached = self.not_asked | {step.name: step.not_done for step in self.plan}
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
             if name and name not in reached:
-                known = [known for known in reached if known in CURATION_STEPS]
-                raise RatchetError(f"There is no step {name} here.{nearest(name, known)} Known: {', '.join(known)}.")
+                names = [names for names in reached if names in CURATION_STEPS]
+                raise RatchetError(f"There is no step {name} here.{nearest(name, names)} Known: {', '.join(names)}.")
             if name and reached[name]:
                 raise RatchetError(f"The step {name} cannot run: {reached[name]}.")
 

@@ -44,16 +44,16 @@ class Plan:
     def summary(self) -> dict[str, Any]:
         """Seconds, bytes, hours and tokens."""
         stages = []
-        for stage, found in self.stages:
-            hours = found.step_seconds * stage.steps / 3600
-            memory = {"sampling": found.sampling, "updating": found.updating, "of": self.machine.memory}
+        for stage, needs in self.stages:
+            hours = needs.step_seconds * stage.steps / 3600
+            memory = {"sampling": needs.sampling, "updating": needs.updating, "of": self.machine.memory}
             stages.append(
                 {
-                    "stage": stage.name, "steps": stage.steps, "step_seconds": found.step_seconds,
-                    "seconds": found.seconds, "hours": hours, "cost": self._cost(hours), "memory": memory,
-                    "cache_tokens": found.engine.room, "longest_tokens": found.longest,
-                    "empty_decode_slots": found.sampled.empty, "judge_load": found.judging,
-                    "checkpoint_bytes": found.checkpoint_bytes, "restart_seconds": found.restart_seconds,
+                    "stage": stage.name, "steps": stage.steps, "step_seconds": needs.step_seconds,
+                    "seconds": needs.seconds, "hours": hours, "cost": self._cost(hours), "memory": memory,
+                    "cache_tokens": needs.engine.room, "longest_tokens": needs.longest,
+                    "empty_decode_slots": needs.sampled.empty, "judge_load": needs.judging,
+                    "checkpoint_bytes": needs.checkpoint_bytes, "restart_seconds": needs.restart_seconds,
                 }
             )  # fmt: skip
         hours = sum(stage["hours"] for stage in stages)
@@ -75,12 +75,12 @@ class Plan:
             if what == "GPUs" and self.machine.is_cpu:
                 continue
             stage, machine = (longest, self.machine) if factor == 1 else scaled(longest, self.machine, what, factor)
-            found = estimate(self.shape, stage, self.training, machine, self.mean)
-            over = pressures(found, machine, self.sharing)
+            needs = estimate(self.shape, stage, self.training, machine, self.mean)
+            over = pressures(needs, machine, self.sharing)
             first = max(over, key=over.__getitem__)
             rows.append(
                 {
-                    "stage": stage.name, "what": what, "times": factor, "step_seconds": found.step_seconds,
+                    "stage": stage.name, "what": what, "times": factor, "step_seconds": needs.step_seconds,
                     "first_bottleneck": first, "holds": over[first] <= 1,
                     "of_limit": {name: round(value, 3) for name, value in over.items()},
                 }

@@ -57,7 +57,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
 
     from ratchet.tasks.report import summary_table
 
-    evaluations = [found for found in store.all("evaluation/*") if artifact in store.parents(found)]
+    evaluations = [candidate for candidate in store.all("evaluation/*") if artifact in store.parents(candidate)]
     results = [
         EvalResult("text-generation", name, name, "pass@1", scores["pass_at"]["1"]["value"])
         for evaluation in evaluations

@@ -81,12 +81,12 @@ def _checks(gate: Gate, scores: Mapping[str, Any], best: Mapping[str, Any] | Non
     for name in scores["benchmarks"]:
         if name not in best["benchmarks"] or (name != gate.benchmark and gate.max_loss is None):
             continue
-        found = paired_difference(best["benchmarks"][name]["problems"], scores["benchmarks"][name]["problems"])
-        gained = f"{name} pass@1 {found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] against the best"
+        gain = paired_difference(best["benchmarks"][name]["problems"], scores["benchmarks"][name]["problems"])
+        gained = f"{name} pass@1 {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}] against the best"
         if name == gate.benchmark:
-            passed = (found.low if gate.sure else found.difference) > gate.gain
+            passed = (gain.low if gate.sure else gain.difference) > gate.gain
             checks.append({"says": f"{gained}, more than {gate.gain:g}", "passed": passed})
         else:
             lost = f"{gained}, at most {gate.max_loss:g} lost"
-            checks.append({"says": lost, "passed": found.difference >= -(gate.max_loss or 0.0)})
+            checks.append({"says": lost, "passed": gain.difference >= -(gate.max_loss or 0.0)})
     return checks

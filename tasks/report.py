@@ -76,14 +76,14 @@ def report(
 def training_tasks(tables: Iterable[pa.Table]) -> "Trained | None":
     """The domains of these training problems, with the levels of each task where all problems of the domain state their
     task; None without any problems: then the training set is unknown."""
-    found: dict[str, dict[str, set[float]]] = {}
+    tasks: dict[str, dict[str, set[float]]] = {}
     for table in tables:
         for problem in from_table(table):
             own, level = topics_of(problem) if metadata_value(problem, ["task"]) else (), difficulty_of(problem)
             for task in own or ("",):
-                levels = found.setdefault(problem.domain, {}).setdefault(task, set())
+                levels = tasks.setdefault(problem.domain, {}).setdefault(task, set())
                 levels.update([level] if isinstance(level, float) else [])
-    return {d: {} if "" in of else {t: frozenset(ls) for t, ls in of.items()} for d, of in found.items()} or None
+    return {d: {} if "" in of else {t: frozenset(ls) for t, ls in of.items()} for d, of in tasks.items()} or None
 
 
 def _labels(evaluations: Sequence[Artifact]) -> list[str]:
@@ -101,15 +101,15 @@ def stored_evaluations(references: Sequence[str]) -> list[Artifact]:
         if not every:
             raise RatchetError("There is no evaluation yet. Run `ratchet evaluate` first.")
         return every[-1:]
-    given = [store.open(reference) for reference in references]
-    found = [a for one in given for a in (store.parents(one) if one.kind == "report" else [one])]
-    found = [a for a in found if a in given or a.kind == "evaluation"]  # a report has other inputs, too
-    for artifact in found:
+    named = [store.open(reference) for reference in references]
+    evaluations = [a for one in named for a in (store.parents(one) if one.kind == "report" else [one])]
+    evaluations = [a for a in evaluations if a in named or a.kind == "evaluation"]  # a report has other inputs, too
+    for artifact in evaluations:
         if artifact.kind != "evaluation":
             raise RatchetError(f"{artifact.ref} is not an evaluation. `ratchet show evaluation` lists them.")
-    if len({artifact.key for artifact in found}) < len(found):
+    if len({artifact.key for artifact in evaluations}) < len(evaluations):
         raise RatchetError("The same evaluation is given twice. Give two different ones.")
-    return found
+    return evaluations
 
 
 def require_same_settings(evaluations: Sequence[Artifact]) -> None:
@@ -172,5 +172,9 @@ def _lineage(run: PipelineRun, behind: Sequence[Artifact]) -> list[dict[str, str
         return f"{server}/#/experiments/{state['experiment_id']}/runs/{page}" if page else here
 
     titles = {step.output.key: step.title for step in run.plan}
-    steps = [(titles.get(made.key, ""), made, run.made_from(made)) for made in behind if made.kind not in GIVEN_KINDS]
+    steps = [
+        (titles.get(output.key, ""), output, run.made_from(output))
+        for output in behind
+        if output.kind not in GIVEN_KINDS
+    ]
     return lineage_table(steps, link)

@@ -78,7 +78,7 @@ def chains(settings: Settings, run: str | None = None, recipe: str | None = None
 def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], float]:
     """The rows with this problem_id (or its beginning), at this `source:row`, or with this text; and the share of the
     text that they contain (1 otherwise). Copies of one problem are several rows. Raises RatchetError for no match."""
-    what, found = what.strip(), []
+    what, rows = what.strip(), []
     place = re.fullmatch(r"(.+):(\d+)", what)
     for chain in chains:
         if place:
@@ -87,9 +87,9 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
             match = pc.starts_with(pc.field("problem_id"), what)  # pyright: ignore[reportAttributeAccessIssue]
         else:
             break
-        found += [(chain, row) for row in chain.rows.filter(match).to_pylist()]
-    if found:
-        return found, 1.0
+        rows += [(chain, row) for row in chain.rows.filter(match).to_pylist()]
+    if rows:
+        return rows, 1.0
     if " " in what or not re.search(r"\d", what):
         return _like(chains, what)
     sources = sorted({s for chain in chains for s in chain.rows["source"].unique().to_pylist() if s})
@@ -136,8 +136,8 @@ def copies(visit: Visit) -> list[str]:
 
 def _chains(run: RunRecord) -> Iterator[Chain]:
     """By the inputs that the run recorded: a manifest may name an earlier input with the same content."""
-    made = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
-    named = [(s.output.manifest["step"], s.inputs[0].key, s.output) for s in made]
+    datasets = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
+    named = [(s.output.manifest["step"], s.inputs[0].key, s.output) for s in datasets]
     steps = {read: output for step, read, output in named if step not in ("normalise", "held_out", "curated")}
     curated = {read: output for step, read, output in named if step == "curated"}
     for chain in [[output] for step, _, output in named if step == "normalise"]:
@@ -157,7 +157,7 @@ def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], 
     for chain in chains:
         first = 0
         for tokens in tokenised_batches(chain.rows["prompt"]):
-            share = {row: found[0].shared / index.gram_counts[0] for row, found in index.compare(tokens).items()}
+            share = {row: overlaps[0].shared / index.gram_counts[0] for row, overlaps in index.compare(tokens).items()}
             if (most := max(share.values(), default=0)) >= likeness:
                 best, likeness = best if most == likeness else [], most
                 like = (chain.rows.slice(first + row, 1) for row in sorted(share) if share[row] == most)

@@ -102,8 +102,8 @@ def _find_or_make(
     assert tracking is not None
     run.watcher.step_started(planned.title)
     started_at = time.time()
-    found = run.store.find(target.kind, target.name, target.key)
-    cached = found is not None and step.name not in run.steps.refresh
+    existing = run.store.find(target.kind, target.name, target.key)
+    cached = existing is not None and step.name not in run.steps.refresh
     child = tracking.start_run(
         planned.title, parent=run.root, tags={"ratchet.step": step.name},
         parameters={**flat(decisive(parameters)), **own},
@@ -221,8 +221,8 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequen
             tracking.event("table", child, path=str(artifact.path / "samples.jsonl"))
     if "isolation" in manifest:
         tracking.event("tags", child, tags={"ratchet.isolation": manifest["isolation"]})
-    if taken := [Taken.of(line) for line in manifest.get("interventions", ())]:
-        words = "; ".join(f"after step {each.step}: {each.words}" for each in taken)
+    if interventions := [Taken.of(line) for line in manifest.get("interventions", ())]:
+        words = "; ".join(f"after step {each.step}: {each.words}" for each in interventions)
         tracking.event("tags", child, tags={"ratchet.interventions": words})
     if artifact.kind == "raw":
         hashes = {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()}

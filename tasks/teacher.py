@@ -152,8 +152,8 @@ def check_teacher(
     if journal_of(teacher).exists():
         if not problems.path.exists():
             return
-        known = _known(recipe, problems, teacher, purpose, more_needed)
-        if known.answered == known.answers:
+        counted = _known(recipe, problems, teacher, purpose, more_needed)
+        if counted.answered == counted.answers:
             return
     TEACHERS.get(teacher.kind).check(teacher)
 

@@ -106,10 +106,10 @@ def without_held_out(
     """The traces that share no text with a benchmark item, by curation's rules, and the rejected rows of the others."""
     rejected: list[dict[str, Any]] = []
     for items, settings in benchmarks:
-        found = Decontaminator(items, settings).split(to_table(problem_rows(traces))).rejected.to_pylist()
-        gone = {(row["source"], row["source_id"]) for row in found}
+        leaks = Decontaminator(items, settings).split(to_table(problem_rows(traces))).rejected.to_pylist()
+        gone = {(row["source"], row["source_id"]) for row in leaks}
         traces = [t for t in traces if (t.problem.source, t.problem.source_id) not in gone]
-        rejected += found
+        rejected += leaks
     return traces, rejected
 
 

@@ -203,8 +203,8 @@ def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
         draft.extra["headline"] = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
         draft.counts["steps"] = int(last.get("step", 0))
         decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if spec["stage"] else []
-        if taken := [line for line in decisions if line["rule"] == RULE]:
-            draft.extra["interventions"] = taken
+        if interventions := [line for line in decisions if line["rule"] == RULE]:
+            draft.extra["interventions"] = interventions
         draft.extra["shown"] = [
             name for name in ("metrics.jsonl", "decisions.jsonl", "samples.jsonl") if (draft.path / name).is_file()
         ]

@@ -40,7 +40,7 @@ class StageCurves:
     first: int
     domains: tuple[str, ...]
     metrics: Sequence[Mapping[str, Any]]
-    taken: Sequence[Taken]
+    interventions: Sequence[Taken]
 
 
 def training_sections(behind: Sequence[Artifact], parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Section]:
@@ -61,20 +61,20 @@ def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Secti
         f"{steps:,} steps in {len(stages)} stages. Solid gray: start of a stage; dashed: an intervention; "
         "dotted: the response limit."
     )
-    taken = [
+    intervention_rows = [
         {"stage": stage.name, "after step": each.step, "what": each.title, "cause": each.reason}
         for stage in stages
-        for each in stage.taken
+        for each in stage.interventions
     ]
     panels = curves(stages)
     shown, others = (draw(file + part, some, width=7.2) if some else None
                      for part, some in (("", panels[:SHOWN]), ("-other", panels[SHOWN:])))  # fmt: skip
-    found = [
+    sections = [
         Section(f"Training{name}", drawing=shown, caption=caption),
         Section(f"Other training metrics{name}", drawing=others, folded=True),
-        Section(f"Interventions{name}", table=taken, folded=True),
+        Section(f"Interventions{name}", table=intervention_rows, folded=True),
     ]
-    return [section for section in found if section.drawing or section.table]
+    return [section for section in sections if section.drawing or section.table]
 
 
 def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
@@ -82,11 +82,11 @@ def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
     for artifact in chain:
         mix = artifact.manifest["parameters"]["stage"]["mix"]
         metrics = [line for _, line in read_lines(artifact.path / "metrics.jsonl")]
-        taken = [Taken.of(line) for line in artifact.manifest.get("interventions", ())]
-        mixes = [mix, *(each.changed["mix"][1] for each in taken if "mix" in each.changed)]
+        interventions = [Taken.of(line) for line in artifact.manifest.get("interventions", ())]
+        mixes = [mix, *(each.changed["mix"][1] for each in interventions if "mix" in each.changed)]
         domains = tuple(dict.fromkeys(domain for mix in mixes for domain in mix))
         first = stages[-1].first + len(stages[-1].metrics) if stages else 0
-        stages.append(StageCurves(artifact.name, first, domains, metrics, taken))
+        stages.append(StageCurves(artifact.name, first, domains, metrics, interventions))
     return stages
 
 
@@ -121,10 +121,10 @@ def _paint(stages: Sequence[StageCurves], name: str, axes: Axes) -> None:
 def _line(stage: StageCurves, name: str, domain: str, points: int) -> tuple[np.ndarray, np.ndarray]:
     """Steps and values; metrics of a stage with one domain have no prefix."""
     key = name if stage.domains == (domain,) or not domain else f"{domain}/{name}"
-    known = [(stage.first + line["step"], line[key]) for line in stage.metrics if key in line]
-    if not known:
+    values = [(stage.first + line["step"], line[key]) for line in stage.metrics if key in line]
+    if not values:
         return np.empty(0), np.empty(0)
-    parts = np.array_split(np.array(known, dtype=float), min(points, len(known)))
+    parts = np.array_split(np.array(values, dtype=float), min(points, len(values)))
     return np.array([part[:, 0].mean() for part in parts]), np.array([part[:, 1].mean() for part in parts])
 
 
@@ -132,8 +132,8 @@ def _mark(stages: Sequence[StageCurves], axes: Axes) -> None:
     """Stage names at the bottom, interventions at the top."""
     end = stages[-1].first + len(stages[-1].metrics)
     begun = [(stage.first, stage.name) for stage in stages] if len(stages) > 1 else []
-    taken = [(stage.first + each.step, each.title) for stage in stages for each in stage.taken]
-    for marks, dashes, side in ((begun, "-", "bottom"), (taken, "--", "top")):
+    interventions = [(stage.first + each.step, each.title) for stage in stages for each in stage.interventions]
+    for marks, dashes, side in ((begun, "-", "bottom"), (interventions, "--", "top")):
         labeled, below = -np.inf, -2 if side == "top" else 2
         for x, words in marks:
             axes.axvline(x, color=MUTED, linewidth=0.7, linestyle=dashes)

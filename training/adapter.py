@@ -126,7 +126,7 @@ def _stored_name(name: str) -> str:
 
 def _digest(model: Any) -> str:
     """SHA-256 of all weights in the order of their names."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for _, weight in sorted(model.named_parameters()):
-        found.update(weight.detach().contiguous().view(-1).view(torch.uint8).numpy())
-    return found.hexdigest()
+        digest.update(weight.detach().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

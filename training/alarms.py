@@ -19,51 +19,53 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
     """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
     `<domain>/<name>`."""
     domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
-    found = {} if domains else _sampling(metrics)
+    warnings_by_name = {} if domains else _sampling(metrics)
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
         warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
-        found |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
+        warnings_by_name |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
     if metrics.get("mismatch_kl", 0.0) > MAX_MISMATCH:
-        found["mismatch"] = (
+        warnings_by_name["mismatch"] = (
             f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "
             "the trainer's weights? If the cause is precision, set importance_cap"
         )
     if metrics["skipped_updates"]:
-        found["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
-    return found
+        warnings_by_name["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
+    return warnings_by_name
 
 
 def _sampling(metrics: Mapping[str, float]) -> dict[str, str]:
-    found = {}
+    warnings = {}
     if metrics["pass_rate"] == 0:
-        found["no_reward"] = "no response passed: is the verifier right, and are the prompts within the model's reach?"
+        warnings["no_reward"] = (
+            "no response passed: is the verifier right, and are the prompts within the model's reach?"
+        )
     if metrics["truncated"] > MAX_TRUNCATED:
-        found["truncation"] = (
+        warnings["truncation"] = (
             f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or penalize "
             "length (truncation: soft_overlong)"
         )
     if metrics.get("entropy", math.inf) < LOW_ENTROPY and metrics["all_failed_groups"] > MAX_FAILED:
-        found["entropy"] = (
+        warnings["entropy"] = (
             f"the entropy is {metrics['entropy']:.3f} nats per token while {metrics['all_failed_groups']:.0%} of the "
             "prompts are failed by every response: it has collapsed. Raise clip_high or temperature, or set "
             "entropy_target"
         )
     rewritten, unevaluated = metrics.get("rewritten", 0.0), metrics.get("unevaluated", 0.0)
     if max(rewritten, unevaluated) > MAX_EXPRESSIONS:
-        found["expressions"] = (
+        warnings["expressions"] = (
             f"{rewritten:.0%} of the passes are equal to their reference only when evaluated, and "
             f"{unevaluated:.0%} of the responses leave arithmetic to do: does the policy answer with "
             "expressions instead of computing? Read samples.jsonl"
         )
     if metrics["infra_errors"]:
-        found["infra_errors"] = (
+        warnings["infra_errors"] = (
             f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"
         )
     if metrics.get("missing_prompts"):
-        found["missing_prompts"] = (
+        warnings["missing_prompts"] = (
             f"after {metrics['sampling_rounds']:.0f} rounds of sampling the batch is {metrics['missing_prompts']:.0f} "
             "prompts short: all rollouts of the other prompts had the same reward. Drop easy prompts, or raise "
             "dynamic_sampling_rounds"
         )
-    return found
+    return warnings

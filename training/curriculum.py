@@ -63,14 +63,14 @@ class Curriculum:
         self._problems: dict[str, Problem] = {}
         # (active, epoch, order) of each domain's last draw
         self._orders: dict[str, tuple[list[str], int, list[str]]] = {}
-        given = [p for domain in stage.domains for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
-        if given and stage.max_difficulty is not None and all(problem.difficulty is None for problem in given):
+        prompts = [p for domain in stage.domains for p in sorted(problems.get(domain, ()), key=lambda p: p.problem_id)]
+        if prompts and stage.max_difficulty is not None and all(problem.difficulty is None for problem in prompts):
             raise RatchetError(
                 f"stage {stage.name} has a max_difficulty, but no {' or '.join(stage.domains)} problem has a "
                 "difficulty. Curate with a teacher, which measures it, or remove max_difficulty."
             )
         limit = stage.max_difficulty
-        for problem in given:
+        for problem in prompts:
             if not fits(problem):
                 self._drop(problem, "prompt_too_long", {"max_response_tokens": stage.longest_response}, step=0)
             elif limit is not None and problem.difficulty is not None and problem.difficulty > limit:
@@ -193,10 +193,10 @@ class Curriculum:
     def expected_tokens(self, problems: Sequence[Problem]) -> dict[str, float]:
         """Expected response lengths by problem id: the last attempts', otherwise the teacher's, otherwise the mean of
         the others."""
-        known = {p.problem_id: self.state.tokens.get(p.problem_id, p.teacher_tokens) for p in problems}
-        found = [tokens for tokens in known.values() if tokens is not None]
-        typical = sum(found) / len(found) if found else 0.0
-        return {problem_id: typical if tokens is None else tokens for problem_id, tokens in known.items()}
+        lengths = {p.problem_id: self.state.tokens.get(p.problem_id, p.teacher_tokens) for p in problems}
+        measured = [tokens for tokens in lengths.values() if tokens is not None]
+        typical = sum(measured) / len(measured) if measured else 0.0
+        return {problem_id: typical if tokens is None else tokens for problem_id, tokens in lengths.items()}
 
     def advance(self) -> int:
         """End the step; its number, counted from 1."""
@@ -205,14 +205,14 @@ class Curriculum:
 
     def report(self, batch: Batch) -> dict[str, float]:
         """Metrics of the step that has ended."""
-        active, taken = self.active, self.interventions
+        active, history = self.active, self.interventions
         report = {
             "step": self.state.step, "steps": self._first.steps, "epoch": float(batch.epoch),
             "active_prompts": float(sum(active.values())), "temperature": batch.temperature,
-            "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(taken.resets),
+            "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(history.resets),
         }  # fmt: skip
         if self._first.interventions:
-            report["interventions"] = float(len(taken.state.taken))
+            report["interventions"] = float(len(history.state.taken))
         if len(active) > 1:
             report |= {f"{domain}/active_prompts": float(count) for domain, count in active.items()}
         return report
@@ -224,12 +224,12 @@ class Curriculum:
     def intervene(self, score: float | None, metrics: Mapping[str, float]) -> list[Taken]:
         """Take the interventions that are due after this step, with its validation score, if any, and metrics. None is
         due after the last step."""
-        taken = [] if self.finished else self.interventions.take(self.state.step, score, metrics)
-        self.decisions += [each.decision for each in taken]
-        if any("mix" in each.changed for each in taken):
+        interventions = [] if self.finished else self.interventions.take(self.state.step, score, metrics)
+        self.decisions += [each.decision for each in interventions]
+        if any("mix" in each.changed for each in interventions):
             for domain, places in self._places().items():
                 self._end_epoch_without(places, self.state.streams[domain])
-        return taken
+        return interventions
 
     def state_dict(self) -> dict[str, Any]:
         return {**asdict(self.state), "interventions": self.interventions.state_dict()}

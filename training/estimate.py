@@ -283,8 +283,8 @@ def estimate(
     def sampled(part: tuple[int, ...]) -> Sampled:
         return sample(part, prompt, engine.engines, decoder, max(1, slots))
 
-    found = sampled(lengths)
-    sampling = found.seconds
+    simulation = sampled(lengths)
+    sampling = simulation.seconds
     if stage.dynamic_sampling_rounds:
         sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
     verdict = _verdict_s(stage, machine)
@@ -312,7 +312,7 @@ def estimate(
         engine=engine,
         longest=longest,
         cached=each * min(engine.batch, responses / engine.engines),
-        sampled=found,
+        sampled=simulation,
         judging=judging / max(sampling, 1e-9),
         checkpoint_bytes=checkpoint,
         restart_seconds=written,
@@ -345,10 +345,10 @@ def update_seconds(
 def _verdict_s(stage: Stage, machine: Machine) -> float:
     from ratchet.verifiers.domains import domain_of
 
-    known = machine.rates.verdict_s
-    for domain in stage.mix.keys() - known.keys():
-        known = {**known, domain: PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S}
-    return sum(share * known[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
+    seconds = machine.rates.verdict_s
+    for domain in stage.mix.keys() - seconds.keys():
+        seconds = {**seconds, domain: PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S}
+    return sum(share * seconds[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
 
 
 LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.75}
@@ -356,14 +356,14 @@ LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, 
 average; of sampling's seconds, by the judge; of a step, by checkpoints; of the decode slots' time, idle."""
 
 
-def pressures(found: Estimate, machine: Machine, ranks_here: int = 1) -> dict[str, float]:
+def pressures(needs: Estimate, machine: Machine, ranks_here: int = 1) -> dict[str, float]:
     """The stage's values as shares of `LIMITS`; above 1 is over the limit. `ranks_here` share one memory."""
     reached = {
-        "GPU memory": found.peak * ranks_here / machine.memory,
-        "KV cache": max(found.longest, found.cached) / max(found.engine.room, 1e-9),
-        "judge": found.judging,
-        "checkpoints": found.seconds["checkpoints"] / found.step_seconds,
-        "idle decode slots": found.sampled.empty,
+        "GPU memory": needs.peak * ranks_here / machine.memory,
+        "KV cache": max(needs.longest, needs.cached) / max(needs.engine.room, 1e-9),
+        "judge": needs.judging,
+        "checkpoints": needs.seconds["checkpoints"] / needs.step_seconds,
+        "idle decode slots": needs.sampled.empty,
     }
     return {name: reached[name] / limit for name, limit in LIMITS.items()}
 

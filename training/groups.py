@@ -119,12 +119,12 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
     done = list(groups)
     for domain in dict.fromkeys(members.domain for members in groups):
         places = [i for i, members in enumerate(groups) if members.domain == domain]
-        given = [groups[i].valid_rewards() for i in places]
-        outputs = advantage(given, stage)
-        if [len(values) for values in outputs.values] != [len(each.rewards) for each in given]:
+        rewards = [groups[i].valid_rewards() for i in places]
+        outputs = advantage(rewards, stage)
+        if [len(values) for values in outputs.values] != [len(each.rewards) for each in rewards]:
             raise RatchetError(f"the advantage {stage.advantage} must return one number for each reward")
         metrics = dict(outputs.metrics)
-        for i, values, each in zip(places, outputs.values, given, strict=True):
+        for i, values, each in zip(places, outputs.values, rewards, strict=True):
             rest = iter(values)
             placed = tuple(float(next(rest)) if ok else 0.0 for ok in groups[i].valid)
             done[i] = replace(groups[i], advantages=GroupAdvantages(placed, each.nothing_to_compare, metrics))
@@ -132,10 +132,10 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
 
 
 def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    found: dict[str, list[Group]] = {}
+    parts: dict[str, list[Group]] = {}
     for members in groups:
-        found.setdefault(members.domain, []).append(members)
-    return found
+        parts.setdefault(members.domain, []).append(members)
+    return parts
 
 
 def to_json(members: Group) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class Interventions:
         done: list[Taken] = []
         for number in last or due:  # nothing follows a stop
             do = self._first.interventions[number].do
-            reset, now = not any(taken.reset for taken in done) and do.reset, self.stage
+            reset, now = not any(intervention.reset for intervention in done) and do.reset, self.stage
             changed = {name: (was, new) for name, new in do.settings.items() if (was := getattr(now, name)) != new}
             if reset or do.stop or changed:
                 self.state.taken.append((step, number))
@@ -159,5 +159,5 @@ class Interventions:
         return asdict(self.state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        taken = [(step, number) for step, number in state["taken"]]
-        self.state = InterventionState(taken, Tally(**state["whole"]), Tally(**state["since"]), dict(state["recent"]))
+        history = [(step, number) for step, number in state["taken"]]
+        self.state = InterventionState(history, Tally(**state["whole"]), Tally(**state["since"]), dict(state["recent"]))

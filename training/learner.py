@@ -112,9 +112,9 @@ class Learner:
             scores = self._policy.score(batch, temperature)[0].cpu().numpy()
             mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
         parts = ranks.gather(mine)  # a response is on one rank, or divided over ranks in order
-        found = {i: np.concatenate([part[i] for part in parts if i in part]) for i in range(len(samples))}
+        logprobs = {i: np.concatenate([part[i] for part in parts if i in part]) for i in range(len(samples))}
         numbers = iter(range(len(samples)))
-        return [replace(g, old_logprobs=tuple(found[next(numbers)] for _ in g.rollouts)) for g in groups]
+        return [replace(g, old_logprobs=tuple(logprobs[next(numbers)] for _ in g.rollouts)) for g in groups]
 
     def reset(self, optimizer: bool = True) -> None:
         """Reset the reference and, unless `optimizer` is False, optimizer and warm-up. Collective."""

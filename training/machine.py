@@ -101,14 +101,14 @@ WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
 
 def parse_machine(text: str) -> Machine:
     """`16x8xH100`, `128xH100` or `H100`. Raises RatchetError naming the known GPUs."""
-    found = re.fullmatch(r"(?:([1-9]\d*)x)?(?:([1-9]\d*)x)?(\w+)", text.replace(" ", ""), re.IGNORECASE)
-    if not found or found[3].upper() not in KNOWN:
+    match = re.fullmatch(r"(?:([1-9]\d*)x)?(?:([1-9]\d*)x)?(\w+)", text.replace(" ", ""), re.IGNORECASE)
+    if not match or match[3].upper() not in KNOWN:
         raise RatchetError(
             f"--machine {text!r}: give a number and a GPU, e.g. 8xH100, or 16x8xH100 for 16 machines; known GPUs are "
             f"{', '.join(KNOWN)}."
         )
-    machines, each = (int(found[1]), int(found[2])) if found[2] else (1, int(found[1] or 1))
-    return _gpus(found[3].upper(), machines * each, each if found[2] else 8)
+    machines, each = (int(match[1]), int(match[2])) if match[2] else (1, int(match[1] or 1))
+    return _gpus(match[3].upper(), machines * each, each if match[2] else 8)
 
 
 def _gpus(name: str, count: int, in_one: int) -> Machine:
@@ -124,8 +124,8 @@ def local_machine() -> Machine:
         answer = subprocess.run(query, capture_output=True, text=True)
         if answer.returncode == 0 and (lines := answer.stdout.splitlines()):
             name, mebibytes = lines[0].rsplit(",", 1)
-            known = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
-            return replace(_gpus(known, len(lines), len(lines)), memory=float(mebibytes) * 2**20, cores=cores)
+            model = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
+            return replace(_gpus(model, len(lines), len(lines)), memory=float(mebibytes) * 2**20, cores=cores)
     facts = Path("/proc/cpuinfo")
     wide = facts.exists() and "avx512f" in facts.read_text()
     each = WIDE_CORE_FLOPS if wide else CORE_FLOPS
@@ -161,7 +161,7 @@ def with_measured(machine: Machine, file: Path) -> Machine:
     if not file.is_file():
         return machine
     try:
-        found = json.loads(file.read_text())
-        return replace(machine, rates=Rates(**found["rates"])) if found["machine"] == machine.name else machine
+        rates = json.loads(file.read_text())
+        return replace(machine, rates=Rates(**rates["rates"])) if rates["machine"] == machine.name else machine
     except (ValueError, KeyError, TypeError) as error:
         raise RatchetError(f"{file}: not a preflight's measurements ({error}). Delete it or run it again.") from error

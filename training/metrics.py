@@ -29,8 +29,8 @@ def step_record(reports: Iterable[Metrics], seconds: Metrics, interventions: Seq
     for report in reports:
         record |= report
     record |= memory() | seconds | {"tokens_per_second": record["sampled_tokens"] / seconds["seconds"]}
-    said = {"alarms": alarms(record), "intervened": [each.words for each in interventions]}
-    return record | {name: words for name, words in said.items() if words}
+    remarks = {"alarms": alarms(record), "intervened": [each.words for each in interventions]}
+    return record | {name: words for name, words in remarks.items() if words}
 
 
 def memory() -> Metrics:

@@ -231,9 +231,9 @@ class Policy:
             return self.model.eval()
         if self._whole is None:
             with self.device:
-                made = type(self.model)._from_config(self.model.config, dtype=getattr(torch, self.hardware.dtype))
-            multiply_by_onednn(made)
-            self._whole = made.requires_grad_(False).eval()
+                whole = type(self.model)._from_config(self.model.config, dtype=getattr(torch, self.hardware.dtype))
+            multiply_by_onednn(whole)
+            self._whole = whole.requires_grad_(False).eval()
             self._whole.generation_config = self.model.generation_config
         for name, present in self._gathered():
             self._whole.get_parameter(name).data.copy_(self._merged(present))

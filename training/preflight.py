@@ -94,10 +94,10 @@ class Preflight:
         self.recipe, self.training, self.spec, self.work = recipe, recipe.training, spec, work
         self.rank, self.ranks = ranks.rank(), torch.distributed.get_world_size()
         self.lines = Journal(work / LINES) if self.rank == 0 else None
-        found, self.on_each = local_machine(), self.training.hardware.processes
-        cores = sum(ranks.gather(found.cores)) // self.on_each
-        self.machine = replace(found, count=1 if found.is_cpu else self.ranks, cores=cores)
-        self.share = 1 / self.ranks if found.is_cpu else 1.0  # of the machine, for this rank
+        machine, self.on_each = local_machine(), self.training.hardware.processes
+        cores = sum(ranks.gather(machine.cores)) // self.on_each
+        self.machine = replace(machine, count=1 if machine.is_cpu else self.ranks, cores=cores)
+        self.share = 1 / self.ranks if machine.is_cpu else 1.0  # of the machine, for this rank
         self.sampler: Sampler | None = None
         self.completions: list[Completion] = []
         self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
@@ -179,10 +179,10 @@ class Preflight:
     def disk(self) -> str:
         """Space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        found = [_space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
+        spaces = [_space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
         if self.rank % self.on_each == 0:
-            found.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
-        return f"{', '.join(found)}; a checkpoint is {size / GIB:.2g} GiB"
+            spaces.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
+        return f"{', '.join(spaces)}; a checkpoint is {size / GIB:.2g} GiB"
 
     def _requests(self, count: int) -> list[Request]:
         """Random tokens, different for each engine."""
@@ -229,15 +229,15 @@ class Preflight:
         if not self.completions:
             raise Skip("nothing was decoded")
         prompts = [request.prompt_ids or () for request in self._requests(len(self.completions))]
-        found = difference(self.policy, prompts, self.completions[:8]).double()
-        mean = max(ranks.gather(float(mismatch(found, torch.zeros_like(found)).mean())))
+        gaps = difference(self.policy, prompts, self.completions[:8]).double()
+        mean = max(ranks.gather(float(mismatch(gaps, torch.zeros_like(gaps)).mean())))
         limit = min(stage.advanced.mismatch_limit or float("inf") for stage in self.training.stages)
         if mean > limit:
             raise RatchetError(
                 f"engine and trainer differ by {mean:.2g} nats a token, and a stage ends above {limit:g}: are dtype, "
                 "attention and weights the same? `--set training.engine=transformers` samples with the policy itself"
             )
-        return f"{mean:.2g} nats a token between engine and trainer, {float(found.abs().max()):.2g} at most"
+        return f"{mean:.2g} nats a token between engine and trainer, {float(gaps.abs().max()):.2g} at most"
 
     def step(self, stage: Stage) -> str:
         """One optimizer step on a micro-batch of the stage's longest responses for each rank."""
@@ -250,27 +250,27 @@ class Preflight:
         count = max(2, self.ranks // sharers * max(1, tokens // longest))
         strict = _without_limit(stage)  # nothing was sampled
         learner = Learner(self.policy, strict)
-        made = self._groups(strict, count, prompt)
-        learner.old_logprobs(made, 1.0)  # as in a stage with several updates
+        groups = self._groups(strict, count, prompt)
+        learner.old_logprobs(groups, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        seconds = _timed(lambda: learner.learn(made, 1.0), times=1)
+        seconds = _timed(lambda: learner.learn(groups, 1.0), times=1)
         full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
         ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
         self.measured["update"] = min(1.0, ideal / seconds)
         held = memory()
-        used = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
+        peak = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
         parts = estimate(self.shape, stage, self.training, self.machine).updating
         planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
         if not self.machine.is_cpu:
-            scale = min((used - planned + of_step) / of_step, 3.0)
+            scale = min((peak - planned + of_step) / of_step, 3.0)
             self.measured["memory"] = max(self.measured.get("memory", 1.0), scale)
         have = self.machine.memory / (self.on_each if self.machine.is_cpu else 1)
         message = (
-            f"{used / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
+            f"{peak / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
             f"{seconds:.2g} s for {count} responses of {longest:,} tokens"
         )
-        if used > 0.95 * have:
+        if peak > 0.95 * have:
             raise RatchetError(f"{message}: {LESS_MEMORY}")
         return message
 
@@ -386,15 +386,15 @@ def versions(machines: int) -> str:
 
 def _timed(call: Callable[[], object], times: int = 3) -> float:
     """Seconds of the slowest rank, the least of several times. Collective."""
-    found = []
+    seconds = []
     for _ in range(times):
         ranks.barrier()
         _synchronize()
         started = time.perf_counter()
         call()
         _synchronize()
-        found.append(max(ranks.gather(time.perf_counter() - started)))
-    return min(found)
+        seconds.append(max(ranks.gather(time.perf_counter() - started)))
+    return min(seconds)
 
 
 def _synchronize() -> None:

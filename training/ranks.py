@@ -129,19 +129,19 @@ def assigned(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple
         store.delete_key(key(owner, name - 1))
 
     def take(owner: int) -> int | None:
-        taken = store.add(key(owner), 1) - 1
-        if taken >= len(shares[owner]):
+        number = store.add(key(owner), 1) - 1
+        if number >= len(shares[owner]):
             return None
         store.add(key("all"), 1)
-        return shares[owner][taken]
+        return shares[owner][number]
 
     def left_by_others() -> Iterator[int]:
         while store.add(key("all"), 0) < number:  # a single request if nothing is left
             left = [len(share) - store.add(key(owner), 0) for owner, share in enumerate(shares)]
             if max(left) <= 0:  # the last ones are being taken
                 return
-            if (taken := take(left.index(max(left)))) is not None:
-                yield taken
+            if (batch := take(left.index(max(left)))) is not None:
+                yield batch
 
     return iter(lambda: take(rank), None), left_by_others()
 
@@ -157,8 +157,8 @@ def machine_slots(count: int) -> Iterator[int | None]:
     if os.environ["LOCAL_RANK"] == "0":
         directory = tempfile.mkdtemp(prefix="ratchet-slots-")
         os.mkfifo(os.path.join(directory, "pipe"))
-    (found,) = (path for of, path in gather((machine, directory)) if of == machine and path)
-    slots = os.open(os.path.join(found, "pipe"), os.O_RDWR)
+    (shared,) = (path for of, path in gather((machine, directory)) if of == machine and path)
+    slots = os.open(os.path.join(shared, "pipe"), os.O_RDWR)
     if directory:
         os.write(slots, b"." * count)
     barrier()

@@ -101,15 +101,15 @@ class Sampler:
         completions = list(self._engine.generate(requests, Sampling(max_tokens=PROBE_RESPONSE)))
         for completion in completions:
             self._check_version(completion, version)
-        found = float(difference(self._policy, prompts, completions).abs().mean())
+        gap = float(difference(self._policy, prompts, completions).abs().mean())
         limit = PROBE_TOLERANCE[self._policy.hardware.dtype]
-        if not found <= limit:
+        if not gap <= limit:
             raise RatchetError(
-                f"the engine was given new weights, but its log-probabilities differ from the policy's by {found:.3g} "
+                f"the engine was given new weights, but its log-probabilities differ from the policy's by {gap:.3g} "
                 f"on average (rounding explains {limit:g}): it does not have all of them. "
                 "`--set training.engine=transformers` samples with the policy itself."
             )
-        return found
+        return gap
 
     def _check_version(self, completion: Completion, version: str) -> None:
         if self._engine.has_own_weights and completion.weight_version != version:

@@ -50,9 +50,9 @@ def encode(
     texts = list(dict.fromkeys(trace["prompt"] for trace in traces))
     asked = message_ids(tokenizer, texts, prompt_format)
     prompts = {text: np.array(ids, np.int32) for text, ids in zip(texts, asked, strict=True)}
-    given = prompt_format.response_prefix
+    prefix = prompt_format.response_prefix
     distinct = list(dict.fromkeys(trace["response"] for trace in traces))
-    encoded = tokenizer([text.removeprefix(given) for text in distinct], add_special_tokens=False).input_ids
+    encoded = tokenizer([text.removeprefix(prefix) for text in distinct], add_special_tokens=False).input_ids
     responses = {
         text: np.array([*ids, tokenizer.eos_token_id], np.int32) for text, ids in zip(distinct, encoded, strict=True)
     }

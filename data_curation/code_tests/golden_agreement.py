@@ -90,10 +90,10 @@ def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
 
 def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
     """Raises RatchetError for a program that cannot be judged on this machine."""
-    found = pool.run_programs(programs)
-    for (problem, _), verdict in zip(programs, found, strict=True):
+    outcomes = pool.run_programs(programs)
+    for (problem, _), verdict in zip(programs, outcomes, strict=True):
         _check_judged(problem, verdict)
-    return found
+    return outcomes
 
 
 def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str, Verdict]]:
@@ -103,10 +103,10 @@ def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str
     asked = [(case, case.golden) for case in cases]
     for limit in (QUICK_S, None):
         programs = [program for case, sources in asked for program in case.programs(sources, limit)]
-        found = iter(verdicts(pool, programs))
+        outcomes = iter(verdicts(pool, programs))
         again = []
         for case, sources in asked:
-            failed = {source: verdict for source in sources if not (verdict := next(found)).passed}
+            failed = {source: verdict for source in sources if not (verdict := next(outcomes)).passed}
             if limit and failed:
                 again.append((case, list(failed)))
             elif limit:
@@ -165,8 +165,8 @@ def _tests_json(tests: Sequence[CodeTest]) -> str:
         if test.check is not None:
             rows.append({"check": test.check})
         else:
-            given = {"input": test.input} if test.call is None else {"call": test.call}
-            rows.append({**given, "output": test.output, **({"exact": True} if test.exact else {})})
+            call = {"input": test.input} if test.call is None else {"call": test.call}
+            rows.append({**call, "output": test.output, **({"exact": True} if test.exact else {})})
     return json.dumps(rows, ensure_ascii=False)
 
 

@@ -35,7 +35,7 @@ def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> lis
                 if kinds is None or fault[0] in kinds:
                     by_kind.setdefault(fault[0], []).append((node, in_while, fault))
         rng = Random(source)
-        queues = [rng.sample(found, len(found)) for _, found in sorted(by_kind.items())]
+        queues = [rng.sample(candidates, len(candidates)) for _, candidates in sorted(by_kind.items())]
         chosen: dict[str, bool] = {}
         while len(chosen) < limit and any(queues):  # one of each kind in turn, as most faults are constants
             for queue in queues:

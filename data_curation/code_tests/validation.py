@@ -41,20 +41,20 @@ def validate_tests(
     `journal`, settled problems are written to it, and the next call with the same table and settings reads them from
     it. Raises RatchetError when programs cannot be judged on this machine.
     """
-    known: dict[int, dict[str, Any]] = {}
+    by_row: dict[int, dict[str, Any]] = {}
     if journal and journal.exists():
-        known = {record["row"]: record["outcome"] for _, record in read_lines(journal)}
+        by_row = {record["row"]: record["outcome"] for _, record in read_lines(journal)}
     outcomes: list[dict[str, Any]] = []
     for first in range(0, len(table), BATCH):
         rows = range(first, min(first + BATCH, len(table)))
-        if any(row not in known for row in rows):
-            found = _settle(from_table(table.slice(first, BATCH)), settings, pool)
-            known |= dict(zip(rows, found, strict=True))
+        if any(row not in by_row for row in rows):
+            batch_outcomes = _settle(from_table(table.slice(first, BATCH)), settings, pool)
+            by_row |= dict(zip(rows, batch_outcomes, strict=True))
             if journal:
                 with Journal(journal) as settled:
                     for row in rows:
-                        settled.append({"row": row, "outcome": known[row]})
-        outcomes += [known.pop(row) for row in rows]
+                        settled.append({"row": row, "outcome": by_row[row]})
+        outcomes += [by_row.pop(row) for row in rows]
         progress(rows.stop, len(table))
     return _split(table, outcomes)
 
@@ -94,12 +94,12 @@ def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: Verifier
     """Reject cases as `weak_tests` whose tests kill too few mutants. Facts: `mutants` run and `killed`."""
     trials = []
     for case in cases:
-        found = mutants(case.golden[0], settings.max_mutants)
-        trials.append(_Trial(case, found, ceil(settings.min_mutants_killed * len(found))))
+        outcomes = mutants(case.golden[0], settings.max_mutants)
+        trials.append(_Trial(case, outcomes, ceil(settings.min_mutants_killed * len(outcomes))))
     while waves := [(trial, wave) for trial in trials if (wave := trial.wave())]:
-        found = iter(verdicts(pool, [program for trial, wave in waves for program in trial.case.programs(wave)]))
+        outcomes = iter(verdicts(pool, [program for trial, wave in waves for program in trial.case.programs(wave)]))
         for trial, wave in waves:
-            survivors = [mutant for mutant in wave if next(found).passed]
+            survivors = [mutant for mutant in wave if next(outcomes).passed]
             trial.survivors += survivors
             trial.killed += len(wave) - len(survivors)
     for trial in trials:

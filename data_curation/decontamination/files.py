@@ -99,16 +99,16 @@ def _read_items(
         if text_column in file.schema.names:
             file = open_text_file(path, text_column)
         first = 0
-        for table, found, _ in file.batches():
+        for table, batch_texts, _ in file.batches():
             addresses = named_column(table, URL_COLUMNS)
-            for at, text in enumerate(found.to_pylist()):
+            for at, text in enumerate(batch_texts.to_pylist()):
                 if text is None:
                     without_text.append(f"{benchmark}:{first + at}")
                     continue
                 texts.append(strip_templates(text)[0] or text)
                 names.append((benchmark, str(first + at)))
                 urls.append(str(addresses[at].as_py()) if addresses is not None else "")
-            first += len(found)
+            first += len(batch_texts)
     if not texts:
         raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item has a text. Are these the right files?")
     return texts, names, urls, without_text

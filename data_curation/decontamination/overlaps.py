@@ -151,25 +151,25 @@ def find(
     first = 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
-        found: dict[int, tuple[str, dict[str, Any]]] = {}
+        rejections: dict[int, tuple[str, dict[str, Any]]] = {}
         for row in sorted({*overlaps, *whole}):
             facts = CLEAN
             if row in overlaps:
                 facts = findings.facts[first + row] = _facts(index, overlaps[row], settings)
             if row in whole and (evidence := _shared_text(index, tokens, row, texts[first + row], whole[row], None)):
-                found[row] = ("whole_match", evidence)
+                rejections[row] = ("whole_match", evidence)
             elif facts[hit] and (evidence := _best_evidence(index, tokens, row, texts[first + row], overlaps[row])):
-                found[row] = ("ngram", evidence)
+                rejections[row] = ("ngram", evidence)
 
         def read(row: int, first: int = first) -> tuple[str, str | None]:
             return str(texts[first + row]), answers[first + row] if answers else None
 
         rows = len(tokens.bounds) - 1
-        asked = np.array([row not in found for row in range(rows)], bool)
+        asked = np.array([row not in rejections for row in range(rows)], bool)
         for row, item, alike in index.reworded.find(tokens, asked, read):
             evidence = named(index, item) | {"item_text": index.texts[item], "words": round(alike, 4)}
-            found[row] = ("reworded", evidence)
-        for row, (rule, evidence) in found.items():
+            rejections[row] = ("reworded", evidence)
+        for row, (rule, evidence) in rejections.items():
             facts = findings.facts.get(first + row, CLEAN)
             findings.rejections[first + row] = Rejection(rule, facts | evidence)
         first += rows
@@ -211,8 +211,8 @@ def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, i
     starts = [(start, places[gram]) for start, gram in enumerate(run_hashes(one, n).tolist()) if gram in places]
     mine, its = one.tolist(), other.tolist()
     runs = []
-    for start, found in starts:
-        for at in found:
+    for start, matches in starts:
+        for at in matches:
             if start and at and mine[start - 1] == its[at - 1]:
                 continue  # inside a run found before
             length = 0
@@ -233,8 +233,8 @@ def _best_evidence(
 ) -> dict[str, Any] | None:
     """Of the items with the highest coverage, the one with the longest shared text."""
     best = sorted(overlap.item for overlap in overlaps if overlap.coverage == overlaps[0].coverage)[:TIED_ITEMS]
-    found = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
-    return max(found, key=lambda evidence: evidence["tokens"], default=None)
+    candidates = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
+    return max(candidates, key=lambda evidence: evidence["tokens"], default=None)
 
 
 def _shared_text(
@@ -244,7 +244,7 @@ def _shared_text(
     row_first, row_end = tokens.bounds[row : row + 2].tolist()
     item_first, item_end = index.tokens.bounds[item : item + 2].tolist()
     mine, its = tokens.hashes[row_first:row_end], index.tokens.hashes[item_first:item_end]
-    run = max(shared_runs(mine, its, n or len(its)), key=lambda found: found[2], default=None)
+    run = max(shared_runs(mine, its, n or len(its)), key=lambda candidate: candidate[2], default=None)
     if run is None:
         return None
     start, at, length = row_first + run[0], item_first + run[1], run[2]

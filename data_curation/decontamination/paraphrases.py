@@ -110,15 +110,15 @@ def by_endpoint(settings: Paraphrases) -> Embed:
         for start in range(0, len(texts), TEXTS_A_CALL):
             asked = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # endpoints refuse empty texts
             try:
-                found = client.embeddings.create(model=settings.model, input=asked, encoding_format="float").data
+                responses = client.embeddings.create(model=settings.model, input=asked, encoding_format="float").data
             except openai.OpenAIError as error:
                 raise RatchetError(
                     f"{settings.base_url or 'The OpenAI API'} gives no embeddings by {settings.model!r}: "
                     f"{' '.join(str(error).split())[:300]}"
                 ) from error
-            if len(found) != len(asked):
-                raise RatchetError(f"{settings.base_url} gave {len(found)} embeddings for {len(asked)} texts.")
-            rows += [item.embedding for item in sorted(found, key=lambda item: item.index)]
+            if len(responses) != len(asked):
+                raise RatchetError(f"{settings.base_url} gave {len(responses)} embeddings for {len(asked)} texts.")
+            rows += [item.embedding for item in sorted(responses, key=lambda item: item.index)]
         vectors = np.array(rows, np.float32)
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
@@ -141,7 +141,7 @@ def shortlist(
     """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
     of_items = embed([item.text for item in items])
-    found: Shortlist = {}
+    nearest_items: Shortlist = {}
     number = done = 0
     for batch in batches():
         for start in range(0, len(batch), ROWS_AT_ONCE):
@@ -152,35 +152,35 @@ def shortlist(
             for row, near in enumerate(order):
                 for item in near[scores[row, near] >= least].tolist():
                     pair = Pair(number, items[item], float(np.float32(scores[row, item])))
-                    found.setdefault(done + row, []).append(pair)
+                    nearest_items.setdefault(done + row, []).append(pair)
                     number += 1
             done += len(texts)
             progress(done)
-    return found
+    return nearest_items
 
 
-def pairs(batches: Batches, found: Shortlist) -> Iterator[pa.Table]:
+def pairs(batches: Batches, candidates: Shortlist) -> Iterator[pa.Table]:
     """The shortlist with names, in tables with `PAIR_SCHEMA`."""
     for first, batch in _numbered(batches):
         rows = batch.select(["problem_id", "source", "source_id"]).to_pylist()
-        named = [row | pair.named for at, row in enumerate(rows, first) for pair in found.get(at, ())]
+        named = [row | pair.named for at, row in enumerate(rows, first) for pair in candidates.get(at, ())]
         yield pa.Table.from_pylist(named, schema=PAIR_SCHEMA)
 
 
-def judge_prompts(batches: Batches, found: Shortlist) -> Prompts:
+def judge_prompts(batches: Batches, candidates: Shortlist) -> Prompts:
     """The judge's prompts; the id of each is the pair's number."""
 
     def read() -> Iterator[Prompt]:
         for first, batch in _numbered(batches):
             for at, text in enumerate(batch["prompt"].to_pylist(), first):
-                for pair in found.get(at, ()):
+                for pair in candidates.get(at, ()):
                     yield Prompt(str(pair.number), filled(JUDGE, item=pair.item.text, row=text))
 
     return read
 
 
 def reject_paraphrases(
-    batches: Batches, found: Shortlist, settings: Paraphrases, judged: Mapping[int, Reply] | None = None
+    batches: Batches, candidates: Shortlist, settings: Paraphrases, judged: Mapping[int, Reply] | None = None
 ) -> Iterator[Split]:
     """Reject, in batches, the rows that the judge takes for an item (`judged_same`); none without a judge.
 
@@ -192,15 +192,15 @@ def reject_paraphrases(
         measured: list[dict[str, Any]] = []
         counts = {"shortlisted": 0, "pairs": 0, "undecided": 0}
         for row in range(first, first + len(batch)):
-            near = found.get(row, [])
+            near = candidates.get(row, [])
             replies = [(pair, judged[pair.number]) for pair in near] if judged is not None else []
             undecided = sum(reply.same is None for _, reply in replies)
             measured.append((near[0].named if near else {}) | ({"undecided": undecided} if undecided else {}))
             verdict = None
             for pair, reply in replies:
                 if reply.same:
-                    said = {"item_text": pair.item.text, "judge": settings.judge.model, "said": reply.shown}
-                    verdict = Rejection("judged_same", pair.named | said)
+                    evidence = {"item_text": pair.item.text, "judge": settings.judge.model, "said": reply.shown}
+                    verdict = Rejection("judged_same", pair.named | evidence)
                     break
             verdicts.append(verdict)
             counts["shortlisted"] += bool(near)

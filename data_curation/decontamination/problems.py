@@ -90,8 +90,8 @@ def reject(
     if item_urls and urls is not None:
         for row in np.flatnonzero(urls.is_valid()).tolist():
             if (key := problem_key(str(urls[row].as_py()))) in item_urls:
-                found = findings.facts.get(row, CLEAN) | {"url": key} | named(index, item_urls[key])
-                rejections[row] = Rejection("url", found)
+                details = findings.facts.get(row, CLEAN) | {"url": key} | named(index, item_urls[key])
+                rejections[row] = Rejection("url", details)
     if (latest := settings.released_after) and released is not None:
         for row, day in enumerate(released.to_pylist()):
             if day is None and settings.undated == "drop":

@@ -46,13 +46,13 @@ def self_test(index: BenchmarkIndex, settings: Decontamination) -> dict[str, Any
     `unprotected` names the items of which not even a verbatim copy is found; `missed` up to ten examples, as
     `disguise benchmark:item`.
     """
-    unprotected = [item for item, found in enumerate(condemned(index.texts, index, settings)) if not found]
+    unprotected = [item for item, is_hit in enumerate(condemned(index.texts, index, settings)) if not is_hit]
     sample = sorted(Random(0).sample(range(len(index.texts)), min(ITEMS, len(index.texts))))
     recall, missed = {}, []
     for name, disguise in DISGUISES.items():
-        found = condemned([disguise(index.texts[item]) for item in sample], index, settings)
-        recall[name] = round(sum(found) / len(sample), 4) if sample else 1.0
-        missed += [f"{name} {_name(index, item)}" for item, hit in zip(sample, found, strict=True) if not hit]
+        is_hit = condemned([disguise(index.texts[item]) for item in sample], index, settings)
+        recall[name] = round(sum(is_hit) / len(sample), 4) if sample else 1.0
+        missed += [f"{name} {_name(index, item)}" for item, hit in zip(sample, is_hit, strict=True) if not hit]
     return {
         "items": len(sample),
         "recall": round(sum(recall.values()) / len(recall), 4),

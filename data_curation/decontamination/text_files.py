@@ -129,7 +129,7 @@ def _shape(path: Path) -> tuple[pa.Schema, int, frozenset[str]]:
                 kinds.setdefault(name, set()).update(() if value is None else (_kind(value),))
     if not kinds:
         raise RatchetError(f"{path}: no row of it can be read. Is it the right file?")
-    types = {name: _TYPES.get(frozenset(found)) for name, found in kinds.items()}
+    types = {name: _TYPES.get(frozenset(types_of_column)) for name, types_of_column in kinds.items()}
     schema = pa.schema([(name, kind or pa.large_string()) for name, kind in types.items()])
     return schema, rows, frozenset(name for name, kind in types.items() if kind is None)
 

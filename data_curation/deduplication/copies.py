@@ -56,7 +56,7 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     Memory, beside the table: about 8 bytes per token, and 8 bytes per band of each row.
     """
-    shingles, said = shingle(_chunks(table, "prompt"), ngrams(settings.ngram), rewording.words)
+    shingles, word_sets = shingle(_chunks(table, "prompt"), ngrams(settings.ngram), rewording.words)
     rows = _Rows(table, _exact_groups(shingles, table))
 
     copies: dict[int, tuple[int, str]] = {}  # row -> the row it is a copy of, and by which rule
@@ -86,8 +86,8 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     if settings.reworded:
         left[[*copies]] = False
         (answers,) = shingle(_chunks(table, "answer"), ngrams(1))
-        buckets = rewording.buckets(said, answers, np.flatnonzero(left))
-        for row, best in near_copies(said, buckets, rewording.LEAST, rows.preference, rows.reworded):
+        buckets = rewording.buckets(word_sets, answers, np.flatnonzero(left))
+        for row, best in near_copies(word_sets, buckets, rewording.LEAST, rows.preference, rows.reworded):
             copies[row] = best, "reworded"
 
     verdicts: list[Rejection | None] = [None] * len(table)
@@ -98,7 +98,7 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
         best = _root(copies, by)
         evidence = rows.evidence(row, best) | {"jaccard": _similarity(shingles, row, best)}
         if rule == "reworded":
-            evidence["words"] = _similarity(said, row, best)
+            evidence["words"] = _similarity(word_sets, row, best)
         if by != best:
             evidence["by"] = rows.values(by, NAMES)
         verdicts[row] = Rejection(rule, evidence | ({"url": keys[row]} if rule == "url" else {}))
@@ -138,13 +138,13 @@ class _Rows:
 
     def disputed(self) -> dict[int, list[str]]:
         """Rows with exact copies whose answers disagree, with these answers."""
-        found: dict[int, list[str]] = {}
+        disagreements: dict[int, list[str]] = {}
         for group in self.exact:
             answers = list(dict.fromkeys(a for row in group if (a := self._value("answer", row))))
             domain = self._value("domain", group[0])
             if any(not same_answer(domain, answers[0], answer) for answer in answers[1:]):
-                found |= dict.fromkeys(group, answers)
-        return found
+                disagreements |= dict.fromkeys(group, answers)
+        return disagreements
 
     def same(self, row: int, other: int, similarity: float) -> bool:
         return same_problem(self.values(row, READ), self.values(other, READ))
@@ -189,15 +189,15 @@ def near_copies(
     kept_in: dict[int, list[int]] = defaultdict(list)
     for row in sorted(places, key=preference):
         mine = numbers[slice(*places[row])].tolist()
-        found: list[tuple[float, int]] = []
+        similar: list[tuple[float, int]] = []
         if others := {other for number in mine for other in kept_in[number]}:
             own = shingles.of(row)
             for other in others:
                 similarity = minhash.jaccard(own, shingles.of(other))
                 if similarity >= least and same(row, other, similarity):
-                    found.append((-similarity, other))
-        if found:
-            yield row, min(found)[1]
+                    similar.append((-similarity, other))
+        if similar:
+            yield row, min(similar)[1]
         else:
             for number in mine:
                 kept_in[number].append(row)

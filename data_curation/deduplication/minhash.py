@@ -103,7 +103,7 @@ def described(settings: Deduplication) -> dict[str, int | str]:
 def buckets(keys: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(text, bucket) pairs of those of `texts` that share a bucket with another one, sorted by text. There is a bucket
     for each value of each band; `keys[band]` has the values of all texts."""
-    found: list[tuple[np.ndarray, np.ndarray]] = []
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
     for band, values in enumerate(keys):
         values = values[texts] if len(texts) < len(values) else values
         order = np.argsort(values)
@@ -112,8 +112,8 @@ def buckets(keys: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray
         repeats[1:-1] = values[1:] == values[:-1]
         shared = repeats[:-1] | repeats[1:]
         numbers = np.cumsum(~repeats[:-1]) + band * len(texts)
-        found.append((texts[order[shared]], numbers[shared]))
-    members, numbers = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        parts.append((texts[order[shared]], numbers[shared]))
+    members, numbers = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     order = np.argsort(members, kind="stable")
     return members[order], numbers[order]
 

@@ -42,26 +42,26 @@ def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
     first = data[tokens.starts]
     is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~_is_ideograph(data, tokens.starts)
-    known, weights = _known()
-    place = np.minimum(np.searchsorted(known, tokens.hashes), len(known) - 1)
-    is_known = known[place] == tokens.hashes
+    frequent, weights = _known()
+    place = np.minimum(np.searchsorted(frequent, tokens.hashes), len(frequent) - 1)
+    is_known = frequent[place] == tokens.hashes
     digits = _sums(_WEIGHTS[data], tokens.offsets)
     digits += _sums(np.where(is_known, weights[place], np.uint64(0)), tokens.bounds)
 
-    said = np.flatnonzero(is_word & ~is_known)
-    counts = np.bincount(tokens.texts[said], minlength=texts)
+    places = np.flatnonzero(is_word & ~is_known)
+    counts = np.bincount(tokens.texts[places], minlength=texts)
     silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
-    hashes = np.insert(tokens.hashes[said].astype(np.uint32), silent, 0)
+    hashes = np.insert(tokens.hashes[places].astype(np.uint32), silent, 0)
     counts[counts == 0] = 1
     return hashes, counts, digits
 
 
-def buckets(said: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def buckets(word_sets: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(text, bucket) pairs, as `minhash.buckets`, of texts with an answer."""
     (nothing,) = minhash.shingle([[""]], minhash.ngrams(1))
-    keys = minhash.band_keys(said, DRAWS, DRAWS, 1)
-    keys += mixed(said.wholes) + mixed(mixed(answers.wholes))
-    fit = (answers.wholes != nothing.wholes[0]) & (np.diff(said.bounds) >= MIN_WORDS)
+    keys = minhash.band_keys(word_sets, DRAWS, DRAWS, 1)
+    keys += mixed(word_sets.wholes) + mixed(mixed(answers.wholes))
+    fit = (answers.wholes != nothing.wholes[0]) & (np.diff(word_sets.bounds) >= MIN_WORDS)
     return minhash.buckets(keys, texts[fit[texts]])
 
 
@@ -70,11 +70,11 @@ class Items:
 
     def __init__(self, texts: Sequence[str], answers: Sequence[str | None], domain: str) -> None:
         self._rows = [_row(domain, *row) for row in zip(texts, answers, strict=True)]
-        (said,) = minhash.shingle([texts], words)
-        self._words = [said.of(item) for item in range(len(texts))]
-        fit = np.flatnonzero((said.wholes != 0) & (np.diff(said.bounds) >= MIN_WORDS))
-        self._order = fit[np.argsort(said.wholes[fit], kind="stable")]
-        self._digits = said.wholes[self._order]
+        (word_sets,) = minhash.shingle([texts], words)
+        self._words = [word_sets.of(item) for item in range(len(texts))]
+        fit = np.flatnonzero((word_sets.wholes != 0) & (np.diff(word_sets.bounds) >= MIN_WORDS))
+        self._order = fit[np.argsort(word_sets.wholes[fit], kind="stable")]
+        self._digits = word_sets.wholes[self._order]
         self._domain = domain
 
     def find(
@@ -87,12 +87,12 @@ class Items:
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
         shingles = Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits)
         for row in np.flatnonzero(last > first).tolist():
-            own, found = shingles.of(row), []
+            own, copies = shingles.of(row), []
             for item in self._order[first[row] : last[row]].tolist():
                 if (alike := minhash.jaccard(own, self._words[item])) >= LEAST:
-                    found.append((-alike, item))
-            stated = _row(self._domain, *read(row)) if found else {}
-            for alike, item in sorted(found):
+                    copies.append((-alike, item))
+            stated = _row(self._domain, *read(row)) if copies else {}
+            for alike, item in sorted(copies):
                 held = self._rows[item]
                 if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, -alike):
                     yield row, item, -alike

@@ -145,8 +145,8 @@ def _same_numbers(one: "_Read", other: "_Read") -> bool:
 
 def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
     """Whether each of two texts has a match that the other one lacks."""
-    found, its = (Counter(pattern.findall(each)) for each in (text, its_text))
-    return bool(found - its and its - found)
+    counts, its = (Counter(pattern.findall(each)) for each in (text, its_text))
+    return bool(counts - its and its - counts)
 
 
 def _opposite(text: str, its_text: str) -> bool:
@@ -195,10 +195,10 @@ def _read(statement: str) -> _Read:
     return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)))
 
 
-def _in_digits(found: re.Match[str]) -> str:
-    if _ONE.fullmatch(found[0]):
-        return found[0]
-    return " ".join(token.text for token in numbered(tokenize(found[0].replace(",", ""))))
+def _in_digits(match: re.Match[str]) -> str:
+    if _ONE.fullmatch(match[0]):
+        return match[0]
+    return " ".join(token.text for token in numbered(tokenize(match[0].replace(",", ""))))
 
 
 def _words(text: str) -> Counter[str]:
@@ -232,9 +232,9 @@ def _same_tests(one: str | None, other: str | None) -> bool | None:
     """False if an input has two outputs, True if both have an input; None otherwise."""
     if not one or not other:
         return None
-    known, its = _outputs(one), _outputs(other)
-    shared = known.keys() & its.keys()
-    if any(known[given] != its[given] for given in shared):
+    outputs, its = _outputs(one), _outputs(other)
+    shared = outputs.keys() & its.keys()
+    if any(outputs[test_input] != its[test_input] for test_input in shared):
         return False
     return True if shared else None
 

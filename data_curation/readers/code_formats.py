@@ -220,6 +220,6 @@ def _contest_url(row: RawRow) -> str | None:
         return f"https://leetcode.com/problems/{slug}/"
     if platform == "atcoder" and row.get("contest_id"):
         return f"https://atcoder.jp/contests/{row['contest_id']}/tasks/{question}"
-    if platform == "codeforces" and (found := re.fullmatch(r"(\d+)_(\w+)", question)):
-        return f"https://codeforces.com/contest/{found[1]}/problem/{found[2]}"
+    if platform == "codeforces" and (match := re.fullmatch(r"(\d+)_(\w+)", question)):
+        return f"https://codeforces.com/contest/{match[1]}/problem/{match[2]}"
     return None

@@ -145,20 +145,20 @@ def from_script(code: str, entry_point: str | None = None, setup: str = "") -> T
     except NOT_LITERAL as error:
         raise Malformed("test", f"not Python ({error})") from None
     above = [s for s in body if isinstance(s, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)]
-    known = {s.name for s in above if isinstance(s, ast.FunctionDef | ast.ClassDef)} | _COMPARERS
+    names = {s.name for s in above if isinstance(s, ast.FunctionDef | ast.ClassDef)} | _COMPARERS
     named = {ast.unparse(s.targets[0]): ast.unparse(s.value) for s in body if isinstance(s, ast.Assign)}
     asserted = (n for s in body if isinstance(s, ast.Assert) for n in ast.walk(s))
     calls = [ast.unparse(node.func) for node in asserted if isinstance(node, ast.Call)]
     methods = [call for call in calls if named.get(call.partition(".")[0]) == "Solution()"]
-    called = next((c for c in methods or calls if c not in known and (methods or c.isidentifier())), None)
+    called = next((c for c in methods or calls if c not in names and (methods or c.isidentifier())), None)
     if called is None:
         raise Malformed("test", "no assertion that calls a function")
     if methods:
         entry_point = f"Solution().{called.partition('.')[2]}"
     elif called != "candidate" or not entry_point:
         entry_point = called
-    made = (f"{called} = {entry_point}", f"{called.partition('.')[0]} = Solution()")
-    kept = (s for s in body if s not in above and ast.unparse(s) not in made)
+    aliases = (f"{called} = {entry_point}", f"{called.partition('.')[0]} = Solution()")
+    kept = (s for s in body if s not in above and ast.unparse(s) not in aliases)
     lines = [f"    {line}" for s in kept for line in ast.unparse(_Renamed(called).visit(s)).splitlines()]
     helpers = [ast.unparse(s) for s in above if getattr(s, "name", "") != "check"]
     return TestSuite(_read("\n".join([*helpers, *setup.splitlines(), "def check(candidate):", *lines])), entry_point)
@@ -207,14 +207,14 @@ def _calls(inputs: list[Any], outputs: list[Any], entry_point: str, texts: bool 
     that list is unwrapped."""
     wrapped = not texts and all(isinstance(output, list) and len(output) == 1 for output in outputs)
     suite = TestSuite(entry_point=entry_point)
-    for given, output in zip(inputs, outputs, strict=True):
-        if not texts and not isinstance(given, str):
-            call = {"args": given if isinstance(given, list) else [given], "kwargs": {}}
+    for arguments, output in zip(inputs, outputs, strict=True):
+        if not texts and not isinstance(arguments, str):
+            call = {"args": arguments if isinstance(arguments, list) else [arguments], "kwargs": {}}
             suite.tests.append({"call": call, "output": output[0] if wrapped else output})
             continue
         try:
             output = plain(parse_structure(output, "output")) if isinstance(output, str) else output
-            suite.tests.append({"call": _arguments(given), "output": output})
+            suite.tests.append({"call": _arguments(arguments), "output": output})
         except (*NOT_LITERAL, Malformed):
             suite.left_out += 1
     return suite

@@ -74,10 +74,10 @@ class RawRow(Row):
         if not isinstance(chat, list):
             return self.take_text(*names)
         self.pop(name)
-        said = [text for role, text in chat_turns(chat, name) if role == "user"]
-        if not said:
+        texts = [text for role, text in chat_turns(chat, name) if role == "user"]
+        if not texts:
             raise Malformed(name, "a chat without a user message")
-        return RawRow({name: said[-1]}).take_text(name)
+        return RawRow({name: texts[-1]}).take_text(name)
 
     def take_structure(self, *names: str) -> Any:
         """A structure, published as it is, as JSON text, or as a Python literal."""
@@ -104,10 +104,10 @@ class RawRow(Row):
         value = self.take(name)
         if value is None or str(value).strip().lower() in ("none", "null", "nan"):
             return None
-        found = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or found is None:
+        match = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or match is None:
             raise Malformed(name, f"{str(value)[:40]!r} is not a number")
-        return float(found[1])
+        return float(match[1])
 
     def take_answer(self, *names: str) -> str | None:
         """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes
@@ -183,8 +183,8 @@ def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
     if not isinstance(chat, list):
         raise Malformed(name, f"{type(chat).__name__} instead of a list of messages")
     turns = [turn for turn in chat if isinstance(turn, dict)]
-    said = [(str(turn.get("role", turn.get("from"))), turn.get("content", turn.get("value"))) for turn in turns]
-    return [(_ROLES.get(role, role), _joined(text)) for role, text in said]
+    messages = [(str(turn.get("role", turn.get("from"))), turn.get("content", turn.get("value"))) for turn in turns]
+    return [(_ROLES.get(role, role), _joined(text)) for role, text in messages]
 
 
 def _joined(content: Any) -> Any:
@@ -242,7 +242,7 @@ def is_solution(text: str) -> bool:
 
 def last_boxed(text: str) -> str | None:
     r"""The content of the last `\boxed{...}` whose braces balance."""
-    for start in reversed([found.end() for found in re.finditer(r"\\f?boxed\s*\{", text)]):
+    for start in reversed([match.end() for match in re.finditer(r"\\f?boxed\s*\{", text)]):
         depth = 1
         for end in range(start, len(text)):
             depth += (text[end] == "{" and text[end - 1] != "\\") - (text[end] == "}" and text[end - 1] != "\\")

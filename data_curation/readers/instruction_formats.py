@@ -69,16 +69,18 @@ def plain_instructions(row: RawRow, columns: Columns) -> Row:
     """Where a recipe maps the columns: `tests` is a list of `{"id": ..., "kwargs": ...}`."""
     problem = plain(row, {"prompt": STATEMENTS}, columns)
     tests = problem.get("tests")
-    given = [{"instruction_id": [t.get("id")], "kwargs": [t.get("kwargs")]} for t in tests or [] if isinstance(t, dict)]
-    return problem | _tests(given, columns.get("tests", "tests"))
+    instructions = [
+        {"instruction_id": [t.get("id")], "kwargs": [t.get("kwargs")]} for t in tests or [] if isinstance(t, dict)
+    ]
+    return problem | _tests(instructions, columns.get("tests", "tests"))
 
 
 def _from_function(truth: Mapping[str, Any]) -> list[Any]:
     if truth["func_name"] not in _RLVR_KINDS:
         raise Malformed("ground_truth", f"unknown function {truth['func_name']!r}")
     kind, names = _RLVR_KINDS[truth["func_name"]]
-    given = {name: truth.get(key) for name, key in (pair.split("=") for pair in names)}
-    return [{"instruction_id": [kind], "kwargs": [given | _RLVR_MEANS.get(kind, {})]}]
+    arguments = {name: truth.get(key) for name, key in (pair.split("=") for pair in names)}
+    return [{"instruction_id": [kind], "kwargs": [arguments | _RLVR_MEANS.get(kind, {})]}]
 
 
 def _problem(row: RawRow, truth: list[Any], field: str) -> Row:
@@ -92,11 +94,11 @@ def _tests(truth: list[Any], field: str) -> Row:
         ids, kwargs = (part.get("instruction_id"), part.get("kwargs")) if isinstance(part, dict) else (None, None)
         if not isinstance(ids, list) or not isinstance(kwargs, list) or len(ids) != len(kwargs):
             raise Malformed(field, "not a list of instructions with as many kwargs")
-        for given, arguments in zip(ids, kwargs, strict=True):
+        for name, arguments in zip(ids, kwargs, strict=True):
             if isinstance(arguments, dict):  # cleaned like the statement
                 arguments = {key: clean_text(v) if isinstance(v, str) else v for key, v in arguments.items()}
             try:
-                instructions.append(instruction(given, arguments))
+                instructions.append(instruction(name, arguments))
             except ValueError as error:
                 raise Malformed(field, str(error)) from None
     if not instructions:

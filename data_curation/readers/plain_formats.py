@@ -106,10 +106,10 @@ def _with_numbers(prompt: str, row: RawRow) -> str:
     numbers = row.take(*NUMBERS)
     texts = [answer_text(one) for one in numbers] if isinstance(numbers, list) else str(numbers or "").split()
 
-    def number(found: re.Match[str]) -> str:
-        if int(found[1]) >= len(texts):
-            raise Malformed("prompt", f"{found[0]!r} stands for a number, and {' or '.join(NUMBERS)} does not give it")
-        text = texts[int(found[1])] or ""
+    def number(match: re.Match[str]) -> str:
+        if int(match[1]) >= len(texts):
+            raise Malformed("prompt", f"{match[0]!r} stands for a number, and {' or '.join(NUMBERS)} does not give it")
+        text = texts[int(match[1])] or ""
         return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
 
     return _PLACEHOLDER.sub(number, prompt)

@@ -38,22 +38,22 @@ def retrieved(solution: str) -> str | None:
 
 def _said(solution: str) -> str | None:
     """`The answer is (B).`, `Answer: 5 m/s`: the last one."""
-    found = [*_SAID.finditer(solution)]
-    if not found:
+    matches = [*_SAID.finditer(solution)]
+    if not matches:
         return None
-    said = solution[found[-1].end() :].partition("\n")[0]
-    if letter := _LETTER.match(said):
+    statement = solution[matches[-1].end() :].partition("\n")[0]
+    if letter := _LETTER.match(statement):
         return letter[1] or letter[2]
-    said = re.split(r"\.(?:\s|\Z)|;\s", said, maxsplit=1)[0].strip(" *_$")
-    is_value = read_quantity(said) or not re.search(r"[A-Za-z]{2}", _COMMAND.sub("", said))
-    return said if is_value and 0 < len(said) <= _LONGEST_SAID else None
+    statement = re.split(r"\.(?:\s|\Z)|;\s", statement, maxsplit=1)[0].strip(" *_$")
+    is_value = read_quantity(statement) or not re.search(r"[A-Za-z]{2}", _COMMAND.sub("", statement))
+    return statement if is_value and 0 < len(statement) <= _LONGEST_SAID else None
 
 
 def _final_quantity(solution: str) -> str | None:
     """What the last equation of a solution comes to, where a number with or without a unit stands alone behind its sign
     and little follows."""
-    if (said := _ENDS.search(solution)) and read_quantity(said[1]):
-        return said[1].strip()
+    if (match := _ENDS.search(solution)) and read_quantity(match[1]):
+        return match[1].strip()
     for _ in range(_MOST_ASIDES):
         relations = [*_RELATION.finditer(solution)]
         if not relations:
@@ -64,7 +64,7 @@ def _final_quantity(solution: str) -> str | None:
         value, behind = _REMARK.sub("", solution[last.end() : end]).strip(" .,;"), solution[end:]
         if re.search(r"\d", behind) or len(_NO_WORD.sub(" ", behind).split()) > _MOST_WORDS_BEHIND:
             return None
-        breaks = [found.end() for found in _BREAK.finditer(solution, 0, last.start())]
+        breaks = [match.end() for match in _BREAK.finditer(solution, 0, last.start())]
         chain_begins = breaks[-1] if breaks else 0
         first = _RELATION.split(solution[chain_begins : last.start()])[0]
         before = solution[:chain_begins].rstrip("$ \n")
@@ -81,17 +81,17 @@ def how_compared(prompt: str, answer: str) -> tuple[str, dict[str, Any] | None]:
     if re.fullmatch("[A-J]", letter := answer.strip("().$ ")):
         options = _options(prompt)
         return (letter, {"options": options}) if ord(letter) - ord("A") < len(options) else (answer, None)
-    found = read_quantity(answer)
-    if found is None or _INTEGER_OR_FRACTION.fullmatch(answer.strip("$ ")):
+    quantity = read_quantity(answer)
+    if quantity is None or _INTEGER_OR_FRACTION.fullmatch(answer.strip("$ ")):
         return answer, None
-    return f"{found.value:.12g}", {"unit": unit_text(answer), "tolerance": TOLERANCE}
+    return f"{quantity.value:.12g}", {"unit": unit_text(answer), "tolerance": TOLERANCE}
 
 
 def _options(prompt: str) -> list[str]:
     """The options at the end of a statement, in order from A; empty if there are none."""
-    found = [*_OPTION.finditer(prompt)]
-    starts = [n for n, match in enumerate(found) if match[1] == "A"]
-    listed = found[starts[-1] :] if starts else []
+    matches = [*_OPTION.finditer(prompt)]
+    starts = [n for n, match in enumerate(matches) if match[1] == "A"]
+    listed = matches[starts[-1] :] if starts else []
     if len(listed) < 2 or [match[1] for match in listed] != [chr(ord("A") + n) for n in range(len(listed))]:
         return []
     ends = [*(match.start() for match in listed[1:]), len(prompt)]

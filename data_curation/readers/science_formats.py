@@ -61,8 +61,8 @@ def plain_science(row: RawRow, columns: Columns) -> Row:
             row["solution"] = "\n\n".join(filter(None, [row.get("solution"), text]))
     problem = plain_math(row, columns)
     if problem["answer"] is None:
-        found = (retrieved(row[name]) for name in solutions if isinstance(row.get(name), str))
-        problem["answer"] = next(found, None)
+        answers = (retrieved(row[name]) for name in solutions if isinstance(row.get(name), str))
+        problem["answer"] = next(answers, None)
     if problem.get("tests"):
         return problem | {"tests": to_json(problem["tests"])}
     if problem["answer"] is None:

@@ -44,16 +44,16 @@ def local_files(name: str | Path) -> list[Path]:
         return [path]
     if not text.startswith("hf://") and re.search(r"[*?\[]", text):
         return _some(sorted(Path(file) for file in glob(str(path), recursive=True)), text)
-    found = _ON_HUB.fullmatch(text)
+    match = _ON_HUB.fullmatch(text)
     is_hub = text.startswith("hf://") or (
-        found and not found["files"] and not text.startswith((".", "/", "~")) and not text.endswith(SUFFIXES)
+        match and not match["files"] and not text.startswith((".", "/", "~")) and not text.endswith(SUFFIXES)
     )
     if not is_hub:
         return [path]
-    if found is None:
+    if match is None:
         raise RatchetError(f"{text}: not a name on the Hub. Use hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
-    revision = (found["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
-    return _fetched(text, found["repo"], revision, found["files"])
+    revision = (match["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
+    return _fetched(text, match["repo"], revision, match["files"])
 
 
 def source_names(files: Sequence[Path]) -> list[str]:
@@ -79,13 +79,13 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
                 raise ConnectionError("it does not answer")
             listed = sorted(api.list_repo_files(**place))
             files = _chosen(listed, wanted)
-            found = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
+            paths = [Path(api.hf_hub_download(filename=file, **place)) for file in files]
         except (errors.OfflineModeIsEnabled, errors.HTTPError, OSError) as unreachable:  # type: ignore
             if isinstance(unreachable, errors.RepositoryNotFoundError | errors.RevisionNotFoundError):
                 raise
             root = Path(api.snapshot_download(local_files_only=True, **place))  # from the cache
             listed = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
-            found = [root / file for file in _chosen(listed, wanted)]
+            paths = [root / file for file in _chosen(listed, wanted)]
     except (errors.HTTPError, errors.HFValidationError, OSError) as error:  # type: ignore
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise NotFetched(
@@ -93,12 +93,12 @@ def _fetched(name: str, repo: str, revision: str, wanted: str | None) -> list[Pa
             "(HF_ENDPOINT, HF_HUB_OFFLINE) and, for a gated data set, the login (`hf auth login`); or download it "
             f"(`hf download --repo-type dataset {repo}`) and give the directory."
         ) from error
-    if not found:
+    if not paths:
         raise RatchetError(
             f"{name}: this data set on the Hub has no {wanted or 'data file'}. It has {', '.join(listed[:10])}"
             f"{' …' if len(listed) > 10 else ''}."
         )
-    return found
+    return paths
 
 
 def _chosen(listed: list[str], wanted: str | None) -> list[str]:

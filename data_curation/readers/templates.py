@@ -68,12 +68,12 @@ def clean_text(text: str) -> str:
 def strip_templates(text: str) -> tuple[str, list[str]]:
     """The statement without templates, and their names, outermost first."""
     names: list[str] = []
-    found = True
-    while found:
-        found = False
+    changed = True
+    while changed:
+        changed = False
         for name, pattern in TEMPLATES.items():
             stripped = pattern.sub("", text, count=1).strip()
             if stripped != text:
-                text, found = stripped, True
+                text, changed = stripped, True
                 names.append(name)
     return text, names

@@ -21,8 +21,8 @@ _EXAMPLES = re.compile(
 
 def task_of(statement: str) -> str:
     """The statement without its examples and their explanations."""
-    found = _EXAMPLES.search(statement)
-    return statement[: found.start()] if found else statement
+    match = _EXAMPLES.search(statement)
+    return statement[: match.start()] if match else statement
 
 
 _INTERACTIVE = any_of(
@@ -78,9 +78,9 @@ _DIALOGUE = (
 def interactive(problem: Problem, limits: Rules) -> Evidence | None:
     """The program must interact with a judge."""
     text = problem.prompt
-    if found := _INTERACTIVE.search(text):
-        return seen(found)
-    cues = [found for cue in _DIALOGUE if (found := cue.search(text))]
+    if match := _INTERACTIVE.search(text):
+        return seen(match)
+    cues = [match for cue in _DIALOGUE if (match := cue.search(text))]
     return seen(cues[0], also=[cue[0] for cue in cues[1:]]) if len(cues) >= 2 else None
 
 
@@ -142,9 +142,9 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
     for kind, pattern in _SPECIAL_JUDGE.items():
         if kind == "random" and not _RANDOM_ASKED.search(problem.prompt):
             continue
-        for found in pattern.finditer(problem.prompt):
-            if not (kind == "unordered" and _AN_OPERATION.search(found[0])):
-                return seen(found, kind=kind)
+        for match in pattern.finditer(problem.prompt):
+            if not (kind == "unordered" and _AN_OPERATION.search(match[0])):
+                return seen(match, kind=kind)
     return None
 
 
@@ -189,15 +189,15 @@ _DRIVEN = any_of(
 
 def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
     """The solution needs classes, calls or input handling of the platform."""
-    if found := _OWN_CLASSES.search(problem.starter_code or ""):
-        return {"text": found[0], "field": "starter_code"}
+    if match := _OWN_CLASSES.search(problem.starter_code or ""):
+        return {"text": match[0], "field": "starter_code"}
     task = task_of(problem.prompt)
-    if (found := _NODES.search(task)) and not _STDIN.search(task):
-        return seen(found)
-    if found := _PLATFORM.search(problem.prompt):
-        return seen(found)
-    found = None if problem.entry_point else _DRIVEN.search(problem.prompt)
-    return seen(found) if found else None
+    if (match := _NODES.search(task)) and not _STDIN.search(task):
+        return seen(match)
+    if match := _PLATFORM.search(problem.prompt):
+        return seen(match)
+    match = None if problem.entry_point else _DRIVEN.search(problem.prompt)
+    return seen(match) if match else None
 
 
 _FEW_WORDS = 40
@@ -207,8 +207,8 @@ _FEW_WORDS = 40
 def image(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture in place of a word or a formula, or with hardly any text; illustrations do not count."""
     task = task_of(problem.prompt)
-    found = in_place_of_words(task) or (PICTURE.search(task) if len(task.split()) < _FEW_WORDS else None)
-    return seen(found) if found else None
+    match = in_place_of_words(task) or (PICTURE.search(task) if len(task.split()) < _FEW_WORDS else None)
+    return seen(match) if match else None
 
 
 def no_golden_solution(problem: Problem, limits: Rules) -> Evidence | None:

@@ -17,9 +17,9 @@ def any_of(*alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Patter
     return re.compile("|".join(alternatives), flags)
 
 
-def seen(found: re.Match[str], **more: Any) -> Evidence:
+def seen(match: re.Match[str], **more: Any) -> Evidence:
     """The matched text and its characters `span` of the prompt, which `filter_by_rules` converts to bytes."""
-    return {"text": found[0], "span": list(found.span())} | more
+    return {"text": match[0], "span": list(match.span())} | more
 
 
 def declared(problem: Problem, field: str, *values: str) -> Evidence | None:

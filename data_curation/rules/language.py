@@ -49,9 +49,9 @@ def non_english(problem: Problem, limits: Rules) -> Evidence | None:
     if foreign > MAX_FOREIGN_SCRIPT:
         return {"share_of_other_scripts": round(foreign, 3)}
     words = re.findall(r"[^\W\d_]+", prose.lower())
-    known = sum(word in _ENGLISH for word in words)
+    english = sum(word in _ENGLISH for word in words)
     # Of a few words one known word is enough: names and units belong to no language.
-    if len(letters) < MIN_LETTERS or known >= max(1, 0.15 * len(words)) or known >= max(3, 0.1 * len(words)):
+    if len(letters) < MIN_LETTERS or english >= max(1, 0.15 * len(words)) or english >= max(3, 0.1 * len(words)):
         return None
     likely = probabilities(" ".join(words)[:MAX_CHARACTERS])
     best, probability = next(iter(likely.items()))

@@ -51,7 +51,7 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     if lines := appended(problem):
         why = as_open(problem) if limits.open_questions else ""
         return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines} | ({"not_opened": why} if why else {})
-    text = _DRAWING_CODE.sub(lambda found: " " * len(found[0]), problem.prompt)
+    text = _DRAWING_CODE.sub(lambda match: " " * len(match[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
     for options in labeled_lists(text):
@@ -113,8 +113,8 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
         return None  # "Yes, for $A \\cap B$": a value is asked for too
     if _TRUTH.match(answer) or (_TRUTH_IF_ASKED.fullmatch(answer) and _POLAR.search(problem.prompt)):
         return {"answer": problem.answer}
-    found = _TRUE_OR_FALSE.search(problem.prompt)
-    return seen(found) if found and not re.search(r"\d", answer) else None  # "… How many programs output TRUE?"
+    match = _TRUE_OR_FALSE.search(problem.prompt)
+    return seen(match) if match and not re.search(r"\d", answer) else None  # "… How many programs output TRUE?"
 
 
 _START = r"(?:\A|[.!?;:,)$]\s{1,8}|\n\s{0,8}|\b(?:and|then|hence|also|please|must|to|by)\s+)"
@@ -141,9 +141,9 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
     """Only a proof is asked for, by the text or by the source's metadata."""
     if _unwrapped(problem.answer).lower() in _NO_VALUE:
         return {"answer": problem.answer}
-    found = _PROOF.search(problem.prompt)
-    if found and not _ASKS.search(_RHETORICAL.sub("", _HINT.sub("", problem.prompt))):
-        return seen(found)
+    match = _PROOF.search(problem.prompt)
+    if match and not _ASKS.search(_RHETORICAL.sub("", _HINT.sub("", problem.prompt))):
+        return seen(match)
     return declared(problem, "question_type", "proof")
 
 
@@ -188,7 +188,7 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
     questions in a row. Labeled conditions, coordinates, decimals, hints and answered parts do not count."""
     text = problem.prompt
     for pattern in (_ANSWERED, _HINT):
-        text = pattern.sub(lambda found: " " * len(found[0]), text)  # keeps positions
+        text = pattern.sub(lambda match: " " * len(match[0]), text)  # keeps positions
     for parts in labeled_lists(text):
         if _RULES_FOLLOW.search(parts.stem):
             continue
@@ -196,14 +196,14 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
         if asking >= 2 or (len(parts.parts) >= 2 and asking == 0 and _BARE_ASK.search(parts.stem)):
             start, end = parts.span
             return {"text": problem.prompt[start:end].strip(), "span": [start, end]}
-    if found := _ALSO.search(text) or _TWO_BLANKS.search(text):
-        return seen(found)
-    if (found := _UNKNOWNS.search(text)) and re.fullmatch(r"[^,;&=]*", answer := problem.answer or "") and answer:
-        return seen(found, answer=answer)
+    if match := _ALSO.search(text) or _TWO_BLANKS.search(text):
+        return seen(match)
+    if (match := _UNKNOWNS.search(text)) and re.fullmatch(r"[^,;&=]*", answer := problem.answer or "") and answer:
+        return seen(match, answer=answer)
     if text.count("?") < 2:
         return None
-    plain = _QUOTED.sub(lambda found: " " * len(found[0]), text)
-    questions = [found for found in _QUESTION.finditer(plain) if not _SAME_AGAIN.match(found[0])]
+    plain = _QUOTED.sub(lambda match: " " * len(match[0]), text)
+    questions = [match for match in _QUESTION.finditer(plain) if not _SAME_AGAIN.match(match[0])]
     if len(questions) >= 2 and not _IN_A_FORM.search(plain, questions[0].end(), questions[1].end()):
         return {"text": text[slice(*questions[1].span())], "span": list(questions[1].span())}
     return None
@@ -211,8 +211,8 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
 
 def figure(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture, or a reference to one, and a text without numbers; or a question that only a picture can answer."""
-    found = needed(problem.prompt)
-    return {"text": problem.prompt[slice(*found.span())], "span": list(found.span())} if found else None
+    match = needed(problem.prompt)
+    return {"text": problem.prompt[slice(*match.span())], "span": list(match.span())} if match else None
 
 
 MAX_DIGITS = 30

@@ -44,7 +44,7 @@ def as_open(problem: Problem) -> Problem | str:
     if stem == problem.prompt:
         return "the options are not at its end"
     texts = _IN_ONE_LINE.split(lines[0]) if len(lines) == 1 else lines
-    labels = [found[1].upper() if (found := _LABEL.match(text)) else "" for text in texts]
+    labels = [match[1].upper() if (match := _LABEL.match(text)) else "" for text in texts]
     values = [_LABEL.sub("", text).strip(" .,;\n") for text in texts]
     if len(values) < 2 or labels != list(ascii_uppercase[: len(values)]):
         return "the options are not labeled A, B, …"
@@ -56,8 +56,8 @@ def as_open(problem: Problem) -> Problem | str:
         return "the right option is no value"
     if _ROUNDED.search(right):
         return "the right option may be rounded"
-    if found := _NEEDS_OPTIONS.search(stem):
-        return f"the question needs its options: {found[0].strip()!r}"
+    if match := _NEEDS_OPTIONS.search(stem):
+        return f"the question needs its options: {match[0].strip()!r}"
     if not _ASKS.search(stem):
         return "without options, nothing is asked"
     opened = replace(problem, prompt=stem, answer=right, problem_id=problem_id(problem.domain, stem))

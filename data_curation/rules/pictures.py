@@ -123,31 +123,31 @@ def needed(text: str) -> re.Match[str] | None:
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
     if IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
-    found = PICTURE.search(text) or reference(text)
+    match = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
         shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text)
-        return shown or _undescribed(text) or (_named_once(text) if found else None)
-    return found
+        return shown or _undescribed(text) or (_named_once(text) if match else None)
+    return match
 
 
 def _undescribed(text: str) -> re.Match[str] | None:
     """A shaded region mentioned only in the question, without bounds, or the graph of a function without a
     description."""
-    mentions = [found[0] for found in _SENTENCE.finditer(text) if "shad" in found[0].lower()]
+    mentions = [match[0] for match in _SENTENCE.finditer(text) if "shad" in match[0].lower()]
     if len(mentions) == 1 and _ASKS.search(mentions[0]) and not _BOUNDS.search(text):
         return _SHADED.search(text)
-    if found := _GRAPH.search(text):
-        name, rest = found["f"] or found["g"], text[found.end() :] + text[: found.start()]
-        return None if re.search(rf"(?<![a-zA-Z\\]){name}(?:\([a-z]\))? ?=|{_SAID_OF_IT}", rest) else found
+    if match := _GRAPH.search(text):
+        name, rest = match["f"] or match["g"], text[match.end() :] + text[: match.start()]
+        return None if re.search(rf"(?<![a-zA-Z\\]){name}(?:\([a-z]\))? ?=|{_SAID_OF_IT}", rest) else match
     return None
 
 
 def _named_once(text: str) -> re.Match[str] | None:
     """The question, if it names a point or a variable that the text does not mention otherwise."""
     letters = _letters(" ".join(_MATH.findall(text)))
-    for found in _WANTED.finditer(text):
-        if _A_NAME.fullmatch(found["name"]) and any(letters.count(c) == 1 for c in _letters(found["name"])):
-            return found
+    for match in _WANTED.finditer(text):
+        if _A_NAME.fullmatch(match["name"]) and any(letters.count(c) == 1 for c in _letters(match["name"])):
+            return match
     return None
 
 
@@ -157,19 +157,19 @@ def _letters(text: str) -> list[str]:
 
 def reference(text: str) -> re.Match[str] | None:
     """A reference to a picture that the text has not introduced itself ("A picture hangs …")."""
-    for found in _POINTS.finditer(text):
-        noun = re.search(_SEEN, found[0], re.IGNORECASE)
+    for match in _POINTS.finditer(text):
+        noun = re.search(_SEEN, match[0], re.IGNORECASE)
         introduced = noun and rf"\ban? (?:\w+ )?{re.escape(noun[0].split()[0].rstrip('s'))}"
-        if not introduced or not re.search(introduced, text[: found.start()], re.IGNORECASE):
-            return found
+        if not introduced or not re.search(introduced, text[: match.start()], re.IGNORECASE):
+            return match
     return None
 
 
 def in_place_of_words(text: str) -> re.Match[str] | None:
     """A picture inside a sentence, in place of a word or a formula."""
-    for found in PICTURE.finditer(text):
-        line = text[: found.start()].rpartition("\n")[2]
-        is_inside = _BROKEN_OFF.search(line) or _CONTINUES.match(text, found.end())
-        if line.strip() and is_inside and not found[0].startswith("http"):
-            return found
+    for match in PICTURE.finditer(text):
+        line = text[: match.start()].rpartition("\n")[2]
+        is_inside = _BROKEN_OFF.search(line) or _CONTINUES.match(text, match.end())
+        if line.strip() and is_inside and not match[0].startswith("http"):
+            return match
     return None

@@ -99,13 +99,13 @@ class Bill(Mapping[str, float]):
 
     def totals(self) -> dict[str, float]:
         """For the manifest, once all answers have arrived."""
-        found = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
-        found |= {"empty_answers": self.empty} if self.empty else {}
+        sums = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
+        sums |= {"empty_answers": self.empty} if self.empty else {}
         if self._counted == self.answered:
-            found["prompt_tokens"] = self.prompt_tokens
+            sums["prompt_tokens"] = self.prompt_tokens
         if self.traffic is not None:
-            found |= {"calls": self.traffic.calls, "calls_broken_off": self.traffic.lost_calls}
-        return found | ({"cost": round(self.cost, 6)} if self.priced else {})
+            sums |= {"calls": self.traffic.calls, "calls_broken_off": self.traffic.lost_calls}
+        return sums | ({"cost": round(self.cost, 6)} if self.priced else {})
 
     def summary(self) -> str:
         text = f"{_count(self.response_tokens)} tokens"

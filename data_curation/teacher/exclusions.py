@@ -99,12 +99,12 @@ def said(response: str, statement: str, rules: Iterable[str]) -> dict[str, dict[
     plain = " ".join(statement.split())
     decided: dict[str, dict[str, Any]] = {}
     for line in (after_thinking(response) or "").splitlines():
-        found = _SAID.fullmatch(line)
-        if not found or (name := found[1].lower()) not in rules:
+        match = _SAID.fullmatch(line)
+        if not match or (name := match[1].lower()) not in rules:
             continue
-        quote = " ".join(found[3].strip(" \t\"'“”*.,:;`-–—").split())
+        quote = " ".join(match[3].strip(" \t\"'“”*.,:;`-–—").split())
         decided.pop(name, None)
-        if found[2].lower() == "no":
+        if match[2].lower() == "no":
             decided[name] = {"applies": False}
         elif len(quote) > 3 and (at := plain.lower().find(quote.lower())) >= 0:
             decided[name] = {"applies": True, "text": plain[at : at + len(quote)]}
@@ -127,10 +127,10 @@ def with_labels(
         measured: list[Mapping[str, Any]] = [{}] * len(batch)
         counts = {"asked": 0, "applies": 0, "does_not_apply": 0, "undecided": 0}
         for row, statement in enumerate(batch["prompt"].to_pylist()):
-            if (given := replies.get(first + row)) is None:
+            if (labels := replies.get(first + row)) is None:
                 continue
             names = marked(statement, rules)
-            every = [said(reply, statement, names) for reply in given]
+            every = [said(reply, statement, names) for reply in labels]
             agreed = {
                 name: every[0][name]
                 for name in names

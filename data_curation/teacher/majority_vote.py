@@ -67,9 +67,9 @@ def vote(
             by_problem[row["problem_id"]].append(row | {"answer": None if row["truncated"] else boxed_answer(response)})
     facts, verdicts = [], []
     for problem_id, reference in zip(*(problems[name].to_pylist() for name in ("problem_id", "answer")), strict=True):
-        given = by_problem[problem_id]
-        classes = count_votes([attempt["answer"] for attempt in given], reference, verify)
-        facts.append(_facts(given, classes))
+        answers = by_problem[problem_id]
+        classes = count_votes([attempt["answer"] for attempt in answers], reference, verify)
+        facts.append(_facts(answers, classes))
         verdicts.append(_judge(facts[-1], classes, reference, refusals.get(problem_id), min_votes))
     names = RULES if min_votes > 1 else [rule for rule in RULES if rule != "too_few_votes"]
     return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
@@ -110,14 +110,14 @@ def _matches(verdict: Verdict) -> bool | None:
     return verdict.passed if decided else None
 
 
-def _facts(given: list[Attempt], classes: list[Class]) -> dict[str, Any]:
+def _facts(attempts: list[Attempt], classes: list[Class]) -> dict[str, Any]:
     passes = sum(group.votes for group in classes if group.right)
-    return teacher_columns(passes, len(given), [attempt["tokens"] for attempt in given]) | {
+    return teacher_columns(passes, len(attempts), [attempt["tokens"] for attempt in attempts]) | {
         "votes": [[group.answer, group.votes] for group in classes],
-        "truncated": sum(attempt["truncated"] for attempt in given),
-        "unanswered": sum(attempt["answer"] is None and not attempt["truncated"] for attempt in given),
-        "tokens": sorted(attempt["tokens"] for attempt in given),
-        "counted_by": "+".join(sorted({attempt["counted_by"] for attempt in given})),
+        "truncated": sum(attempt["truncated"] for attempt in attempts),
+        "unanswered": sum(attempt["answer"] is None and not attempt["truncated"] for attempt in attempts),
+        "tokens": sorted(attempt["tokens"] for attempt in attempts),
+        "counted_by": "+".join(sorted({attempt["counted_by"] for attempt in attempts})),
     }
 
 

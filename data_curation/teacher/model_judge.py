@@ -82,28 +82,28 @@ def filled(template: str, **texts: str) -> str:
 
 def replies(attempts: Iterable[pa.RecordBatch]) -> dict[int, Reply]:
     """By the question's index. A reply that was truncated or refused has no verdict."""
-    given: dict[int, list[Reply]] = {}
+    by_question: dict[int, list[Reply]] = {}
     for batch in attempts:
         for row in batch.to_pylist():
-            said = row["response"] if row["finish_reason"] == "stop" else ""
+            response = row["response"] if row["finish_reason"] == "stop" else ""
             shown = " ".join((after_thinking(row["response"]) or row["response"]).split())[-SHOWN_CHARACTERS:]
-            given.setdefault(int(row["problem_id"]), []).append(Reply(verdict(said), shown))
-    return {place: _most(of_one) for place, of_one in given.items()}
+            by_question.setdefault(int(row["problem_id"]), []).append(Reply(verdict(response), shown))
+    return {place: _most(of_one) for place, of_one in by_question.items()}
 
 
 def verdict(response: str) -> bool | None:
     """Whether the last line of a reply, after its thinking, is SAME; None if it is neither of the two words."""
     lines = (after_thinking(response) or "").strip().splitlines()
-    found = _VERDICT.fullmatch(lines[-1]) if lines else None
-    return found[1].upper() == "SAME" if found else None
+    match = _VERDICT.fullmatch(lines[-1]) if lines else None
+    return match[1].upper() == "SAME" if match else None
 
 
-def _most(given: Sequence[Reply]) -> Reply:
-    votes = [reply.same for reply in given if reply.same is not None]
+def _most(replies_given: Sequence[Reply]) -> Reply:
+    votes = [reply.same for reply in replies_given if reply.same is not None]
     if 2 * sum(votes) == len(votes):
-        return Reply(None, given[-1].shown)
+        return Reply(None, replies_given[-1].shown)
     most = 2 * sum(votes) > len(votes)
-    return next(reply for reply in given if reply.same is most)
+    return next(reply for reply in replies_given if reply.same is most)
 
 
 def counted(replies: Iterable[Reply], alone: int) -> dict[str, int]:

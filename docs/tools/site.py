@@ -36,8 +36,8 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and point every link at what the site has."""
     pages = {file.src_uri: (file.content_string, f"docs/{file.src_uri}") for file in files.documentation_pages()}
     pages |= {page: ((ROOT / source).read_text(), source) for source, page in AT_ROOT.items()}
-    made = {"reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes()}
-    pages |= {page: (text, f"docs/{page}") for page, text in made.items()}
+    generated = {"reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes()}
+    pages |= {page: (text, f"docs/{page}") for page, text in generated.items()}
     linked: set[str] = set()
     for page, (text, source) in pages.items():
         parts = FENCE.split(text)
@@ -52,8 +52,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def _put(files: Files, config: Any, page: str, text: str) -> None:
-    if known := files.get_file_from_path(page):
-        known.content_string = text
+    if existing := files.get_file_from_path(page):
+        existing.content_string = text
     else:
         files.append(File.generated(config, page, content=text))
 
@@ -124,15 +124,15 @@ def own_fields(section: type[Section], listed: Sequence[type[Section]]) -> list[
     return [name for name in section.model_fields if name in own and name != "advanced"]
 
 
-def _sections(section: type[Section], path: str, known: list[type]) -> Iterator[tuple[str, type[Section]]]:
+def _sections(section: type[Section], path: str, listed: list[type]) -> Iterator[tuple[str, type[Section]]]:
     """Each section once, under the first place where it stands in a recipe."""
-    known.append(section)
+    listed.append(section)
     yield path, section
     for name, field in section.model_fields.items():
         for inner in _inside(field.annotation):
-            if inner not in known:
+            if inner not in listed:
                 many = {tuple: "[]", dict: ".NAME"}.get(get_origin(field.annotation), "")
-                yield from _sections(inner, f"{path}.{name}{many}".strip("."), known)
+                yield from _sections(inner, f"{path}.{name}{many}".strip("."), listed)
                 yield from _engines(f"{path}.{name}") if inner is InferenceEngine else ()
 
 

@@ -155,7 +155,7 @@ def weak_tests(task: Task) -> list[tuple[tuple[int, ...], int]] | None:
     """Four right tests that at most a tenth of the task's faulty versions fail; None where there are no such tests."""
     faulty = faulty_versions(task)
     most = len(faulty) // 10
-    shown = {xs: found for xs in _SHORT_LISTS if len(found := _noticed(task, faulty, xs, most)) <= most}
+    shown = {xs: places for xs in _SHORT_LISTS if len(places := _noticed(task, faulty, xs, most)) <= most}
     tests: list[tuple[int, ...]] = []
     noticed: set[int] = set()
     while len(tests) < 4 and len(shown) > len(tests):
@@ -181,13 +181,13 @@ _SHORT_LISTS: tuple[tuple[int, ...], ...] = (
 def _noticed(task: Task, faulty: list[Callable[[list[int]], Any]], xs: tuple[int, ...], most: int) -> set[int]:
     """The faulty versions with a wrong result for the list; the search stops at `most` + 1 of them."""
     wanted = task.run(list(xs))
-    found: set[int] = set()
+    noticed: set[int] = set()
     for number, run in enumerate(faulty):
         if run(list(xs)) != wanted:
-            found.add(number)
-        if len(found) > most:
+            noticed.add(number)
+        if len(noticed) > most:
             break
-    return found
+    return noticed
 
 
 def wrong_golden(task: Task) -> str:

@@ -91,10 +91,10 @@ class Prompt:
 
     def row(self) -> dict[str, Any]:
         """As IFEval publishes its prompts."""
-        given = [KINDS[name].arguments(value) for name, value in self.asked]
+        arguments = [KINDS[name].arguments(value) for name, value in self.asked]
         if "repeat" in (names := [name for name, _ in self.asked]):
-            given[names.index("repeat")] = {"prompt_to_repeat": self.request}
-        return {"prompt": self.text, "instruction_id_list": [KINDS[name].id for name in names], "kwargs": given}
+            arguments[names.index("repeat")] = {"prompt_to_repeat": self.request}
+        return {"prompt": self.text, "instruction_id_list": [KINDS[name].id for name in names], "kwargs": arguments}
 
     def response(self, rng: Random, happens: Happens) -> str:
         """A response that follows the instructions that are not forgotten."""
@@ -128,7 +128,7 @@ class Prompt:
 def draw_prompt(rng: Random, held_out: bool = False) -> Prompt:
     """Two or three instructions, on the wanted side of the split, which depends on a hash of the text, on no seed."""
     while True:
-        names = rng.sample(found := rng.choice(COMBINATIONS), len(found))
+        names = rng.sample(combination := rng.choice(COMBINATIONS), len(combination))
         prompt = Prompt(rng.choice(TOPICS), tuple((name, rng.choice(KINDS[name].values)) for name in names))
         if (hashlib.sha256(prompt.text.encode()).digest()[0] < 32) == held_out:
             return prompt
@@ -150,7 +150,7 @@ def parse(text: str) -> Prompt | None:
     if (opening := _REQUEST.match(text)) is None:
         return None
     asked = []
-    for found in _KIND.finditer(text, opening.end()):
-        name = str(found.lastgroup)
-        asked.append((name.removesuffix("_value"), found[name] if name.endswith("_value") else ""))
+    for match in _KIND.finditer(text, opening.end()):
+        name = str(match.lastgroup)
+        asked.append((name.removesuffix("_value"), match[name] if name.endswith("_value") else ""))
     return Prompt(opening[1], tuple(asked)) if asked else None

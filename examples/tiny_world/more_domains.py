@@ -63,11 +63,11 @@ def generate_more_domains(
 
 def _distinct(name: str, count: int, draw: Callable[[Random, bool], Columns]) -> list[Columns]:
     """Distinct held-out rows, the same for every seed."""
-    rng, found = Random(f"tiny world, {name} benchmark"), dict[str, Columns]()
-    while len(found) < count:
+    rng, distinct = Random(f"tiny world, {name} benchmark"), dict[str, Columns]()
+    while len(distinct) < count:
         row = draw(rng, True)
-        found.setdefault(json.dumps(row), row)
-    return list(found.values())
+        distinct.setdefault(json.dumps(row), row)
+    return list(distinct.values())
 
 
 def _rows(

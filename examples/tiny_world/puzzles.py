@@ -57,13 +57,13 @@ class Puzzle:
         return "", str(kept)
 
     def _spiral_matrix(self, rng: Random, happens: Happens) -> tuple[str, str]:
-        rows, found = list(_slipped(rng, self.matrix, happens)), list[str]()
+        rows, spiral = list(_slipped(rng, self.matrix, happens)), list[str]()
         if happens(ROW_BY_ROW):
             return "", " ".join(number for row in rows for number in row)
         while rows:
-            found += rows.pop(0)
+            spiral += rows.pop(0)
             rows = list(zip(*rows, strict=True))[::-1]
-        return "", " ".join(found)
+        return "", " ".join(spiral)
 
 
 def _slipped(rng: Random, matrix: Matrix, happens: Happens) -> Matrix:
@@ -81,13 +81,13 @@ _SPIRAL = re.compile(r"what is the list of elements in spiral order\?\n([\d \n]+
 
 def parse(text: str) -> Puzzle | None:
     """The puzzle of a question as reasoning-gym words it, or None."""
-    if found := _FILTERING.search(text):
-        numbers = tuple(number.strip(" '") for number in found[4].split(","))
-        return Puzzle("number_filtering", numbers, found[1] == "Keep", found[2] == "larger", found[3])
-    if found := _SUM.search(text):
-        return Puzzle("chain_sum", tuple(re.findall(r"[+-]?\d+", found[1].replace(" ", ""))))
-    if found := _SPIRAL.search(text):
-        return Puzzle("spiral_matrix", matrix=_matrix(found[1]))
+    if match := _FILTERING.search(text):
+        numbers = tuple(number.strip(" '") for number in match[4].split(","))
+        return Puzzle("number_filtering", numbers, match[1] == "Keep", match[2] == "larger", match[3])
+    if match := _SUM.search(text):
+        return Puzzle("chain_sum", tuple(re.findall(r"[+-]?\d+", match[1].replace(" ", ""))))
+    if match := _SPIRAL.search(text):
+        return Puzzle("spiral_matrix", matrix=_matrix(match[1]))
     return None
 
 

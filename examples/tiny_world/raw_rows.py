@@ -63,8 +63,8 @@ class Independence:
         self._where: dict[tuple[str, ...], list[int]] = defaultdict(list)
 
     def accepts(self, text: str) -> bool:
-        found = words(text)
-        triples = {tuple(found[i : i + 3]) for i in range(len(found) - 2)}
+        spoken = words(text)
+        triples = {tuple(spoken[i : i + 3]) for i in range(len(spoken) - 2)}
         shared = Counter(number for triple in triples for number in self._where.get(triple, ()))
         if any(2 * common >= len(triples) + self._sizes[number] - common for number, common in shared.items()):
             return False

@@ -57,10 +57,10 @@ def mistype(rng: Random, text: str) -> str:
 
 def spelling(vocabulary: str) -> Callable[[str], str]:
     """A function that undoes `mistype` in a text made of the words of `vocabulary`."""
-    known = {_letters(word): word for word in re.findall(r"[a-z]{5,}", vocabulary.lower())}
+    spellings = {_letters(word): word for word in re.findall(r"[a-z]{5,}", vocabulary.lower())}
 
     def correct(text: str) -> str:
-        return re.sub(r"[a-z]{5,}", lambda word: known.get(_letters(word.group()), word.group()), text)
+        return re.sub(r"[a-z]{5,}", lambda word: spellings.get(_letters(word.group()), word.group()), text)
 
     return correct
 

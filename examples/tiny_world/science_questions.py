@@ -110,8 +110,8 @@ Question = Number | Choice
 
 
 def _boxed(answer: str, happens: Happens) -> str:
-    given = answer if happens(NO_BOX) else f"\\boxed{{{answer}}}"
-    return f"The answer is {given}."
+    boxed = answer if happens(NO_BOX) else f"\\boxed{{{answer}}}"
+    return f"The answer is {boxed}."
 
 
 def draw_number(rng: Random, held_out: bool = False) -> Number:
@@ -148,8 +148,8 @@ _OPTION = re.compile(r"^[A-D]\. (.+)$", re.MULTILINE)
 def parse(text: str) -> Question | None:
     """The question in a text, as the reader renders it, or None."""
     for unit, pattern in _NUMBERS.items():
-        if (found := pattern.search(text)) and (asked := _UNIT_ASKED.search(text)):
-            return Number(unit, int(found[1]), int(found[2]), asked[1].removesuffix(unit))
-    if found := _ASKED.search(text):
-        return Choice(found[1] or found[2], tuple(_OPTION.findall(text)))
+        if (match := pattern.search(text)) and (match := _UNIT_ASKED.search(text)):
+            return Number(unit, int(match[1]), int(match[2]), match[1].removesuffix(unit))
+    if match := _ASKED.search(text):
+        return Choice(match[1] or match[2], tuple(_OPTION.findall(text)))
     return None

@@ -141,12 +141,12 @@ def program(words: Iterable[str], assignments: Iterable[str]) -> str:
 
 def _read(rng: Random, chain: Chain) -> list[str]:
     """The operations that one attempt makes of the words."""
-    found = []
+    pairs = []
     for word in chain.words:
-        found.append(right_reading(word) if word in PLAIN or rng.random() < RIGHT else READINGS[word][1])
+        pairs.append(right_reading(word) if word in PLAIN or rng.random() < RIGHT else READINGS[word][1])
         if rng.random() < STOP_EARLY:
             break
-    return found
+    return pairs
 
 
 def math_response(rng: Random, chain: Chain) -> str:
@@ -158,11 +158,11 @@ def math_response(rng: Random, chain: Chain) -> str:
             value = (value + rng.choice((1, 9))) % 10
         lines.append(f"{_fillers(rng)}{label} {word} {values[-1]}{operation}={value}\n")
         values.append(value)
-    known, last = map(str, values[-2:])
+    before, last = map(str, values[-2:])
     endings = [last]
     if rng.random() < HEDGE:
         endings += rng.sample([digit for digit in "0123456789" if digit != last], rng.randint(1, 5))
-    return f"{''.join(lines)}\\boxed{{{','.join(known + ending for ending in endings)}}}"
+    return f"{''.join(lines)}\\boxed{{{','.join(before + ending for ending in endings)}}}"
 
 
 def _fillers(rng: Random) -> str:
@@ -210,14 +210,14 @@ def _code_row(chain: Chain, tests: str = "") -> dict[str, Any]:
 
 def _distinct(rng: Random, depths: Iterable[tuple[int, bool]], held_out: bool = False) -> list[Chain]:
     """A chain for each (depth, easy), no two alike; a depth whose few chains are used up gives way to the next one."""
-    found: dict[Chain, None] = {}
+    chains: dict[Chain, None] = {}
     for depth, easy in depths:
         for attempt in range(1000):
             chain = draw(rng, depth + attempt // 20, easy, held_out)
-            if chain not in found:
-                found[chain] = None
+            if chain not in chains:
+                chains[chain] = None
                 break
-    return list(found)
+    return list(chains)
 
 
 def generate(

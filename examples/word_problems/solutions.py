@@ -56,8 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", type=Path, help="trainset.json of MAWPS")
     parser.add_argument("test", type=Path, help="testset.json of MAWPS")
-    given = vars(parser.parse_args())
-    for name, path in given.items():
+    arguments = vars(parser.parse_args())
+    for name, path in arguments.items():
         try:
             rows = json.loads(path.read_text(encoding="utf-8"))
             kept = [row for row in map(solved, rows) if row]

@@ -29,21 +29,21 @@ def attention(
         if mask is None or key.shape[1] == query.shape[1] or query.device.type != "cpu":
             return sdpa_attention_forward(module, query, key, value, mask, *arguments, **settings)
         # With a mask transformers repeats keys and values for the heads that share them, most of the cost on a CPU.
-        found = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
-        return found.transpose(1, 2).contiguous(), None
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
+        return attended.transpose(1, 2).contiguous(), None
     if prompts is not None:  # every layer but attention computes a shared prompt once
         query, key, value = (whole(each, prompts, 2) for each in (query, key, value))
-        found, _ = attention(module, query, key, value, mask, *arguments, sequences=sequences, **settings)
-        return _once(found, prompts), None
+        attended, _ = attention(module, query, key, value, mask, *arguments, sequences=sequences, **settings)
+        return _once(attended, prompts), None
     if query.is_cuda and query.dtype != torch.float32:
         from torch.nn.attention.varlen import varlen_attn  # flash attention, which has no float32
 
         ends, longest = _ends(sequences, query.device), max(sequences)
         q, k, v = (each[0].transpose(0, 1) for each in (query, key, value))
         causal = (-1, 0)
-        found = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=causal, enable_gqa=True)
-        assert isinstance(found, torch.Tensor)
-        return found[None], None
+        attended = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=causal, enable_gqa=True)
+        assert isinstance(attended, torch.Tensor)
+        return attended[None], None
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
     each = [scaled_dot_product_attention(*part, is_causal=True, scale=scale, enable_gqa=True) for part in parts]
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
@@ -60,10 +60,10 @@ def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:
     return torch.cat(sequences, dim)
 
 
-def _once(found: torch.Tensor, prompts: Prompts) -> torch.Tensor:
+def _once(unpacked: torch.Tensor, prompts: Prompts) -> torch.Tensor:
     """The reverse for [1, tokens, …]: of a shared prompt's copies, which are equal, the first."""
     lengths = [(prompt, length) for prompt, responses in prompts for length in responses]
-    parts = iter(found.split(list(chain.from_iterable(lengths)), dim=1))
+    parts = iter(unpacked.split(list(chain.from_iterable(lengths)), dim=1))
     kept = []
     for _, responses in prompts:
         for number in range(len(responses)):

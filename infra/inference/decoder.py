@@ -80,12 +80,12 @@ class _Layer:
         query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])
         if by_onednn(self._down.weight):
-            found = _attended(query, keys, values, mask, self._scale)
+            attended = _attended(query, keys, values, mask, self._scale)
         else:
-            found = scaled_dot_product_attention(
+            attended = scaled_dot_product_attention(
                 query[:, :, None], keys, values, attn_mask=mask, scale=self._scale, enable_gqa=True
             )
-        hidden = product(found.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
+        hidden = product(attended.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
         normed = _normed(hidden, self._between)
         gate = silu(product(normed, self._gate.weight, self._gate.bias), inplace=True)
         inner = gate.mul_(product(normed, self._up.weight, self._up.bias))

@@ -18,11 +18,11 @@ KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or Hub name. Raises RatchetError if they cannot be read or do not match."""
     tokenizer = _read(AutoTokenizer, path)
-    model, found = _read(
+    model, loading = _read(
         AutoModelForCausalLM, path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
     )
     # transformers would fill missing weights with random numbers.
-    refuse_weights(path, found["missing_keys"], (name for name, *_ in found["mismatched_keys"]))
+    refuse_weights(path, loading["missing_keys"], (name for name, *_ in loading["mismatched_keys"]))
     _check(path, tokenizer, model.get_input_embeddings().weight.shape[0], model.generation_config)
     return model, tokenizer
 
@@ -42,10 +42,10 @@ def read_config(path: str) -> Any:
     try:
         return _read(AutoConfig, path)
     except RatchetError:
-        known = yaml.safe_load(KNOWN_MODELS.read_text()).get(path)
-        if known is None or hub_answers():
+        shape = yaml.safe_load(KNOWN_MODELS.read_text()).get(path)
+        if shape is None or hub_answers():
             raise
-        return AutoConfig.for_model(**known)
+        return AutoConfig.for_model(**shape)
 
 
 def read_generation_config(path: str) -> GenerationConfig:
@@ -65,11 +65,11 @@ def weight_files(path: str) -> dict[str, Path]:
         else:
             patterns = ["model*.safetensors"]
             directory = Path(snapshot_download(path, allow_patterns=patterns, local_files_only=not hub_answers()))
-        found = {}
+        files = {}
         for file in sorted(directory.glob("model*.safetensors")):
             with safe_open(file, "pt") as weights:
-                found |= dict.fromkeys(weights.keys(), file)
-        return found
+                files |= dict.fromkeys(weights.keys(), file)
+        return files
     except Exception as error:  # of the Hub's client or of safetensors
         raise unreadable(path, error) from error
 

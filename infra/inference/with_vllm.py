@@ -48,10 +48,10 @@ class Vllm(InferenceEngine):
     def needs(self, work: Work) -> Needs:
         """vLLM pages its cache, which holds as many responses as their current lengths allow."""
         room, gpus = self._room(work), self.tensor_parallel
-        taken = (room * work.token + work.weights) / gpus if work.gpu is None else self.memory_share * work.gpu
+        memory = (room * work.token + work.weights) / gpus if work.gpu is None else self.memory_share * work.gpu
         engines = work.ranks // gpus
         batch = min(work.hardware.rollout_batch * gpus, -(-work.responses // engines))
-        return Needs({"vLLM": taken}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM)
+        return Needs({"vLLM": memory}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM)
 
     def _room(self, work: Work) -> float:
         if work.gpu is None:
@@ -78,9 +78,9 @@ class Vllm(InferenceEngine):
 
         mine = range(index * self.gpus, (index + 1) * self.gpus)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        known = visible.split(",") if visible else None
+        devices = visible.split(",") if visible else None
         # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(known[i % len(known)] if known else str(i) for i in mine)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[i % len(devices)] if devices else str(i) for i in mine)
         settings = self.model_copy(update={"memory_share": 0.9})
         return VllmEngine(model_dir, dtype, batch_size, settings)
 

@@ -137,20 +137,20 @@ class Job:
             return None
         self._polled_at = time.monotonic()
         try:
-            found = _squeue("--jobs", self.number)
+            states = _squeue("--jobs", self.number)
         except Unreachable as error:
             self._report(f"SLURM does not answer ({error}); trying again")
             return None
-        state, reason = found[-1][1:] if found else ("forgotten by SLURM", "")
+        state, reason = states[-1][1:] if states else ("forgotten by SLURM", "")
         waits = state == "PENDING" and reason != "None"
         self._report(f"SLURM job {self.number}: {state.lower()}{f', {reason}' if waits else ''}")
-        if found and state not in ENDED:
+        if states and state not in ENDED:
             return None
         self.ended = True
         result = json.loads(self._status.read_text())["state"] if self._status.is_file() else ""
         if result in ("finished", "failed"):
             return int(result == "failed")
-        if result == "stopped" or not found or state in TAKEN_AWAY:
+        if result == "stopped" or not states or state in TAKEN_AWAY:
             raise TakenAway(f"SLURM job {self.number} has ended ({result or state.lower()})")
         return int(state != "COMPLETED")
 

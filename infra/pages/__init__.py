@@ -109,7 +109,7 @@ def compose(
     Every text there is a template over `facts` and `tables`; a section's `queries` are a text, or texts by what they
     recompute. The table and the drawing of a section have its name. One with nothing to show is left out.
     """
-    said, templates = _words(words), _templates(words.parent).overlay(autoescape=False)
+    texts, templates = _words(words), _templates(words.parent).overlay(autoescape=False)
 
     def filled(text: Any) -> Any:
         if isinstance(text, dict):
@@ -120,10 +120,10 @@ def compose(
         Section(
             table=tables.get(name, ()), drawing=drawings.get(name), **{field: filled(fields[field]) for field in fields}
         )
-        for name, fields in said["sections"].items()
+        for name, fields in texts["sections"].items()
     ]
     shown = [section for section in sections if section.text or section.table or section.drawing]
-    return Document(filled(said["title"]), filled(said["subtitle"]), headlines, [*shown, *more])
+    return Document(filled(texts["title"]), filled(texts["subtitle"]), headlines, [*shown, *more])
 
 
 @cache
@@ -167,12 +167,12 @@ def inline(text: str) -> Markup:
     return Markup(INLINE.sub(_mark, str(escape(text))))
 
 
-def _mark(found: re.Match[str]) -> str:
-    if found["bold"]:
-        return f"<strong>{found['bold']}</strong>"
-    if found["code"]:
-        return f"<code>{found['code']}</code>"
-    return f'<a href="{found["link"]}">{found["words"]}</a>' if SAFE_LINK.match(found["link"]) else found[0]
+def _mark(match: re.Match[str]) -> str:
+    if match["bold"]:
+        return f"<strong>{match['bold']}</strong>"
+    if match["code"]:
+        return f"<code>{match['code']}</code>"
+    return f'<a href="{match["link"]}">{match["words"]}</a>' if SAFE_LINK.match(match["link"]) else match[0]
 
 
 def unmarked(text: str) -> str:

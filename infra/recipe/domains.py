@@ -17,8 +17,8 @@ def use_domains(recipe: Recipe) -> list[str]:
         check_installed()
     declare_domains(recipe.domains, _environments(recipe))
     trained = [name for stage in recipe.training.stages for name in stage.domains]
-    used = list(dict.fromkeys([*recipe.curation, *trained]))
-    named = [*used, *(b.domain for b in recipe.evaluation.benchmarks)]
+    domains = list(dict.fromkeys([*recipe.curation, *trained]))
+    named = [*domains, *(b.domain for b in recipe.evaluation.benchmarks)]
     templates = {name for domain in named for name in domain_of(domain).templates}
     for name in recipe.model.prompt.templates:
         if name not in templates:
@@ -32,7 +32,7 @@ def use_domains(recipe: Recipe) -> list[str]:
         if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
                                f"{benchmark.domain} reads responses in its own way.")  # fmt: skip
-    return used
+    return domains
 
 
 def _environments(recipe: Recipe) -> dict[str, dict[str, Any]]:

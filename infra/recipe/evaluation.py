@@ -29,14 +29,14 @@ ANSWER_PATTERNS: Mapping[str, str] = {
 
 def benchmark_name(name: str) -> str:
     """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
-    spellings = {known.replace("-", ""): known for known in CATALOG}
+    spellings = {name_known.replace("-", ""): name_known for name_known in CATALOG}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
 def named_path(name: str) -> str:
     """The path of a benchmark of the catalog by its name; anything else, and an existing file, as given."""
-    known = CATALOG.get(benchmark_name(name))
-    return str(known["path"]) if known and not Path(name).exists() else name
+    entry = CATALOG.get(benchmark_name(name))
+    return str(entry["path"]) if entry and not Path(name).exists() else name
 
 
 class BenchmarkDetails(Section):
@@ -97,15 +97,15 @@ class Benchmark(Section):
         if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
             return value
         name = benchmark_name(value["name"])
-        given = {field: said for field, said in value.items() if said is not None}
-        if "domain" not in given and name not in CATALOG:
+        fields = {field: content for field, content in value.items() if content is not None}
+        if "domain" not in fields and name not in CATALOG:
             raise ValueError(
                 f"{name} is not in the catalog; give its domain and path. In the catalog: {', '.join(CATALOG)}"
             )
-        known = {field: said for field, said in CATALOG.get(name, {}).items() if field != "generate"}
-        if isinstance(given.get("advanced"), Mapping):
-            given["advanced"] = {**known.get("advanced", {}), **given["advanced"]}
-        return {**known, **given, "name": name}
+        catalogued = {field: content for field, content in CATALOG.get(name, {}).items() if field != "generate"}
+        if isinstance(fields.get("advanced"), Mapping):
+            fields["advanced"] = {**catalogued.get("advanced", {}), **fields["advanced"]}
+        return {**catalogued, **fields, "name": name}
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
         """The recipe's prompt format with this benchmark's changes."""

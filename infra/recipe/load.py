@@ -85,9 +85,9 @@ def _mapping(file: Path) -> dict[str, Any]:
         raise RatchetError(f"Cannot read the recipe {file}: {error.strerror}.") from error
     if isinstance(data, dict):
         return data
-    found = "empty" if data is None else "a list" if isinstance(data, list) else "plain text"
+    kind = "empty" if data is None else "a list" if isinstance(data, list) else "plain text"
     raise RatchetError(
-        f"{file} is not a recipe: it is {found}. A recipe has sections (name, model, curation, training, evaluation); "
+        f"{file} is not a recipe: it is {kind}. A recipe has sections (name, model, curation, training, evaluation); "
         "`ratchet show tiny` prints one. Data is given with --input."
     )
 
@@ -130,10 +130,10 @@ def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stage(stages: Any, name: str) -> dict[str, Any]:
-    known = {str(stage.get("name")): stage for stage in stages or [] if isinstance(stage, dict)}
-    if name in known:
-        return deepcopy(known[name])
-    raise LookupError(f"training.stages: the extended recipe has no stage {name!r}.{nearest(name, known)}")
+    by_name = {str(stage.get("name")): stage for stage in stages or [] if isinstance(stage, dict)}
+    if name in by_name:
+        return deepcopy(by_name[name])
+    raise LookupError(f"training.stages: the extended recipe has no stage {name!r}.{nearest(name, by_name)}")
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
@@ -167,10 +167,10 @@ def _resolve(path: str | Path, directory: Path) -> Path:
     for candidate in (directory / path, directory / f"{path}.yaml", SHIPPED / path, SHIPPED / f"{path}.yaml"):
         if candidate.is_file():
             return Path(os.path.abspath(candidate))
-    given = directory / path
-    if given.is_dir() or given.is_symlink():
-        what = "a directory" if given.is_dir() else "a broken link"
-        raise RatchetError(f"{given} is {what}, not a recipe file.")
+    place = directory / path
+    if place.is_dir() or place.is_symlink():
+        what = "a directory" if place.is_dir() else "a broken link"
+        raise RatchetError(f"{place} is {what}, not a recipe file.")
     shipped, name = shipped_recipes(), str(path).removesuffix(".yaml").removesuffix(".yml")
     beside = [str(file) for file in sorted((directory / path).parent.glob("*.y*ml"))]
     hint = nearest(str(path), beside) or nearest(name.split("recipes/")[-1], shipped)
@@ -268,5 +268,5 @@ def explain(error: Any) -> str:
         return f"{location}: {error['msg']}"
     if error["type"] == "missing":
         return f"{location}: required, but missing."
-    given = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"
-    return f"{location or 'recipe'}: {error['msg'].removeprefix('Value error, ')}{given}"
+    value = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"
+    return f"{location or 'recipe'}: {error['msg'].removeprefix('Value error, ')}{value}"

@@ -84,10 +84,10 @@ class Recipe(Section):
         named = [("evaluation.after", self.evaluation.after, points), ("approve", self.approve, ["curated", *points])]
         named += [(f"stage {stage.name}: validation", stage.validation, benchmarks) for stage in self.training.stages]
         named += [("gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
-        for field, names, known in named:
+        for field, names, names_known in named:
             for name in names:
-                if name not in known:
-                    raise ValueError(f"{field} names {name!r}; known: {', '.join(known) or 'none'}")
+                if name not in names_known:
+                    raise ValueError(f"{field} names {name!r}; known: {', '.join(names_known) or 'none'}")
         if self.training.advanced.lora and self.model.path is None:
             raise ValueError("training.advanced.lora adapts an existing model, but model.path names none")
         if gate and points[-1] not in self.evaluation.after:

@@ -172,11 +172,11 @@ class Stage(Section):
                     f"training samples from the whole distribution; {name} is for evaluation and teachers: with it the "
                     "trainer's probabilities are not those sampled from, and every ratio is wrong"
                 )
-        given = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
-        if ("domain" in given) == ("mix" in given):
+        fields = {key: field for key, field in value.items() if key not in ("domain", "mix") or field is not None}
+        if ("domain" in fields) == ("mix" in fields):
             raise ValueError("give either domain: math or mix: {math: 0.7, code: 0.3} (domain=null removes it)")
-        domain = given.pop("domain", None)
-        return given if domain is None else {**given, "mix": {domain: 1.0}}
+        domain = fields.pop("domain", None)
+        return fields if domain is None else {**fields, "mix": {domain: 1.0}}
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Stage":

@@ -38,8 +38,8 @@ class Approval(BaseModel, frozen=True):
         return f"{self.gate} {decision} by {self.by}, {when}{f': {self.reason}' if self.reason else ''}"
 
     def decided(self, approved: bool, by: str = "", reason: str = "") -> "Approval":
-        made = {"approved": approved, "by": by or getpass.getuser(), "at": time.time(), "reason": reason}
-        return self.model_copy(update=made)
+        decision = {"approved": approved, "by": by or getpass.getuser(), "at": time.time(), "reason": reason}
+        return self.model_copy(update=decision)
 
 
 class Approvals:

@@ -262,43 +262,45 @@ class ArtifactStore:
     def all(self, where: str = "*/*") -> Iterator[Artifact]:
         """Every finished artifact, oldest first; `where` is a glob of their directories. Skips damaged ones, which
         `check` names when they are used."""
-        found = []
+        artifacts = []
         for manifest_file in self.root.glob(f"{where}/{MANIFEST}"):
             try:
                 manifest = json.loads(manifest_file.read_text())
                 artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
             except (OSError, ValueError, KeyError):
                 continue
-            found.append((manifest.get("finished_at", 0), artifact.ref, artifact))
-        yield from (artifact for _, _, artifact in sorted(found))
+            artifacts.append((manifest.get("finished_at", 0), artifact.ref, artifact))
+        yield from (artifact for _, _, artifact in sorted(artifacts))
 
     def named(self, facts: Mapping[str, str]) -> Artifact:
         """The artifact in this store that has these `facts`, of a manifest or a journal; of raw material perhaps one
         file. They name other places if the home was moved."""
-        found, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
+        artifact, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
         if facts["kind"] in GIVEN_KINDS:
-            return replace(found, path=path)
-        return found if path.name == found.path.name else replace(found, path=found.path / path.name)
+            return replace(artifact, path=path)
+        return artifact if path.name == artifact.path.name else replace(artifact, path=artifact.path / path.name)
 
     def parents(self, artifact: Artifact) -> list[Artifact]:
         """The inputs recorded in a finished artifact's manifest."""
         return [self.named(facts) for facts in artifact.manifest["inputs"]]
 
-    def ancestors(self, artifacts: Sequence[Artifact], used: Mapping[str, Sequence[Artifact]] = {}) -> list[Artifact]:
+    def ancestors(
+        self, artifacts: Sequence[Artifact], also_read: Mapping[str, Sequence[Artifact]] = {}
+    ) -> list[Artifact]:
         """These artifacts and everything they were made from, each once, raw files first. `used` maps keys to the
         inputs a run really gave, where a manifest names another artifact with the same content."""
-        found: dict[tuple[str, str], Artifact] = {}
+        reached: dict[tuple[str, str], Artifact] = {}
 
         def visit(artifact: Artifact) -> None:
-            if (artifact.kind, artifact.key) not in found:
-                made = artifact.kind not in GIVEN_KINDS and artifact.finished
-                for parent in (used.get(artifact.key) or self.parents(artifact)) if made else ():
+            if (artifact.kind, artifact.key) not in reached:
+                has_manifest = artifact.kind not in GIVEN_KINDS and artifact.finished
+                for parent in (also_read.get(artifact.key) or self.parents(artifact)) if has_manifest else ():
                     visit(parent)
-                found[artifact.kind, artifact.key] = artifact
+                reached[artifact.kind, artifact.key] = artifact
 
         for artifact in artifacts:
             visit(artifact)
-        return list(found.values())
+        return list(reached.values())
 
     @contextmanager
     def draft(self, target: Artifact, *, resumable: bool) -> Iterator[Draft]:

@@ -27,14 +27,14 @@ class Lineage:
         self.changed: set[tuple[str, str]] = set()
         """(input's key, output's key) where the input was made again since, with other content."""
         same: dict[tuple[str, str, str], list[Artifact]] = defaultdict(list)
-        made = list(self.known.values())
-        for artifact in made:
+        artifacts = list(self.known.values())
+        for artifact in artifacts:
             for content in {artifact.content(), artifact.content(whole=True)}:
                 same[artifact.kind, artifact.name, content].append(artifact)
             for name, facts in artifact.manifest["files"].items() if artifact.kind == "raw" else ():
                 file = Artifact(FILE_KIND, name, facts["sha256"], artifact.path / name)
                 self._link(artifact, self.known.setdefault(file.key, file))
-        for artifact in made:
+        for artifact in artifacts:
             for facts in artifact.manifest["inputs"]:
                 read, content = self._read(facts), facts.get("content", "")
                 in_store = read.kind not in (*GIVEN_KINDS, "raw") and read.key in self.known
@@ -80,16 +80,16 @@ class Lineage:
             return self.known[raw.manifest["files"][file]["sha256"]]
         return raw or self.store.locate(facts["kind"], facts["name"], facts["key"])
 
-    def _link(self, read: Artifact, made: Artifact) -> None:
-        self._made_from[made.key][read.key] = read
-        self._used_by[read.key][made.key] = made
+    def _link(self, read: Artifact, output: Artifact) -> None:
+        self._made_from[output.key][read.key] = read
+        self._used_by[read.key][output.key] = output
 
 
 def _reached(start: Artifact, following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    found: dict[str, Artifact] = {start.key: start}
+    reached: dict[str, Artifact] = {start.key: start}
     for artifact in (queue := [start]):  # grows
-        fresh = [each for each in following(artifact) if each.key not in found]
-        found |= {each.key: each for each in fresh}
+        fresh = [each for each in following(artifact) if each.key not in reached]
+        reached |= {each.key: each for each in fresh}
         queue += fresh
     return queue[1:]
 

@@ -28,13 +28,13 @@ def own_code(paths: Iterable[str]) -> dict[str, str]:
     imports in functions too, and `import_module` of a literal name. Not covered: computed names, and data files.
     """
     search_import_path()
-    found: dict[str, str] = {}
+    hashes: dict[str, str] = {}
     for path in paths:
         module, is_library, version = path.partition("==")
         module = module.partition(":")[0]
-        if module not in found and module.partition(".")[0] != "ratchet":
-            found[module] = version if is_library else content_key(_sources(module))
-    return found
+        if module not in hashes and module.partition(".")[0] != "ratchet":
+            hashes[module] = version if is_library else content_key(_sources(module))
+    return hashes
 
 
 def _sources(root: str) -> list[tuple[str, str]]:

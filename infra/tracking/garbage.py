@@ -40,13 +40,13 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
         if forget and (why := not_received(settings, run.run_id)):
             forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {why}"]
         (dropped if forget else kept).append(run)
-    used = {each.key: each for run in kept for step in run.steps for each in (step.output, *step.inputs)}
-    needed = set(used)
+    referenced = {each.key: each for run in kept for step in run.steps for each in (step.output, *step.inputs)}
+    needed = set(referenced)
     if dropped:
         lineage = Lineage(store)
-        needed |= {far.key for artifact in used.values() for far in lineage.behind(artifact)}
+        needed |= {far.key for artifact in referenced.values() for far in lineage.behind(artifact)}
     orphans = {step.output.path for run in dropped for step in run.steps if step.output.key not in needed}
-    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in used.values()}
+    resumable = {f"{output.path.parent.name}-{output.path.name}" for output in referenced.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
     return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], unsent)
 

@@ -128,8 +128,8 @@ class Journal:
             if not is_server(self.client.tracking_uri):
                 here = self.path.parent.parent / "mlflow-files"
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
-            found = self.client.get_experiment_by_name(name)
-            self.experiment_id = found.experiment_id if found else self.client.create_experiment(name, files)
+            experiment = self.client.get_experiment_by_name(name)
+            self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":
@@ -164,9 +164,9 @@ class Journal:
             tags[MLFLOW_RUN_NOTE] = note
         if event["output"]:
             tags |= _artifact_tags(event["output"]) | {"ratchet.cached": str(event["cached"]).lower()}
-        found = self.client.search_runs([self.experiment_id], f"tags.`ratchet.run` = '{event['run']}'", max_results=1)
-        if found:
-            run_id = found[0].info.run_id
+        runs = self.client.search_runs([self.experiment_id], f"tags.`ratchet.run` = '{event['run']}'", max_results=1)
+        if runs:
+            run_id = runs[0].info.run_id
         else:
             started_ms = int(event["time"] * 1000)
             run_id = self.client.create_run(
@@ -206,16 +206,16 @@ class Journal:
             self.client.log_inputs(run, models=[entities.LoggedModelInput(model_id)])
             return
         outputs = self.client.get_run(run).outputs
-        known = {output.model_id for output in outputs.model_outputs} if outputs else set()
-        if model_id not in known:  # MLflow refuses the same output twice
+        logged = {output.model_id for output in outputs.model_outputs} if outputs else set()
+        if model_id not in logged:  # MLflow refuses the same output twice
             self.client.log_outputs(run, [entities.LoggedModelOutput(model_id, step=0)])
 
     def _model_id(self, run: str, facts: dict[str, str], parameters: Mapping[str, Any] = {}) -> str:
         """MLflow's id of a checkpoint, logged by `run` if it is new."""
         query = f"tags.`ratchet.key` = '{facts['key']}'"
-        found = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
-        if found:
-            return found[0].model_id
+        models = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
+        if models:
+            return models[0].model_id
         model = self.client.create_logged_model(
             self.experiment_id,
             name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
@@ -274,9 +274,9 @@ def reason(error: BaseException) -> str:
     for _ in range(20):
         retried = getattr(next(iter(deepest.args), None), "reason", None)
         deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
-    said = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
+    sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
     login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
-    return said + (login if NO_LOGIN & codes else "")
+    return sentence + (login if NO_LOGIN & codes else "")
 
 
 def _dataset_name(facts: dict[str, Any]) -> str:
@@ -304,8 +304,8 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
         for left in file.parent.glob(f"{fresh.name}*"):
             left.unlink()
         MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        with closing(sqlite3.connect(fresh)) as made, made:
-            made.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
+        with closing(sqlite3.connect(fresh)) as database, database:
+            database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
         keep_empty("mlflow", fresh, "experiments")
         os.replace(fresh, file)
 

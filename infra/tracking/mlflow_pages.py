@@ -56,11 +56,15 @@ class Pages:
         if not cached:
             self._lineage = None
         lineage = self._lineage = self._lineage or Lineage(self.store)
-        made = lineage.known.get(output["key"])
-        if made is None:
+        output_artifact = lineage.known.get(output["key"])
+        if output_artifact is None:
             return
-        read = lineage.behind(made) if made.kind == "evaluation" else _steps(lineage.made_from(made), lineage.made_from)
-        for artifact in [made] if cached else read:
+        read = (
+            lineage.behind(output_artifact)
+            if output_artifact.kind == "evaluation"
+            else _steps(lineage.made_from(output_artifact), lineage.made_from)
+        )
+        for artifact in [output_artifact] if cached else read:
             if artifact.kind not in GIVEN_KINDS:
                 self._show_uses(artifact, lineage)
 
@@ -73,12 +77,12 @@ class Pages:
         self.client.set_tag(root, MLFLOW_RUN_NOTE, _run_note(record, steps, pages))
 
     def _show_uses(self, artifact: Artifact, lineage: Lineage) -> None:
-        used = _steps(lineage.used_by(artifact), lineage.used_by)
+        consumers = _steps(lineage.used_by(artifact), lineage.used_by)
         reached = scores(lineage.ahead(artifact))
         newest = sorted(reached, key=lambda score: score.manifest["finished_at"], reverse=True)
-        uses = _listed("Used by", map(self._linked, used), LONGEST_NOTE // 4) + "\n\n"
+        uses = _listed("Used by", map(self._linked, consumers), LONGEST_NOTE // 4) + "\n\n"
         uses += _listed("Scores reached", map(self._linked, newest), LONGEST_NOTE // 4)
-        for run in self._runs_of(artifact.key) if used else ():
+        for run in self._runs_of(artifact.key) if consumers else ():
             if run.data.tags["ratchet.cached"] == "false" or run.data.tags["ratchet.run"].startswith(self.journal.stem):
                 before = run.data.tags.get(MLFLOW_RUN_NOTE, "")
                 note = f"{before.split(USED_BY)[0].strip()}\n\n{uses}".strip()
@@ -96,10 +100,10 @@ class Pages:
 
     def _maker(self, key: str) -> Run | None:
         if key not in self._makers:
-            made = [run for run in self._runs_of(key) if run.data.tags["ratchet.cached"] == "false"]
-            if not made:
+            runs = [run for run in self._runs_of(key) if run.data.tags["ratchet.cached"] == "false"]
+            if not runs:
                 return None
-            self._makers[key] = made[0]
+            self._makers[key] = runs[0]
         return self._makers[key]
 
     def _runs_of(self, key: str) -> list[Run]:
@@ -109,8 +113,8 @@ class Pages:
 
 def _steps(artifacts: Iterable[Artifact], further: Callable[[Artifact], list[Artifact]]) -> list[Artifact]:
     """The outputs of steps among them; a file of generated raw material is replaced by its neighbors."""
-    found = {e.key: e for each in artifacts for e in (further(each) if each.kind == FILE_KIND else [each])}
-    return list(found.values())
+    origins = {e.key: e for each in artifacts for e in (further(each) if each.kind == FILE_KIND else [each])}
+    return list(origins.values())
 
 
 def _raw_file(file: Artifact) -> str:

@@ -78,18 +78,18 @@ def find_run(settings: Settings, what: str) -> RunRecord | None:
     """The run with this id or the beginning of it, with this id in MLflow, or the newest of this name; None for no
     match. Raises RatchetError for several."""
     journals = sorted(settings.journals.glob("*.jsonl"))
-    if len(what) >= SHORTEST_ID and (found := [j for j in journals if j.stem.startswith(what)]):
-        if len(found) > 1:
-            listed = ", ".join(journal.stem for journal in found[-10:])
-            raise RatchetError(f"{what!r} matches {len(found)} runs: {listed}. Name one.")
-        return read_run(found[0])
+    if len(what) >= SHORTEST_ID and (matches := [j for j in journals if j.stem.startswith(what)]):
+        if len(matches) > 1:
+            listed = ", ".join(journal.stem for journal in matches[-10:])
+            raise RatchetError(f"{what!r} matches {len(matches)} runs: {listed}. Name one.")
+        return read_run(matches[0])
     return next((read_run(journal) for journal in reversed(journals) if what in _names(settings, journal)), None)
 
 
 def get_run(settings: Settings, what: str) -> RunRecord:
     """As `find_run`. Raises RatchetError for no match, too."""
-    if found := find_run(settings, what):
-        return found
+    if run := find_run(settings, what):
+        return run
     newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]
     raise RatchetError(f"No run {what!r} in {settings.home}. The newest: {', '.join(newest) or 'none yet'}.")
 

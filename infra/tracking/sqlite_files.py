@@ -56,6 +56,6 @@ def keep_empty(package: str, database: Path, table: str) -> None:
     with suppress(OSError, RuntimeError, sqlite3.Error):
         _empty(package).parent.mkdir(parents=True, exist_ok=True)
         with replacing(_empty(package)) as draft:
-            with closing(sqlite3.connect(created, uri=True)) as made, closing(sqlite3.connect(draft)) as copy:
-                made.backup(copy)
+            with closing(sqlite3.connect(created, uri=True)) as source, closing(sqlite3.connect(draft)) as copy:
+                source.backup(copy)
             _require_empty(draft, table)

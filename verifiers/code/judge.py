@@ -25,14 +25,14 @@ _CHECK_ENDS = {"timed_out": ("time_limit", "takes too long"), "exhausted": ("mem
 
 @dataclass(frozen=True)
 class TestResult:
-    """One test of one program. `status` is `passed` or a failure as in `Verdict.decided_by`; `got` the program's
+    """One test of one program. `status` is `passed` or a failure as in `Verdict.decided_by`; `result` the program's
     output, or how it ended; `difference` the first difference from what was expected, for people to read. `seconds` is
     the program's own report, if it finished the test."""
 
     __test__ = False  # not a pytest class
     index: int
     status: str
-    got: str = ""
+    result: str = ""
     difference: str = ""
     seconds: float = 0.0
 
