@@ -19,19 +19,19 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
     """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
     `<domain>/<name>`."""
     domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
-    warnings_by_name = {} if domains else _sampling(metrics)
+    warnings = {} if domains else _sampling(metrics)
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
-        warnings = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
-        warnings_by_name |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in warnings.items()}
+        of_domain = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
+        warnings |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in of_domain.items()}
     if metrics.get("mismatch_kl", 0.0) > MAX_MISMATCH:
-        warnings_by_name["mismatch"] = (
+        warnings["mismatch"] = (
             f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "
             "the trainer's weights? If the cause is precision, set importance_cap"
         )
     if metrics["skipped_updates"]:
-        warnings_by_name["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
-    return warnings_by_name
+        warnings["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
+    return warnings
 
 
 def _sampling(metrics: Mapping[str, float]) -> dict[str, str]:

@@ -148,8 +148,8 @@ _OPTION = re.compile(r"^[A-D]\. (.+)$", re.MULTILINE)
 def parse(text: str) -> Question | None:
     """The question in a text, as the reader renders it, or None."""
     for unit, pattern in _NUMBERS.items():
-        if (match := pattern.search(text)) and (match := _UNIT_ASKED.search(text)):
-            return Number(unit, int(match[1]), int(match[2]), match[1].removesuffix(unit))
+        if (numbers := pattern.search(text)) and (wanted := _UNIT_ASKED.search(text)):
+            return Number(unit, int(numbers[1]), int(numbers[2]), wanted[1].removesuffix(unit))
     if match := _ASKED.search(text):
         return Choice(match[1] or match[2], tuple(_OPTION.findall(text)))
     return None
