@@ -124,6 +124,7 @@ assert importlib.util.find_spec("ratchet.infra") is None
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, trapped):
     overrides = [argument for setting in SHORT for argument in ("--set", setting)]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

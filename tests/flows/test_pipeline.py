@@ -125,6 +125,7 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
 
 
+@pytest.mark.slow
 def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ratchet, ready_home):
     """Another threshold that drops the same rows: only what says the threshold is made again."""
     from mlflow import MlflowClient

@@ -131,6 +131,7 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
     assert failed["type"] == "FAILED" and "seed: Input should be a valid integer" in failed["message"]
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_cannot_be_graded_ends_the_run_before_any_curation(ratchet, ready_home, tmp_path):
     benchmark = tmp_path / "mine.jsonl"
     rows = ({"id": answer, "problem": "1 + 1?", "answer": answer} for answer in ("2", "3"))

@@ -85,6 +85,7 @@ def made(settings: Settings, recipe: str, artifact: tuple[str, str, str], inputs
     return target
 
 
+@pytest.mark.slow
 def test_the_page_of_a_step_is_told_what_a_run_of_another_recipe_makes_from_it(tmp_path):
     settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
     problems = made(settings, "first", ("problems", "math", "ab" * 32), (RAW,))

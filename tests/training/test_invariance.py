@@ -120,6 +120,7 @@ def test_groups_learnt_from_as_they_finish_give_the_gradient_of_the_batch(alone,
     assert 0.3 < metrics["learned_early"] <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", range(4))
 def test_groups_learnt_from_as_they_finish_on_two_ranks(alone, micro_model, two, stage):
     policy, learns = learner(micro_model, **EACH_LOSS[stage])

@@ -133,6 +133,7 @@ def start_on_machines(number: int, work: Path, model: Path, **settings) -> subpr
     return start(work, model, before=twice, after=(meeting,), recipe=recipe)
 
 
+@pytest.mark.slow
 def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_does(straight, learnt_model, tmp_path):
     """Killed twice: one rank of two machines, then the launcher of two ranks on one."""
     killed = tmp_path / "killed"
