@@ -22,6 +22,7 @@ from ratchet.cli.export import export
 from ratchet.cli.options import Approve, DryRun, Home, Overrides, Reject, Seed, artifact, benchmark, step
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.plan import plan, show_short
+from ratchet.cli.rehearse import rehearse
 from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
 from ratchet.cli.show import show
 from ratchet.cli.terminal import console, errors
@@ -263,7 +264,7 @@ def report(
     run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
-for panel, commands in ((LOOK, (ui,)), (DATA, (verify, decontaminate, export)), (MACHINES, (doctor, plan, deploy))):
+for panel, commands in ((LOOK, (ui,)), (DATA, (verify, decontaminate, export)), (MACHINES, (doctor, plan, rehearse, deploy))):
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 

@@ -28,10 +28,12 @@ def prompt_ids(tokenizer: Any, problems: Sequence[Problem], prompt_format: Promp
 
 
 def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
-    """`prompt_ids` for user turns that are already text."""
+    """`prompt_ids` for user turns that are already text. Templates of R1 distills end with `<think>` themselves: a prefix
+    with which the text ends already is not added again."""
     if not messages:
         return []
     turns = [[{"role": "user", "content": message}] for message in messages]
     texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
-    begun = [text + prompt_format.response_prefix for text in texts]
+    prefix = prompt_format.response_prefix
+    begun = [text if text.endswith(prefix) else text + prefix for text in texts]
     return [tuple(ids) for ids in tokenizer(begun, add_special_tokens=False).input_ids]

@@ -1,0 +1,60 @@
+"""`ratchet rehearse`: the whole recipe, small, on this machine."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from ratchet.cli.options import Home, Overrides
+from ratchet.cli.options import Recipe as RecipeName
+from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
+
+
+def rehearse(
+    recipe: RecipeName,
+    engine: Annotated[
+        Literal["transformers", "recipe"], typer.Option("--engine", help="Sample with this engine, or the recipe's own.")
+    ] = "transformers",
+    set_: Overrides = None,
+    home: Home = None,
+) -> None:
+    """Run the whole recipe small on this machine, in minutes, and show that each of its mechanisms happens.
+
+    Its data sets are bundled samples in their published layouts, read through a local Hub; its model is a small one of
+    the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server. Lengths,
+    prompts, rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end names
+    every mechanism that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not seen.
+
+    Example: `ratchet rehearse acereason-7b`
+    """
+    from ratchet.rehearsal.rehearse import rehearse as rehearsed
+
+    wanted = load_recipe(recipe, set_ or ())
+    place = load_settings(home).home / "rehearsals" / wanted.name if home is None else Path(home)
+    done = rehearsed(wanted, place.resolve(), {"kind": "transformers"} if engine == "transformers" else None, _say)
+
+    console.print("\nWhat was made smaller", style="bold")
+    for rule in dict.fromkeys(change.rule for change in done.changes):
+        own = [change for change in done.changes if change.rule == rule]
+        first = f"{own[0].field}: {own[0].before} → {own[0].after}"
+        more = f", and {len(own) - 1} more" if len(own) > 1 else ""
+        console.print(f"  {rule}  ({first}{more})", soft_wrap=True, markup=False, highlight=False)
+    console.print("\nMechanisms", style="bold")
+    table = columns("", "mechanism", "evidence", "artifact")
+    for row in done.rows:
+        mark = Text("✓", style="green") if row.seen else Text("✗", style="bold red")
+        table.add_row(mark, row.name, row.evidence, row.artifact)
+    print_whole(table)
+    seen = len(done.rows) - len(done.unseen)
+    console.print(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}", soft_wrap=True)
+    if done.exit_code:
+        console.print(f"The run itself ended with code {done.exit_code}: see its message above.", style="red")
+    if done.unseen or done.exit_code or not done.rows:
+        raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)

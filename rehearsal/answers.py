@@ -1,0 +1,86 @@
+"""A right and a wrong response to each problem of a rehearsal: what its teacher says, and what its small model learns."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ratchet.verifiers.problem import Problem
+
+PROGRAM = "```python\n{}\n```"
+
+
+def wrong(problem: Problem) -> str:
+    """A response of the right form that no verifier passes."""
+    if problem.domain == "code":
+        return PROGRAM.format("pass")
+    if problem.domain == "instructions":
+        return ""
+    return "\\boxed{none}"
+
+
+def candidates(problem: Problem) -> Iterable[str]:
+    """Responses of which one should pass; the verifier decides. None where nothing is known about the problem."""
+    match problem.domain:
+        case "code":
+            golden = [] if problem.golden_solutions is None else problem.golden_solutions
+            yield from (PROGRAM.format(program.strip()) for program in golden[:1])
+            if program := _by_its_tests(problem):
+                yield PROGRAM.format(program)
+        case "instructions":
+            yield from _following(json.loads(problem.tests or "[]"), problem.prompt)
+        case "logic":
+            answer = _published(problem)
+            if answer is not None:
+                yield f"\\boxed{{{answer}}}"
+                yield f"<answer>{answer}</answer>"
+                yield str(answer)
+        case _:
+            if problem.answer is not None:
+                yield f"\\boxed{{{problem.answer}}}"
+
+
+def _published(problem: Problem) -> Any:
+    metadata = json.loads(problem.metadata or "{}")
+    return problem.answer if problem.answer is not None else metadata.get("answer")
+
+
+def _by_its_tests(problem: Problem) -> str | None:
+    """A program that knows the outputs of the problem's tests, for sources that publish no solution."""
+    tests = problem.code_tests()
+    if tests and all(test.input is not None for test in tests):
+        known = {str(test.input).strip(): test.output for test in tests}
+        return f"import sys\nprint({known!r}[sys.stdin.read().strip()])"
+    if problem.entry_point and tests and all(test.call is not None for test in tests):
+        known = {repr(test.call["args"]): test.output for test in tests if test.call}
+        function = f"def {problem.entry_point.rpartition('.')[2]}"
+        if problem.starter_code and "class Solution" in problem.starter_code:
+            return f"class Solution:\n    {function}(self, *a):\n        return {known!r}[repr(list(a))]"
+        return f"{function}(*a):\n    return {known!r}[repr(list(a))]"
+    if problem.entry_point and tests and (source := tests[0].check):
+        known = dict(re.findall(r"candidate\(([^()]*)\) == ([^\n]+)", source))
+        cases = "\n".join(f"    if a == ({args},): return {value}" for args, value in known.items())
+        return f"def {problem.entry_point}(*a):\n{cases or '    return None'}"
+    return None
+
+
+def _following(instructions: Sequence[dict[str, Any]], prompt: str) -> Iterable[str]:
+    """Texts that follow simple instructions: words to use, letters' case, a title, a postscript, bullets."""
+    words = [str(w) for each in instructions for w in (each.get("kwargs") or {}).get("keywords") or []]
+    words += [str(v) for each in instructions for k, v in (each.get("kwargs") or {}).items() if k in ("keyword", "word") and v]
+    plain = " ".join(["we", "say", "yes", *words])
+    for text in (plain, " ".join([plain] * 8)):
+        yield text
+        yield text.lower()
+        yield text.upper()
+        yield f"<<yes>>\n\n{text}"
+        yield f'"{text}"'
+        yield f"{text}\n\nP.S. {text}"
+        yield "\n".join(f"* {text}" for _ in range(3))
+        yield "\n".join(f"* {text}" for _ in range(2))
+        yield json.dumps({"text": text})
+        yield f"*{text}* and *yes* and *no*"
+        yield f"{text} [name] [place] [day]"
+        yield f"{prompt}\n\n{text}"
+        yield "\n***\n".join([text] * 2)
+        yield "\n\n".join([text] * 3)

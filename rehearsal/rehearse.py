@@ -1,0 +1,149 @@
+"""A rehearsal from beginning to end: sample data, small model, teacher, the pipeline itself, and the table."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ratchet.examples.published.hub import Hub
+from ratchet.examples.published.write import write
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.evaluation import named_path
+from ratchet.rehearsal.mechanisms import Mechanism, mechanisms
+from ratchet.rehearsal.smaller import Change, smaller
+from ratchet.rehearsal.teacher import Teacher
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import core_count
+
+WAITING = 3
+"""Exit code of a run that waits at a gate."""
+KEY = "RATCHET_REHEARSAL_KEY"
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+"""A process group of one, as torch's launcher would describe it."""
+RECIPE, TABLE = "rehearsal.yaml", "rehearsal.json"
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    rows: Sequence[Mechanism]
+    changes: Sequence[Change]
+    seconds: float
+    exit_code: int
+    """Of the pipeline."""
+
+    @property
+    def unseen(self) -> list[Mechanism]:
+        return [row for row in self.rows if not row.seen]
+
+
+def rehearse(recipe: Recipe, home: Path, engine: Mapping[str, Any] | None, say: Callable[[str], None]) -> Rehearsal:
+    """Run the recipe small, end to end, in `home`, and look for each of its mechanisms.
+
+    `engine`: instead of the recipe's, None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set
+    without a sample, an architecture that is not known here."""
+    started = time.perf_counter()
+    home.mkdir(parents=True, exist_ok=True)
+    mirror = home / "hub"
+    names = hub_names(recipe)
+    shutil.rmtree(mirror / "datasets", ignore_errors=True)
+    write(mirror, names)
+    config = _config(recipe)
+    with Hub(mirror) as hub:
+        environment = {
+            **os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(home / "huggingface"), "HF_HUB_OFFLINE": "0",
+            "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
+        }  # fmt: skip
+        environment.pop("HF_TOKEN", None)
+        say(f"{len(names)} data sets in their published layouts at a local Hub, {hub.url}")
+        reduced, _ = smaller(recipe, {}, processes(), engine)
+        counts = _prepare(reduced, home, mirror, config, environment)
+        say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered"
+            + (f"; a small {config['model_type']} learned from them" if config else ""))  # fmt: skip
+        with Teacher(home / "answers.jsonl") as teacher:
+            reduced, changes = smaller(recipe, counts["problems"], processes(), engine)
+            code = _run(_with_teacher(reduced, teacher.url), home, environment)
+    rows = mechanisms(reduced, home) if (home / "artifacts").is_dir() else []
+    done = Rehearsal(rows, changes, time.perf_counter() - started, code)
+    (home / TABLE).write_text(json.dumps([vars(row) for row in rows], indent=1, ensure_ascii=False))
+    return done
+
+
+def processes() -> int:
+    """Ranks here: one for each GPU, otherwise two on two cores or more."""
+    import torch
+
+    return torch.cuda.device_count() or min(2, core_count())
+
+
+def hub_names(recipe: Recipe) -> list[str]:
+    """OWNER/NAME of every data set on the Hub that the recipe reads."""
+    paths = [path for own in recipe.curation.values() for path in (*own.inputs, *map(named_path, own.benchmarks))]
+    paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
+    on_hub = [path for path in paths if not path.startswith("generated://") and not Path(path).expanduser().exists()]
+    plain = [path.removeprefix("hf://").removeprefix("datasets/") for path in on_hub]
+    return sorted({"/".join(path.partition("@")[0].split("/")[:2]) for path in plain})
+
+
+def _config(recipe: Recipe) -> dict[str, Any] | None:
+    """config.json of the recipe's model, if it has one on the Hub."""
+    path = recipe.model.path
+    if path is None or Path(path).is_dir():
+        return None
+    from ratchet.infra.inference.models import read_config
+
+    return read_config(path).to_dict()
+
+
+def _prepare(recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str]) -> dict[str, Any]:
+    spec = home / "prepare.json"
+    model = mirror / "models" / recipe.model.path if config else None
+    (home / RECIPE).write_text(yaml.safe_dump(recipe.model_dump(mode="json"), allow_unicode=True, sort_keys=False))
+    facts = {"recipe": str(home / RECIPE), "answers": str(home / "answers.jsonl"), "model": str(model), "config": config,
+             "workers": core_count()}  # fmt: skip
+    spec.write_text(json.dumps(facts))
+    command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
+    log = home / "prepare.log"
+    with open(log, "w") as file:
+        alone = {**environment, **ALONE, "MASTER_PORT": str(_free_port())}
+        done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
+    if done.returncode:
+        raise RatchetError(f"The small model could not be made. The end of {log}:\n{log.read_text()[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def _with_teacher(recipe: Recipe, url: str) -> dict[str, Any]:
+    data = recipe.model_dump(mode="json")
+    teachers = [own["teacher"] for own in data["curation"].values()]
+    teachers += [data["training"]["warm_start"]["teacher"]] if (data["training"]["warm_start"] or {}).get("teacher") else []
+    for teacher in teachers:
+        if teacher["kind"] == "openai":
+            teacher |= {"base_url": url, "api_key_env": KEY, "concurrency": min(8, teacher["concurrency"])}
+    return data
+
+
+def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:
+    """`ratchet run` of the reduced recipe, approved at each gate; its exit code."""
+    (home / RECIPE).write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
+    command = [sys.executable, "-m", "ratchet.cli.main", "run", str(home / RECIPE), "--home", str(home)]
+    code = subprocess.run(command, env=environment).returncode
+    for _ in data["approve"]:
+        if code != WAITING:
+            break
+        code = subprocess.run([*command, "--approve"], env=environment).returncode
+    return code

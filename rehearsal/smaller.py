@@ -1,0 +1,191 @@
+"""What a rehearsal makes smaller, and what it leaves as it is: everything else."""
+
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.load import PATHS, validate_recipe
+
+TOKENS = 128
+"""Published lengths are divided by this: 8K tokens become 64, 32K 256."""
+BATCH = 8
+"""Prompts of a step."""
+FEW_TASKS = 8
+
+
+def _length(tokens: int) -> int:
+    return max(16, tokens // TOKENS)
+
+
+def _fewer(count: Any) -> Any:
+    return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 2))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null."""
+
+    words: str
+    fields: tuple[str, ...]
+    value: Callable[[Any], Any]
+
+
+RULES = (
+    Rule(
+        f"lengths: a {TOKENS}th, at least 16 tokens",
+        (
+            "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
+            "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
+            "curation.*.length.downsample_below_tokens", "evaluation.max_tokens",
+        ),
+        lambda tokens: _length(tokens) if tokens else tokens,
+    ),
+    Rule("rollouts: half, from 2 to 8", (
+        "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
+        "training.stages.*.advanced.pass_rate_rollouts"), lambda count: count and _fewer(count)),
+    Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",), lambda count: min(2, count)),
+    Rule(f"prompts of a step: {BATCH}", ("training.stages.*.prompts_per_batch",), lambda count: min(BATCH, count)),
+    Rule("learning rate: 100 times, at most 1e-4, for a small model", ("training.stages.*.learning_rate",),
+         lambda rate: max(rate, min(1e-4, 100 * rate))),
+    Rule("responses to a question: at most 4", ("evaluation.benchmarks.*.samples",), lambda count: min(4, count)),
+    Rule("k of pass@k: up to 4", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
+         lambda ks: [k for k in ks if k <= 4] or [1]),
+    Rule("questions of a benchmark: as many as the sample has", (
+        "evaluation.benchmarks.*.advanced.questions", "evaluation.benchmarks.*.limit"), lambda _: None),
+    Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
+    Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
+    Rule("responses decoded together: 64", ("training.hardware.rollout_batch",), lambda count: min(64, count)),
+    Rule("tokens of a pass: 2,048", ("training.hardware.micro_batch_tokens",), lambda count: min(2048, count)),
+    Rule("machines: this one, and no reward servers", ("training.hardware.machines", "training.reward_servers"),
+         lambda value: 1 if isinstance(value, int) else []),
+    Rule("rows of a source that may be rejected: all (a sample has one of each kind)", (
+        "curation.*.advanced.max_rejected",), lambda _: 1.0),
+    Rule("the bill: none", ("curation.*.teacher.max_cost", "curation.*.teacher.prices"),
+         lambda value: [0, 0] if isinstance(value, list) else None),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Change:
+    field: str
+    before: Any
+    after: Any
+    rule: str
+
+
+def smaller(
+    recipe: Recipe, rows: Mapping[str, int], processes: int, engine: Mapping[str, Any] | None
+) -> tuple[Recipe, list[Change]]:
+    """The recipe with every length and count reduced, and what was changed. `rows`: of each domain, at most, for the
+    length of an epoch; `engine`: instead of the recipe's.
+
+    Raises RatchetError if a reduced value is not valid."""
+    data = recipe.model_dump(mode="json")
+    before = {path: value for path, value in _leaves(data)}
+    words: dict[str, str] = {}
+    for path, value in list(before.items()):
+        for rule in RULES:
+            if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
+                _set(data, path, rule.value(value))
+                words[path] = rule.words
+    _own_settings(data, processes, engine, words)
+    for number, stage in enumerate(data["training"]["stages"]):
+        for field in _pace(stage, rows):
+            words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
+    _absolute(data)
+    after = dict(_leaves(data))
+    changes = [
+        Change(path, before.get(path), after.get(path), rule)
+        for path, rule in words.items()
+        if before.get(path) != after.get(path)
+    ]
+    return validate_recipe(data, f"the rehearsal of {recipe.name}"), changes
+
+
+def _own_settings(data: dict[str, Any], processes: int, engine: Mapping[str, Any] | None, words: dict[str, str]) -> None:
+    hardware = data["training"]["hardware"]
+    hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
+    words["training.hardware.processes"] = f"ranks: at most {processes} here"
+    ranks = hardware["advanced"]["sequence_ranks"]
+    hardware["advanced"]["sequence_ranks"] = math.gcd(ranks, hardware["processes"])
+    words["training.hardware.advanced.sequence_ranks"] = words["training.hardware.processes"]
+    if engine is not None:
+        data["training"]["engine"] = dict(engine)
+        words["training.engine.kind"] = "engine: one that runs here"
+    for name, generator in data["generate"].items():
+        if generator["by"] != "reasoning-gym":
+            continue
+        tasks = generator.get("tasks")
+        few = bool(tasks) and len(tasks) <= FEW_TASKS
+        for split in ("train", "test"):
+            if generator.get(split):
+                generator[split] = min(generator[split], FEW_TASKS if few else 1)
+                words[f"generate.{name}.{split}"] = f"puzzles of a task: 1, of at most {FEW_TASKS} tasks {FEW_TASKS}"
+
+
+def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
+    """Set the stage's steps and the steps between its validations so that every schedule reaches its last value and
+    every trigger is due; the changed fields."""
+    first = next(iter(stage["mix"]))
+    share = stage["mix"][first] / sum(stage["mix"].values())
+    places = max(1, round(stage["prompts_per_batch"] * share))
+    epoch = max(1, rows.get(first, 2 * BATCH) // places)
+    schedules = [value for value in (stage["rollouts"], stage["temperature"]) if isinstance(value, list)]
+    epochs = max([len(values) - 1 for values in schedules], default=0)
+    scheduled = epoch * max(epochs, int(stage["advanced"]["drop_easy_each_epoch"])) + 1
+    triggers = [intervention["when"] for intervention in stage["interventions"]]
+    validates = any(when.get("plateau") or when.get("validation_drop") for when in triggers)
+    validates |= stage["advanced"]["result"] == "best"
+    # A plateau of one validation is due with the second at the earliest, and must not end a stage before its schedules.
+    stage["validate_every"] = max(2, math.ceil((scheduled + 1) / 2)) if epochs else 2
+    # Counts restart after each intervention: a plateau must come before the next periodic one.
+    due = {"at_step": scheduled + 1, "every_steps": 3 * stage["validate_every"] if validates else 2, "plateau": 1}
+    for when in triggers:
+        when.update({name: steps for name, steps in due.items() if when.get(name)})
+    last = max([0, *(when.get("every_steps") or when.get("at_step") or 0 for when in triggers)])
+    needed = max(3, scheduled + 2, last + 2, 5 * stage["validate_every"] if validates else 0)
+    stage["steps"] = min(stage["steps"], needed)
+    stage["validate_every"] = min(stage["validate_every"], stage["steps"])
+    numbers = range(len(triggers))
+    return ["steps", "validate_every"] + [
+        f"interventions.{i}.when.{name}" for i in numbers for name in ("at_step", "every_steps", "plateau")
+    ]
+
+
+def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Dotted paths of all values that are no section; a list of plain values is one leaf as well as its elements."""
+    if isinstance(value, dict) and (value or not path):
+        return [leaf for name, inner in value.items() for leaf in _leaves(inner, f"{path}.{name}".strip("."))]
+    inner = enumerate(value) if isinstance(value, list) else ()
+    return [(path, value)] + [leaf for number, item in inner for leaf in _leaves(item, f"{path}.{number}")]
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return bool(re.fullmatch(re.escape(pattern).replace(r"\*", "[^.]+"), path))
+
+
+def _set(data: Any, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for name in parents:
+        data = data[int(name)] if isinstance(data, list) else data[name]
+    if not isinstance(data, list):
+        data[last] = value
+    elif not isinstance(value, list):
+        data[int(last)] = value
+
+
+def _absolute(value: Any, field: str = "") -> Any:
+    """Paths of files that exist, made absolute in place: the reduced recipe is written to another directory."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            value[name] = _absolute(inner, name)
+    elif isinstance(value, list):
+        value[:] = [_absolute(inner, field) for inner in value]
+    elif field in PATHS and isinstance(value, str) and value and Path(value).exists():
+        return os.path.abspath(value)
+    return value
