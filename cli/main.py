@@ -264,7 +264,11 @@ def report(
     run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
-for panel, commands in ((LOOK, (ui,)), (DATA, (verify, decontaminate, export)), (MACHINES, (doctor, plan, rehearse, deploy))):
+for panel, commands in (
+    (LOOK, (ui,)),
+    (DATA, (verify, decontaminate, export)),
+    (MACHINES, (doctor, plan, rehearse, deploy)),
+):
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 

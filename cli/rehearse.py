@@ -16,7 +16,8 @@ from ratchet.infra.settings import load_settings
 def rehearse(
     recipe: RecipeName,
     engine: Annotated[
-        Literal["transformers", "recipe"], typer.Option("--engine", help="Sample with this engine, or the recipe's own.")
+        Literal["transformers", "recipe"],
+        typer.Option("--engine", help="Sample with this engine, or the recipe's own."),
     ] = "transformers",
     set_: Overrides = None,
     home: Home = None,

@@ -67,7 +67,9 @@ def _by_its_tests(problem: Problem) -> str | None:
 def _following(instructions: Sequence[dict[str, Any]], prompt: str) -> Iterable[str]:
     """Texts that follow simple instructions: words to use, letters' case, a title, a postscript, bullets."""
     words = [str(w) for each in instructions for w in (each.get("kwargs") or {}).get("keywords") or []]
-    words += [str(v) for each in instructions for k, v in (each.get("kwargs") or {}).items() if k in ("keyword", "word") and v]
+    words += [
+        str(v) for each in instructions for k, v in (each.get("kwargs") or {}).items() if k in ("keyword", "word") and v
+    ]
     plain = " ".join(["we", "say", "yes", *words])
     for text in (plain, " ".join([plain] * 8)):
         yield text

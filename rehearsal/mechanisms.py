@@ -56,7 +56,11 @@ class Traces:
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each evaluated checkpoint, by benchmark."""
-        found = {a.name: json.loads((a.path / "scores.json").read_text()) for (kind, _), a in self.artifacts.items() if kind == "evaluation"}
+        found = {
+            a.name: json.loads((a.path / "scores.json").read_text())
+            for (kind, _), a in self.artifacts.items()
+            if kind == "evaluation"
+        }
         return {name: scores["benchmarks"] for name, scores in found.items()}
 
 
@@ -84,7 +88,9 @@ def _ref(artifact: Artifact | None) -> str:
 def _curation(domain: str, curation: Curation, traces: Traces) -> Iterator[Mechanism]:
     normalised, curated = traces.find("problems", f"{domain}-normalise"), traces.find("problems", f"{domain}-curated")
     kept = _sources(curated.kept) if curated else Counter()
-    read = (_sources(normalised.kept) if normalised else Counter()) + (_sources(normalised.rejected) if normalised else Counter())
+    read = (_sources(normalised.kept) if normalised else Counter()) + (
+        _sources(normalised.rejected) if normalised else Counter()
+    )
     names = _source_by_input(curation.inputs, normalised)
     for source in curation.inputs:
         own = [name for name, of in names.items() if of == source]
@@ -95,18 +101,24 @@ def _curation(domain: str, curation: Curation, traces: Traces) -> Iterator[Mecha
     held_out = len(against) - 1 if against else 0
     if curation.benchmarks:
         words = f"{held_out} held-out sets compared"
-        yield Mechanism(f"{domain}: held-out benchmarks read", held_out >= len({*curation.benchmarks}), words, _ref(decontaminated))
+        yield Mechanism(
+            f"{domain}: held-out benchmarks read", held_out >= len({*curation.benchmarks}), words, _ref(decontaminated)
+        )
     plan = plan_of(domain)
     steps = [*plan.steps[1:], *(plan.teacher_steps if curation.teacher.kind != "none" else ())]
     for step in steps:
         yield _filter(domain, step, traces.find("problems", f"{domain}-{step}"))
     if limit := curation.decontaminate.released_after:
         dropped = _rules(decontaminated)["released_after"]
-        yield Mechanism(f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", _ref(decontaminated))
+        yield Mechanism(
+            f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", _ref(decontaminated)
+        )
     if curation.teacher.kind != "none":
         attempts = traces.find("attempts", domain)
         count = sum((attempts.manifest["counts"] if attempts else {}).values())
-        yield Mechanism(f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", _ref(attempts))
+        yield Mechanism(
+            f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", _ref(attempts)
+        )
 
 
 def _filter(domain: str, step: str, artifact: Artifact | None) -> Mechanism:
@@ -119,7 +131,9 @@ def _filter(domain: str, step: str, artifact: Artifact | None) -> Mechanism:
 
 def _rules(artifact: Artifact | None) -> Counter[str]:
     rejected = artifact and artifact.path / "rejected.parquet"
-    return Counter(pq.read_table(rejected, columns=["rule"])["rule"].to_pylist() if rejected and rejected.is_file() else ())
+    return Counter(
+        pq.read_table(rejected, columns=["rule"])["rule"].to_pylist() if rejected and rejected.is_file() else ()
+    )
 
 
 def _sources(file: Path) -> Counter[str]:
@@ -133,7 +147,9 @@ def _source_by_input(inputs: Sequence[str], normalised: Artifact | None) -> dict
     owners = {}
     for name, path in zip(source_names(paths), paths, strict=True):
         for wanted in inputs:
-            plain = wanted.removeprefix("hf://").removeprefix("datasets/").removeprefix("generated://").partition("@")[0]
+            plain = (
+                wanted.removeprefix("hf://").removeprefix("datasets/").removeprefix("generated://").partition("@")[0]
+            )
             repository = "--".join(plain.split("/")[:2])
             if f"datasets--{repository}/" in str(path) or str(path).endswith(plain) or Path(plain) in path.parents:
                 owners[name] = wanted
@@ -158,7 +174,9 @@ def _stage(stage: Stage, traces: Traces) -> Iterator[Mechanism]:
     rules = Counter(line["rule"] for line in decisions)
 
     def row(name: str, seen: bool, evidence: str) -> Mechanism:
-        return Mechanism(f"{stage.name}: {name}", bool(seen), evidence if steps else "the stage has not run", _ref(artifact))
+        return Mechanism(
+            f"{stage.name}: {name}", bool(seen), evidence if steps else "the stage has not run", _ref(artifact)
+        )
 
     learned = [line for line in steps if line.get("grad_norm", 0) > 0]
     yield row("weights learn", bool(learned), f"{len(learned)} of {len(steps)} steps with a gradient")
@@ -186,7 +204,11 @@ def _stage(stage: Stage, traces: Traces) -> Iterator[Mechanism]:
         yield _intervention(number, intervention, decisions, row)
     if stage.validates:
         scores = [line["validation"] for line in steps if "validation" in line]
-        missing = [name for name in stage.validation if len(stage.validation) > 1 and not any(f"validation/{name}" in line for line in steps)]
+        missing = [
+            name
+            for name in stage.validation
+            if len(stage.validation) > 1 and not any(f"validation/{name}" in line for line in steps)
+        ]
         words = f"{len(scores)} validations" + (f", without {', '.join(missing)}" if missing else "")
         yield row("validation", bool(scores) and not missing, words)
 
@@ -205,7 +227,11 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
     for domain in stage.advanced.graded:
         name = f"{domain}/" if len(stage.domains) > 1 else ""
         more = [s[f"{name}reward"] - s[f"{name}pass_rate"] for s in steps if f"{name}reward" in s]
-        yield row(f"graded rewards: {domain}", max(more, default=0) > EXACT, f"reward above pass rate by up to {max(more, default=0):.3f}")
+        yield row(
+            f"graded rewards: {domain}",
+            max(more, default=0) > EXACT,
+            f"reward above pass rate by up to {max(more, default=0):.3f}",
+        )
     if stage.dynamic_sampling_rounds:
         rounds = max([line.get("sampling_rounds", 0) for line in steps], default=0)
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")
@@ -214,15 +240,26 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
 def _loss(stage: Stage, steps: Records, row: Any) -> Iterator[Mechanism]:
     if stage.updates_per_batch > 1:
         moved = max([line.get("ratio_deviation", 0) for line in steps], default=0)
-        yield row(f"{stage.updates_per_batch} updates a batch", moved > 0, f"ratios differ from one by up to {moved:.2g}")
+        yield row(
+            f"{stage.updates_per_batch} updates a batch", moved > 0, f"ratios differ from one by up to {moved:.2g}"
+        )
         clipped = max([line.get("clip_fraction", 0) for line in steps], default=0)
-        yield row("clipped ratios measured", any("clip_fraction" in line for line in steps), f"up to {clipped:.2%} of the tokens")
+        yield row(
+            "clipped ratios measured",
+            any("clip_fraction" in line for line in steps),
+            f"up to {clipped:.2%} of the tokens",
+        )
     if stage.kl_coefficient:
-        first, last = ([line["kl"] for line in steps if "kl" in line] or [0.0])[0], max([line.get("kl", 0) for line in steps], default=0)
+        first, last = (
+            ([line["kl"] for line in steps if "kl" in line] or [0.0])[0],
+            max([line.get("kl", 0) for line in steps], default=0),
+        )
         yield row("KL to the reference", last > 0, f"from {first:.2g} to {last:.2g} nats per token")
     if stage.importance_cap is not None:
         weights = [line["importance_weight"] for line in steps if "importance_weight" in line]
-        yield row("importance cap", bool(weights), f"mean weight {weights[-1]:.4f}" if weights else "no weight measured")
+        yield row(
+            "importance cap", bool(weights), f"mean weight {weights[-1]:.4f}" if weights else "no weight measured"
+        )
 
 
 def _intervention(number: int, intervention: Intervention, decisions: Records, row: Any) -> Mechanism:
@@ -258,10 +295,17 @@ def _end(recipe: Recipe, traces: Traces) -> Iterator[Mechanism]:
         page = report and report.path / "report.html"
         text = page.read_text() if page and page.is_file() else ""
         absent = [each.name for each in recipe.evaluation.benchmarks if each.name not in text]
-        yield Mechanism("report", bool(text) and not absent, f"without {', '.join(absent)}" if absent else f"{len(text):,} bytes", _ref(report))
+        yield Mechanism(
+            "report",
+            bool(text) and not absent,
+            f"without {', '.join(absent)}" if absent else f"{len(text):,} bytes",
+            _ref(report),
+        )
     for gate in recipe.approve:
         decided = [approval for approval in traces.approvals.all() if approval.gate == gate and approval.approved]
         yield Mechanism(f"approval of {gate}", bool(decided), str(decided[0]) if decided else "nobody was asked")
     if recipe.gate:
         verdict = traces.find("gate", recipe.name)
-        yield Mechanism("gate for the alias best", verdict is not None, verdict.summary if verdict else "no verdict", _ref(verdict))
+        yield Mechanism(
+            "gate for the alias best", verdict is not None, verdict.summary if verdict else "no verdict", _ref(verdict)
+        )

@@ -130,7 +130,9 @@ def _free_port() -> int:
 def _with_teacher(recipe: Recipe, url: str) -> dict[str, Any]:
     data = recipe.model_dump(mode="json")
     teachers = [own["teacher"] for own in data["curation"].values()]
-    teachers += [data["training"]["warm_start"]["teacher"]] if (data["training"]["warm_start"] or {}).get("teacher") else []
+    teachers += (
+        [data["training"]["warm_start"]["teacher"]] if (data["training"]["warm_start"] or {}).get("teacher") else []
+    )
     for teacher in teachers:
         if teacher["kind"] == "openai":
             teacher |= {"base_url": url, "api_key_env": KEY, "concurrency": min(8, teacher["concurrency"])}

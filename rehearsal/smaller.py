@@ -107,7 +107,9 @@ def smaller(
     return validate_recipe(data, f"the rehearsal of {recipe.name}"), changes
 
 
-def _own_settings(data: dict[str, Any], processes: int, engine: Mapping[str, Any] | None, words: dict[str, str]) -> None:
+def _own_settings(
+    data: dict[str, Any], processes: int, engine: Mapping[str, Any] | None, words: dict[str, str]
+) -> None:
     hardware = data["training"]["hardware"]
     hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
     words["training.hardware.processes"] = f"ranks: at most {processes} here"

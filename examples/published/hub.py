@@ -96,9 +96,7 @@ def _reply(
         request.wfile.write(content)
 
 
-def _missing(
-    request: BaseHTTPRequestHandler, code: str, body: bool, headers: dict[str, str] | None = None
-) -> None:
+def _missing(request: BaseHTTPRequestHandler, code: str, body: bool, headers: dict[str, str] | None = None) -> None:
     content = json.dumps({"error": code}).encode()
     _reply(request, 404, content, body, {"X-Error-Code": code, "X-Error-Message": code, **(headers or {})})
 
