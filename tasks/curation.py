@@ -25,7 +25,6 @@ from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
-from ratchet.tasks.dask_runner import check_runner
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import (
@@ -113,10 +112,9 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     }
 
     def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
-        return read_files(paths, domain, columns, partial(in_batches, recipe, NORMALISE, domain)), {}
+        return read_files(paths, domain, columns, partial(in_batches, recipe)), {}
 
-    check = partial(check_runner, recipe.runner)
-    return split_step(NORMALISE, recipe, domain, raw, parameters, work, check, _reads(domain))
+    return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
 
 
 def _reads(domain: str) -> list[str]:
