@@ -43,7 +43,6 @@ def document(
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
     paraphrases = next((m for m in steps if m["step"] == "paraphrases"), None)
-    judged = next((m for m in steps if "judge" in m["summary"]), None)
     tables = {
         "funnel": _rules(rules),
         "contamination": [
@@ -61,7 +60,7 @@ def document(
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
-        paraphrases=paraphrases, judged=judged,
+        paraphrases=paraphrases,
         steps={manifest["step"] for manifest in steps},
     )  # fmt: skip
 
