@@ -180,7 +180,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
         watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
         with VerifierPool(settings=recipe.verification.settings()) as pool:
             split = validation.validate_tests(
-                table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
+                table, settings, pool, progress=lambda count, total: watcher.progress(count, total, {}), journal=journal
             )
         journal.unlink(missing_ok=True)
         return split

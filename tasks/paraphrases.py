@@ -51,7 +51,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
         embed = finding.by_words(sample()) if settings.by == "words" else finding.by_endpoint(settings)
-        candidates = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
+        candidates = finding.shortlist(batches, items, embed, settings, lambda count: watcher.progress(count, rows, {}))
         tables = list(finding.pairs(batches, candidates))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])

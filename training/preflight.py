@@ -284,9 +284,9 @@ class Preflight:
         times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)
         if any(failures):
             raise RatchetError(next(filter(None, failures)))
-        each = max(times)
-        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / each
-        self.measured["verdict_s"] = {**before, domain: each}
+        verdict_s = max(times)
+        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / verdict_s
+        self.measured["verdict_s"] = {**before, domain: verdict_s}
         machine = replace(self.machine, rates=replace(self.machine.rates, **self.measured))
         for stage in (stage for stage in self.training.stages if domain in stage.mix):
             seconds_of = estimate(self.shape, stage, self.training, machine).seconds

@@ -120,16 +120,16 @@ def by_endpoint(settings: Paraphrases) -> Embed:
     def embed(texts: Sequence[str]) -> np.ndarray:
         rows: list[list[float]] = []
         for start in range(0, len(texts), TEXTS_A_CALL):
-            asked = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # endpoints refuse empty texts
+            inputs = [text or " " for text in texts[start : start + TEXTS_A_CALL]]  # endpoints refuse empty texts
             try:
-                responses = client.embeddings.create(model=settings.model, input=asked, encoding_format="float").data
+                responses = client.embeddings.create(model=settings.model, input=inputs, encoding_format="float").data
             except openai.OpenAIError as error:
                 raise RatchetError(
                     f"{settings.base_url or 'The OpenAI API'} gives no embeddings by {settings.model!r}: "
                     f"{' '.join(str(error).split())[:300]}"
                 ) from error
-            if len(responses) != len(asked):
-                raise RatchetError(f"{settings.base_url} gave {len(responses)} embeddings for {len(asked)} texts.")
+            if len(responses) != len(inputs):
+                raise RatchetError(f"{settings.base_url} gave {len(responses)} embeddings for {len(inputs)} texts.")
             rows += [item.embedding for item in sorted(responses, key=lambda item: item.index)]
         vectors = np.array(rows, np.float32)
         return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
@@ -147,14 +147,14 @@ def shortlist(
     items: Sequence[Item],
     embed: Embed,
     settings: Paraphrases,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda count: None,
     nearest: int = NEAREST,
 ) -> Shortlist:
     """For each row, the `nearest` items with a similarity of at least `min_similarity`."""
     least = PLAIN.likeness if settings.min_similarity is None else settings.min_similarity
     of_items = embed([item.text for item in items])
     nearest_items: Shortlist = {}
-    number = done = 0
+    number = rows = 0
     for batch in batches():
         for start in range(0, len(batch), ROWS_AT_ONCE):
             texts = batch["prompt"][start : start + ROWS_AT_ONCE].to_pylist()
@@ -164,10 +164,10 @@ def shortlist(
             for row, near in enumerate(order):
                 for item in near[scores[row, near] >= least].tolist():
                     pair = Pair(number, items[item], float(np.float32(scores[row, item])))
-                    nearest_items.setdefault(done + row, []).append(pair)
+                    nearest_items.setdefault(rows + row, []).append(pair)
                     number += 1
-            done += len(texts)
-            progress(done)
+            rows += len(texts)
+            progress(rows)
     return nearest_items
 
 

@@ -34,7 +34,7 @@ def grade(
     attempts: Iterable[pa.RecordBatch],
     pool: Pool,
     max_difficulty: int,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda count: None,
     min_votes: int = 1,
 ) -> Split:
     """Judge every attempt; fill the `teacher_…` columns and `difficulty` (0 to 8), and the metadata's `difficulty`:
