@@ -5,12 +5,16 @@
 Every golden solution of these files is judged by its own tests; those that do not pass are listed with the reason. Then
 up to `--mutants` copies of each that passes get one fault: a range off by one, a flipped comparison, a wrong constant.
 What the tests let through is in part not wrong at all: a fault may change nothing.
+
+With `--data-only`, run as `python -m benchmarks.golden_solutions`, in a copy of the repository in which a program can
+return data only: what passes without it but not with it is decided by proxies of the program's objects.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +34,8 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 QUICK_S = 0.2
 KINDS = ("range", "comparison", "constant")  # of data_curation.mutation
 CHUNK = 64
+RETURNED = "        return self.encode([value])\n"
+"""In `verifiers/sandbox/objects.py`: what a call returned goes to the check."""
 
 
 def judged(title: str, programs: list[tuple[Problem, str]], pool: VerifierPool) -> Iterator[Verdict]:
@@ -84,12 +90,38 @@ def measure(name: str, path: Path, faults: int, pool: VerifierPool) -> bool:
     return len(passed) == len(programs) and not len(table.rejected)
 
 
+def data_only(options: argparse.Namespace) -> str:
+    from benchmarks.planted_faults import Copy
+
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Copy(Path(directory))
+        file = copy.root / "verifiers/sandbox/objects.py"
+        text = file.read_text()
+        if text.count(RETURNED) != 1:
+            raise SystemExit(f"{file.name} has changed: adapt RETURNED")
+        refusing = "        self.reference = super().reference  # type: ignore\n        try:\n    "
+        allowing = "        finally:\n            del self.reference\n"
+        file.write_text(text.replace(RETURNED, refusing + RETURNED + allowing))
+        arguments = [
+            "--mutants",
+            "0",
+            "--workers",
+            str(options.workers),
+            *(str(path.resolve()) for path in options.files),
+        ]
+        return copy.python("-m", "benchmarks.golden_solutions", *arguments).stdout
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--mutants", type=int, default=3, help="of each golden solution; 0 for none")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--data-only", action="store_true")
     options = parser.parse_args()
+    if options.data_only:
+        print(data_only(options))
+        return
     with VerifierPool(options.workers) as pool:
         results = [measure(path.name, path, options.mutants, pool) for path in options.files]
     raise SystemExit(not all(results))

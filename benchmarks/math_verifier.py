@@ -35,8 +35,8 @@ from collections import Counter
 from pathlib import Path
 
 from ratchet.verifiers.extraction import boxed_answer
-from ratchet.verifiers.math.equivalence import has_value, reference_text, verify_math
-from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.math.equivalence import reference_text, verify_math
+from ratchet.verifiers.math.structure import Answer, parse_answer
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
@@ -48,6 +48,11 @@ PROCESSES = 2
 GROUP = 8
 CORRUPTED = 1000
 Pair = tuple[str, str, bool]
+
+
+def has_value(answer: Answer) -> bool:
+    """Whether every part is a value, not words."""
+    return answer.node is not None if answer.kind in ("scalar", "text") else all(map(has_value, answer.parts))
 
 
 def generated(count: int, seed: int = 0) -> list[Pair]:

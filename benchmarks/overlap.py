@@ -2,10 +2,14 @@
 
     python -m benchmarks.overlap simulate [--lengths LENGTHS.jsonl]
     python -m benchmarks.overlap measure [--lengths LENGTHS.jsonl] [--steps 5]
+    python -m benchmarks.overlap shares [--lengths LENGTHS.jsonl]
 
 `simulate` is a step of 128 prompts x 16 responses of a 14B model, 48 H100s that sample and 32 that learn, with the
 constants of `training/estimate.py`. `measure` is two processes of one thread each, an engine that decodes with a model
 of its own and a trainer, which take the same steps both ways in turns; lengths are scaled to at most `--longest`.
+
+`shares` is what it brings that ranks which have finished take batches from others (`training/ranks.py`): time to the
+last response, relative to fixed shares, if a batch lasts as long as its longest response.
 
 LENGTHS.jsonl has a list of recorded response lengths in each line, those of one prompt. Half of a line is the step's,
 half is the prompt's history. Without a file they are drawn: log-normal with median 6,000 and deviation 0.7, of which
@@ -115,6 +119,27 @@ def simulate(file: Path | None) -> None:
     first = means["as drawn"][1]
     for name, (end, late, soon) in means.items():
         print(f"| {name} | {end:.0f} | {late:.0f} | {soon:.0f} | {late / first:.2f}, {soon / first:.2f} |")
+
+
+def shares(file: Path | None) -> None:
+    """The mean of 200 steps."""
+    from ratchet.training.rollout import _decode_batches
+
+    print("| ranks | responses a batch | batches | relative time |\n|--:|--:|--:|--:|")
+    for ranks, batch_size in ((4, 32), (8, 64), (8, 256), (32, 64)):
+        fixed = taking = 0.0
+        batches = _decode_batches(list(range(PROMPTS)), ROLLOUTS, batch_size, ranks)  # type: ignore[arg-type]
+        for seed in range(200):
+            lengths, _ = lengths_and_history(file, PROMPTS, ROLLOUTS, LONGEST, seed)
+            seconds = [max(max(lengths[prompt]) for prompt in batch) for batch in batches]  # type: ignore[call-overload]
+            waiting = [seconds[rank::ranks] for rank in range(ranks)]
+            fixed += max(map(sum, waiting))
+            clock = [0.0] * ranks
+            while any(waiting):
+                rank = min(range(ranks), key=lambda i: clock[i])
+                clock[rank] += (waiting[rank] or max(waiting, key=len)).pop(0)
+            taking += max(clock)
+        print(f"| {ranks} | {batch_size} | {len(batches)} | {taking / fixed:.2f} |")
 
 
 # ---------------------------------------------------------------------------------------------- two processes
@@ -275,7 +300,7 @@ def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["simulate", "measure"])
+    parser.add_argument("what", choices=["simulate", "measure", "shares"])
     parser.add_argument("--lengths", type=Path)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--prompts", type=int, default=24)
@@ -284,6 +309,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "simulate":
         simulate(given.lengths)
+    elif given.what == "shares":
+        shares(given.lengths)
     else:
         measure(given.lengths, given.steps, given.prompts, given.rollouts, given.longest)
 

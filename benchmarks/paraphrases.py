@@ -35,13 +35,13 @@ from ratchet.data_curation.decontamination.paraphrases import (
     Shortlist,
     by_words,
     judge_prompts,
+    replies,
     shortlist,
 )
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.teacher.attempts import collect_attempts
-from ratchet.data_curation.teacher.model_judge import replies
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Decontamination, Paraphrases
 from ratchet.infra.recipe.teacher import Judge

@@ -75,13 +75,11 @@ class Copy:
         self._environment = {
             **os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
         }  # fmt: skip
-        imported = self._python(
-            "-c", "import ratchet.verifiers.errors as errors; print(errors.__file__)"
-        ).stdout.strip()
+        imported = self.python("-c", "import ratchet.verifiers.errors as errors; print(errors.__file__)").stdout.strip()
         if not Path(imported).resolve().is_relative_to(self.root.resolve()):
             raise SystemExit(f"the copy imports {imported}, which is not in it")
 
-    def _python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, *arguments], cwd=self.root, env=self._environment, capture_output=True, text=True,
             timeout=LIMIT_S, check=False,
@@ -90,7 +88,7 @@ class Copy:
     def test(self, paths: Iterable[str]) -> tuple[int, str]:
         """pytest's exit code, and its last lines. A run that takes too long has noticed the fault: it hangs."""
         try:
-            run = self._python("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *paths)
+            run = self.python("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *paths)
         except subprocess.TimeoutExpired:
             return NOTICED, f"FAILED: not done after {LIMIT_S} s"
         return run.returncode, "\n".join((run.stdout + run.stderr).splitlines()[-15:])

@@ -205,12 +205,12 @@ def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np
     eight = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the number that starts at each byte
     lengths = ends - starts
     hashes = _mixed(eight[starts] & _MASKS[np.minimum(lengths, 8)])
-    longer, done = np.flatnonzero(lengths > 8), 8
+    longer, hashed = np.flatnonzero(lengths > 8), 8
     while len(longer):
-        more = eight[starts[longer] + done] & _MASKS[np.minimum(lengths[longer] - done, 8)]
+        more = eight[starts[longer] + hashed] & _MASKS[np.minimum(lengths[longer] - hashed, 8)]
         hashes[longer] = _mixed(hashes[longer] * _power(1) + more)
-        done += 8
-        longer = longer[lengths[longer] > done]
+        hashed += 8
+        longer = longer[lengths[longer] > hashed]
     return hashes
 
 
@@ -289,8 +289,8 @@ def _plane() -> tuple[np.ndarray, np.ndarray]:
         written = character.encode(errors="surrogatepass")
         other = FOLDED.get(character, character.lower()).encode(errors="surrogatepass")
         # The few characters whose lower case has more bytes are not folded.
-        kept = other if len(other) <= len(written) else written
-        folded[code, : len(kept)] = list(kept)
+        canonical = other if len(other) <= len(written) else written
+        folded[code, : len(canonical)] = list(canonical)
     return kinds, folded
 
 

@@ -125,10 +125,7 @@ def by_level(tasks: Sequence[Task]) -> Drawing | None:
         share_axis(axes, "pass@k")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
 
-    def title(task: Task) -> str:
-        return task.name + (" (out of distribution)" if task.out_of_distribution else "")
-
-    return draw("by-level", [(title(task), partial(paint, task)) for task in graded]) if graded else None
+    return draw("by-level", [(task.title, partial(paint, task)) for task in graded]) if graded else None
 
 
 def share_axis(axes: Axes, label: str) -> None:

@@ -53,6 +53,10 @@ class Task:
     out_of_distribution: bool
     """False where the training set is unknown."""
 
+    @property
+    def title(self) -> str:
+        return self.name + (" (out of distribution)" if self.out_of_distribution else "")
+
     @cached_property
     def k(self) -> int:
         return supported_k(*self.counts)
@@ -91,12 +95,12 @@ def tasks_of(
     """
     scores = [scores for _, scores in series]
     graded = [q for q in scores[0]["problems"] if all(s["problems"].get(q, (0, 0))[1] for s in scores)]
-    asked, domain = questions.reindex(graded), scores[0]["domain"]
-    topics = [() if t is None or np.ndim(t) == 0 else tuple(t) for t in asked.topics]
+    rows, domain = questions.reindex(graded), scores[0]["domain"]
+    topics = [() if t is None or np.ndim(t) == 0 else tuple(t) for t in rows.topics]
     own = [topic[0] if len(topic) == 1 else "" for topic in topics]
     topic_of = dict(zip(graded, own, strict=True))
     parts = sorted(set(own)) if all(own) and len(set(own)) > 1 else []
-    numbers = np.asarray(pd.to_numeric(asked.difficulty, errors="coerce"), dtype=float)
+    numbers = np.asarray(pd.to_numeric(rows.difficulty, errors="coerce"), dtype=float)
     difficulty = dict(zip(graded, numbers.tolist(), strict=True))
     of_domain = None if trained is None else trained.get(domain)
 
@@ -143,8 +147,8 @@ def gains_of(
         same = [(label, s) for label, s in series if s["content_hash"] == series[0][1]["content_hash"]]
         if len(same) < 2:
             continue
-        asked = pq.read_table(directories[same[-1][0]] / "questions.parquet", filters=[("benchmark", "=", name)])
-        questions = asked.to_pandas().set_index("problem_id")
+        table = pq.read_table(directories[same[-1][0]] / "questions.parquet", filters=[("benchmark", "=", name)])
+        questions = table.to_pandas().set_index("problem_id")
         tasks = tasks_of(name, same, questions, trained)
         if tasks[0].counts[0]:
             gains.append(BenchmarkGains([label for label, _ in same], tasks, questions))
@@ -156,7 +160,7 @@ def question_table(gains: BenchmarkGains) -> pd.DataFrame:
     question alone, and `right, LABEL` of `graded, LABEL` responses at each checkpoint."""
     whole, *parts = gains.tasks
     task_of = {question: part.name for part in parts for question in part.counts[0]}
-    changes, asked = whole.changes, gains.questions.reindex(whole.changes.index)
+    changes, facts = whole.changes, gains.questions.reindex(whole.changes.index)
     change = np.select(
         [changes.newly_solved, changes.newly_lost, changes.passed + changes.passed_after > 0], CHANGES[:3], CHANGES[3]
     )
@@ -164,8 +168,8 @@ def question_table(gains: BenchmarkGains) -> pd.DataFrame:
         {
             "benchmark": whole.benchmark, "domain": whole.domain,
             "task": [task_of.get(str(question), whole.name) for question in changes.index],
-            "level": asked.difficulty, "change": change, "significant": changes.q_value < SIGNIFICANT,
-            "source": asked.source, "source_id": asked.source_id, "question": asked.prompt.str.slice(0, SHOWN),
+            "level": facts.difficulty, "change": change, "significant": changes.q_value < SIGNIFICANT,
+            "source": facts.source, "source_id": facts.source_id, "question": facts.prompt.str.slice(0, SHOWN),
         }
     )  # fmt: skip
     for label, counts in zip(gains.labels, whole.counts, strict=True):

@@ -86,16 +86,16 @@ def compose(
     ks = sorted({1, k})
     first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
-        "scores": tables.each(benchmarks, tables.score_rows),
+        "scores": tables.by_checkpoint(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
         "tasks": tables.task_rows([task for gains in all_gains for task in gains.tasks[1:]]),
-        "by_k": tables.each(benchmarks, tables.k_rows),
-        "responses": tables.each(benchmarks, tables.response_rows),
-        "lengths": tables.each(benchmarks, tables.length_rows),
-        "budgets": tables.each(benchmarks, tables.budget_rows),
+        "by_k": tables.by_checkpoint(benchmarks, tables.k_rows),
+        "responses": tables.by_checkpoint(benchmarks, tables.response_rows),
+        "lengths": tables.by_checkpoint(benchmarks, tables.length_rows),
+        "budgets": tables.by_checkpoint(benchmarks, tables.budget_rows),
         "topics": tables.topic_rows(benchmarks, "topics"),
         "months": tables.topic_rows(benchmarks, "months"),
-        "contamination": tables.each(benchmarks, tables.contamination_rows),
+        "contamination": tables.by_checkpoint(benchmarks, tables.contamination_rows),
         "review": [
             {"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "reason": p.reason} for p in picks
         ],
@@ -150,13 +150,13 @@ def headline(name: str, series: Series) -> list[Headline]:
     scores = series[-1][1]
     largest = tables.largest_k(scores["pass_at"]) or "1"
     sampled = f"{scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
-    truncated = " → ".join(dict.fromkeys(percent(each["truncation_rate"]) for _, each in (series[0], series[-1])))
+    truncated = " → ".join(dict.fromkeys(percent(end["truncation_rate"]) for _, end in (series[0], series[-1])))
     details = {"1": f"{sampled}, truncated {truncated}"} | ({largest: sampled} if largest != "1" else {})
     cards = []
     for k, detail in details.items():
         end, gain = scores["pass_at"][k], gain_between(series, k)
         values = [series[0][1]["pass_at"].get(k), end] if gain else [end]
-        shown = " → ".join(number(point["value"] if point else None) for point in values)
+        value = " → ".join(number(point["value"] if point else None) for point in values)
         change = tables.change(gain) if gain else f"95 %: {interval(end['low'], end['high'])}"
-        cards.append(Headline(f"{name}: pass@{k}", shown, change, detail, gain.improved if gain else None))
+        cards.append(Headline(f"{name}: pass@{k}", value, change, detail, gain.improved if gain else None))
     return cards

@@ -52,7 +52,7 @@ def comparable(before: Scores, after: Scores) -> bool:
     return before["content_hash"] == after["content_hash"]
 
 
-def each(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Row]:
+def by_checkpoint(benchmarks: Benchmarks, rows: Callable[[Scores], list[Row]]) -> list[Row]:
     """The rows of every benchmark and checkpoint, with both in the first columns."""
     return [
         {"benchmark": name, "checkpoint": label, **row}
@@ -215,8 +215,7 @@ def task_rows(tasks: Sequence[Task]) -> list[Row]:
     rows = []
     for task in tasks:
         gains = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
-        name = task.name + (" (out of distribution)" if task.out_of_distribution else "")
-        rows += [{"benchmark": task.benchmark, "task": name} | row for row in gains]
+        rows += [{"benchmark": task.benchmark, "task": task.title} | row for row in gains]
     return rows
 
 

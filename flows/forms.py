@@ -36,8 +36,6 @@ class CurationChanges(Changes):
     """Of all answers, in your bill's currency."""
     max_rejected: Annotated[float | None, "curation.{domain}.advanced.max_rejected"] = None
     """The run stops at a step that rejects a larger share."""
-    runner: Annotated[str, "runner"] = ""
-    """`processes`, `dask`, or a Dask scheduler's address."""
     workers: Annotated[int | None, "workers"] = None
     """Processes on this machine."""
 

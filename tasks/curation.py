@@ -25,7 +25,6 @@ from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
-from ratchet.tasks.dask_runner import check_runner
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import (
@@ -113,10 +112,9 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     }
 
     def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
-        return read_files(paths, domain, columns, partial(in_batches, recipe, NORMALISE, domain)), {}
+        return read_files(paths, domain, columns, partial(in_batches, recipe)), {}
 
-    check = partial(check_runner, recipe.runner)
-    return split_step(NORMALISE, recipe, domain, raw, parameters, work, check, _reads(domain))
+    return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
 
 
 def _reads(domain: str) -> list[str]:
@@ -182,7 +180,7 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
         watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
         with VerifierPool(settings=recipe.verification.settings()) as pool:
             split = validation.validate_tests(
-                table, settings, pool, progress=lambda done, total: watcher.progress(done, total, {}), journal=journal
+                table, settings, pool, progress=lambda count, total: watcher.progress(count, total, {}), journal=journal
             )
         journal.unlink(missing_ok=True)
         return split

@@ -43,7 +43,6 @@ def document(
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
     paraphrases = next((m for m in steps if m["step"] == "paraphrases"), None)
-    judged = next((m for m in steps if "judge" in m["summary"]), None)
     tables = {
         "funnel": _rules(rules),
         "contamination": [
@@ -61,7 +60,7 @@ def document(
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
-        paraphrases=paraphrases, judged=judged,
+        paraphrases=paraphrases,
         steps={manifest["step"] for manifest in steps},
     )  # fmt: skip
 
@@ -93,8 +92,8 @@ def _headlines(rules: pd.DataFrame, kept: int, decontaminated: Mapping[str, Any]
 
 def _rules(rules: pd.DataFrame) -> list[Row]:
     shares = (rules.dropped / rules.rows_in.clip(lower=1)).map("{:.1%}".format)
-    shown = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
-    return cast(list[Row], shown.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records"))
+    columns = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
+    return cast(list[Row], columns.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records"))
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:
@@ -139,8 +138,8 @@ def _histogram(values: pd.Series, unit: str, axes: Axes) -> None:
 
 
 def _bars(counts: pd.Series, axes: Axes, horizontal: bool = False) -> None:
-    shown = counts.iloc[::-1] if horizontal else counts  # bars are drawn from the bottom up
-    shown.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
+    bars = counts.iloc[::-1] if horizontal else counts  # bars are drawn from the bottom up
+    bars.plot(kind="barh" if horizontal else "bar", ax=axes, width=0.7, color=LAST, rot=0, xlabel="", ylabel="")
     axes.bar_label(cast(BarContainer, axes.containers[0]), fmt="{:,.0f}", fontsize=8, color=MUTED, padding=3)
     axes.margins(x=0.14 if horizontal else 0.03, y=0.1)
     axes.grid(axis="y" if horizontal else "x", visible=False)

@@ -17,7 +17,7 @@ from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
-from ratchet.tasks.teacher import ask_judge, check_judge, teacher_code
+from ratchet.tasks.teacher import ask, check_judge, teacher_code
 
 PARAPHRASES = Step("paraphrases", 4, "problems")
 
@@ -51,7 +51,7 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         watcher, rows = active_run().watcher, pq.read_metadata(problems.kept).num_rows
         items.extend(finding.items_of(pq.read_table(artifact.kept) for artifact in benchmarks))
         embed = finding.by_words(sample()) if settings.by == "words" else finding.by_endpoint(settings)
-        candidates = finding.shortlist(batches, items, embed, settings, lambda done: watcher.progress(done, rows, {}))
+        candidates = finding.shortlist(batches, items, embed, settings, lambda count: watcher.progress(count, rows, {}))
         tables = list(finding.pairs(batches, candidates))
         shortlist = pa.concat_tables(tables) if tables else finding.PAIR_SCHEMA.empty_table()
         shortlist = shortlist.sort_by([("similarity", "descending")])
@@ -59,7 +59,8 @@ def find_paraphrases(recipe: Recipe, domain: str, problems: Artifact, benchmarks
         draft.extra["nearest"] = shortlist.slice(0, SHOWN).to_pylist()
         judged = None
         if settings.judge.kind != "none":
-            judged = ask_judge(recipe, draft, finding.judge_prompts(batches, candidates), settings.judge, "paraphrases")
+            prompts = finding.judge_prompts(batches, candidates)
+            judged = finding.replies(ask(recipe, draft, prompts, settings.judge, "paraphrases"))
         splits = finding.reject_paraphrases(batches, candidates, settings, judged)
         write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         counts = draft.extra["summary"]

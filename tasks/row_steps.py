@@ -14,7 +14,6 @@ from ratchet.data_curation.split import Split
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Parameters
 from ratchet.infra.store.draft import REJECTED, Draft
-from ratchet.tasks.dask_runner import PROCESSES, check_runner, dask
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.verifiers.workers import in_order
@@ -35,29 +34,27 @@ def judge_rows(
     step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
     prepare: Callable[[], tuple[RowWise, dict[str, Any]]], others: Sequence[Artifact] = (), code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
-    """A step that judges each row by itself, in batches, where the recipe's `runner` says. `prepare` returns the
-    function for a batch, and facts for the summary."""
+    """A step that judges each row by itself, in batches. `prepare` returns the function for a batch, and facts
+    for the summary."""
 
     def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
         judge, facts = prepare()
         rows = pq.read_metadata(problems.kept).num_rows
-        return in_batches(recipe, step, domain, judge, row_batches(problems.kept), rows), facts
+        return in_batches(recipe, judge, row_batches(problems.kept), rows), facts
 
     inputs = [problems, *others]
-    return split_step(step, recipe, domain, inputs, parameters, work, lambda: check_runner(recipe.runner), code)
+    return split_step(step, recipe, domain, inputs, parameters, work, code=code)
 
 
 def in_batches(
-    recipe: Recipe, step: Step, domain: str, judge: Callable[[Any], Split], batches: Iterable[Any],
-    rows: int | None = None,
-) -> Iterator[Split]:  # fmt: skip
+    recipe: Recipe, judge: Callable[[Any], Split], batches: Iterable[Any], rows: int | None = None
+) -> Iterator[Split]:
     """The splits of all batches, reporting progress."""
-    cluster = None if recipe.runner == PROCESSES else dask(recipe.runner, recipe.workers, f"{step.name} {domain}")
-    done = 0
-    for split in in_order(judge, batches, recipe.workers, cluster):
+    rows_judged = 0
+    for split in in_order(judge, batches, recipe.workers):
         yield split
-        done += split.summary["rows_in"]
-        active_run().watcher.progress(done, rows, {})
+        rows_judged += split.summary["rows_in"]
+        active_run().watcher.progress(rows_judged, rows, {})
 
 
 def judge_table(

@@ -1,7 +1,7 @@
 """The steps of curation that ask a teacher, or use its answers."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher import attempts as attempting
-from ratchet.data_curation.teacher import difficulty, length_filter, model_judge
+from ratchet.data_curation.teacher import difficulty, length_filter
 from ratchet.data_curation.teacher import majority_vote as voting
 from ratchet.data_curation.teacher.answer_index import MoreNeeded
 from ratchet.data_curation.teacher.bill import Bill
@@ -27,7 +27,6 @@ from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import judge_table, row_batches
 from ratchet.tasks.step import Step, judged_math, not_done, run_step
-from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_answer
@@ -43,10 +42,6 @@ LENGTH = Step("length", 2, "problems")
 REPLIES = "replies.parquet"
 PROMPTS_AT_ONCE = 256
 """Problems are read with their tests, which may be megabytes."""
-JUDGES_NOTHING = (
-    "curation.{domain}.advanced.judge: a judge model decides only in domains whose verifier can leave an answer open, "
-    "such as science. Remove the section."
-)
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
@@ -160,8 +155,6 @@ def check_teacher(
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     settings = recipe.curation_of(domain)
-    if settings.advanced.judge.kind != "none":
-        raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         with _verifier(recipe) as verify:
@@ -189,9 +182,8 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
 
 def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
     """Parameters that the steps judging attempts share; defaults are left out of their keys."""
-    least, judge = recipe.curation_of(domain).advanced.min_votes, recipe.curation_of(domain).advanced.judge
-    asked = {"judge": judge} if judge.kind != "none" else {}
-    return ({"min_votes": least} if least > 1 else {}) | asked | judged_math(recipe, [domain])
+    min_votes = recipe.curation_of(domain).advanced.min_votes
+    return ({"min_votes": min_votes} if min_votes > 1 else {}) | judged_math(recipe, [domain])
 
 
 def ask(
@@ -200,13 +192,6 @@ def ask(
     """A judge model's replies. They are kept in the draft, with their cost in its metrics."""
     draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, judge, purpose, REPLIES).totals()
     return pq.ParquetFile(draft.path / REPLIES).iter_batches()
-
-
-def ask_judge(
-    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, judge: Judge, purpose: str
-) -> dict[int, model_judge.Reply]:
-    """What a judge model decides, by the question's index; as `ask`."""
-    return model_judge.replies(ask(recipe, draft, prompts, judge, purpose))
 
 
 def check_judge(judge: Judge) -> None:
@@ -226,30 +211,19 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
 def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
     settings = recipe.curation_of(domain)
-    has_judge = settings.advanced.judge.kind != "none"
-    if has_judge and type(domain_of(domain)).is_open is Domain.is_open:
-        raise RatchetError(JUDGES_NOTHING.format(domain=domain))
 
     def apply(table: pa.Table, draft: Draft) -> Split:
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
-
-        def agreements(questions: Sequence[model_judge.Question]) -> list[model_judge.Reply]:
-            prompts = model_judge.agreement_prompts(questions)
-            replies = ask_judge(recipe, draft, prompts, settings.advanced.judge, "agreement")
-            return [replies[place] for place in range(len(questions))]
-
         with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
             return difficulty.grade(
                 table, _batches(attempts), pool, settings.max_difficulty,
-                lambda done: watcher.progress(done, total, {}), settings.advanced.min_votes,
-                agreements if has_judge else None,
+                lambda judged: watcher.progress(judged, total, {}), settings.advanced.min_votes,
             )  # fmt: skip
 
     parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}
     return judge_table(
         DIFFICULTY, recipe, domain, problems, parameters, apply, [attempts],
-        runs_code=domain_of(domain).runs_programs, check=lambda: check_judge(settings.advanced.judge),
-        code=[*teacher_code(settings.advanced.judge), *code_of([domain])],
+        runs_code=domain_of(domain).runs_programs, code=code_of([domain]),
     )  # fmt: skip
 
 

@@ -62,15 +62,15 @@ def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Secti
         "dotted: the response limit."
     )
     intervention_rows = [
-        {"stage": stage.name, "after step": each.step, "what": each.title, "cause": each.reason}
+        {"stage": stage.name, "after step": change.step, "what": change.title, "cause": change.reason}
         for stage in stages
-        for each in stage.interventions
+        for change in stage.interventions
     ]
     panels = curves(stages)
-    shown, others = (draw(file + part, some, width=7.2) if some else None
+    main, others = (draw(file + part, some, width=7.2) if some else None
                      for part, some in (("", panels[:SHOWN]), ("-other", panels[SHOWN:])))  # fmt: skip
     sections = [
-        Section(f"Training{name}", drawing=shown, caption=caption),
+        Section(f"Training{name}", drawing=main, caption=caption),
         Section(f"Other training metrics{name}", drawing=others, folded=True),
         Section(f"Interventions{name}", table=intervention_rows, folded=True),
     ]
@@ -83,7 +83,7 @@ def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
         mix = artifact.manifest["parameters"]["stage"]["mix"]
         metrics = [line for _, line in read_lines(artifact.path / "metrics.jsonl")]
         interventions = [Taken.of(line) for line in artifact.manifest.get("interventions", ())]
-        mixes = [mix, *(each.changed["mix"][1] for each in interventions if "mix" in each.changed)]
+        mixes = [mix, *(change.changed["mix"][1] for change in interventions if "mix" in change.changed)]
         domains = tuple(dict.fromkeys(domain for mix in mixes for domain in mix))
         first = stages[-1].first + len(stages[-1].metrics) if stages else 0
         stages.append(StageCurves(artifact.name, first, domains, metrics, interventions))
@@ -103,7 +103,7 @@ def _paint(stages: Sequence[StageCurves], name: str, axes: Axes) -> None:
     for domain, color in colors.items():
         label = domain
         for stage in stages:
-            points = max(1, POINTS * len(stage.metrics) // sum(len(each.metrics) for each in stages))
+            points = max(1, POINTS * len(stage.metrics) // sum(len(other.metrics) for other in stages))
             steps, values = _line(stage, name, domain, points)
             if len(steps):
                 axes.plot(steps, values, color=color, linewidth=1.5, label=label, marker="" if len(steps) > 1 else "o")
@@ -132,7 +132,7 @@ def _mark(stages: Sequence[StageCurves], axes: Axes) -> None:
     """Stage names at the bottom, interventions at the top."""
     end = stages[-1].first + len(stages[-1].metrics)
     begun = [(stage.first, stage.name) for stage in stages] if len(stages) > 1 else []
-    interventions = [(stage.first + each.step, each.title) for stage in stages for each in stage.interventions]
+    interventions = [(stage.first + change.step, change.title) for stage in stages for change in stage.interventions]
     for marks, dashes, side in ((begun, "-", "bottom"), (interventions, "--", "top")):
         labeled, below = -np.inf, -2 if side == "top" else 2
         for x, words in marks:

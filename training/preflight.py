@@ -7,18 +7,13 @@ written and the last rank kills itself; the restarted group resumes from there, 
 
 import hashlib
 import os
-import shutil
 import signal
-import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib.metadata import distributions
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -28,10 +23,9 @@ import torch
 from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.files import disk_errors
 from ratchet.infra.store.journal import Journal
 from ratchet.infra.store.problem_table import from_table
-from ratchet.training import growth, ranks
+from ratchet.training import cluster, growth, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
@@ -54,8 +48,6 @@ JUDGE_SLACK = 3
 """Distinct answers are the worst case: in a real batch many are equal or empty."""
 DECODED_TOKENS = 64
 """Length of the responses that time decoding."""
-SLOW_LINK = 0.3
-"""Share of the ranks' median bandwidth; a slower link is broken or shared."""
 TEMPORARY = 2 * GIB
 """Free space that compilers and sandboxes may need for temporary files on each machine."""
 LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage, sequence_ranks)"
@@ -117,7 +109,7 @@ class Preflight:
         return self.work / "grown"
 
     def check(self) -> None:
-        self.line("versions", lambda: versions(self.training.hardware.machines))
+        self.line("versions", lambda: cluster.versions(self.training.hardware.machines))
         self.line("links", self.links)
         self.line("disk", self.disk)
         with ExitStack() as stack:
@@ -152,36 +144,17 @@ class Preflight:
             self.lines.append({"name": name, "state": state, "message": message})
 
     def links(self) -> str:
-        """All-reduce at growing sizes, and a broadcast from each rank."""
         if self.ranks == 1:
             raise Skip("one rank")
-        hosts, speeds = ranks.gather(socket.gethostname()), dict[int, float]()
-        for size in (2**20, 2**24, 2**27 if self.machine.is_cpu else 2**30):
-            tensor = torch.ones(size // 4, device=self.policy.device)
-            moved = 2 * size * (self.ranks - 1) / self.ranks
-            speeds[size] = moved / _timed(lambda tensor=tensor: torch.distributed.all_reduce(tensor))
-            self.measured["link"] = speeds[size]  # of the largest
-        tensor = torch.ones(2**22, device=self.policy.device)
-        sent = [
-            tensor.nbytes / _timed(lambda source=source: torch.distributed.broadcast(tensor, source))
-            for source in range(self.ranks)
-        ]
-        slowest, usual = min(sent), median(sent)
-        if slowest < SLOW_LINK * usual:
-            rank = sent.index(slowest)
-            raise RatchetError(
-                f"rank {rank} ({hosts[rank]}) sends {slowest / 1e9:.2g} GB/s, the others {usual / 1e9:.2g}: check "
-                "that machine's network cards with NCCL_DEBUG=INFO, or leave the machine out"
-            )
-        reduced = ", ".join(f"{speed / 1e9:.2g} GB/s at {size >> 20} MiB" for size, speed in speeds.items())
-        return f"all-reduce {reduced}; broadcasts {slowest / 1e9:.2g} to {max(sent) / 1e9:.2g} GB/s"
+        self.measured["link"], message = cluster.links(self.policy.device, self.machine.is_cpu)
+        return message
 
     def disk(self) -> str:
         """Space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        spaces = [_space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
+        spaces = [cluster.space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
         if self.rank % self.on_each == 0:
-            spaces.append(_space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
+            spaces.append(cluster.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(spaces)}; a checkpoint is {size / GIB:.2g} GiB"
 
     def _requests(self, count: int) -> list[Request]:
@@ -254,7 +227,7 @@ class Preflight:
         learner.old_logprobs(groups, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        seconds = _timed(lambda: learner.learn(groups, 1.0), times=1)
+        seconds = cluster.timed(lambda: learner.learn(groups, 1.0), times=1)
         full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
         ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
         self.measured["update"] = min(1.0, ideal / seconds)
@@ -311,9 +284,9 @@ class Preflight:
         times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)
         if any(failures):
             raise RatchetError(next(filter(None, failures)))
-        each = max(times)
-        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / each
-        self.measured["verdict_s"] = {**before, domain: each}
+        verdict_s = max(times)
+        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / verdict_s
+        self.measured["verdict_s"] = {**before, domain: verdict_s}
         machine = replace(self.machine, rates=replace(self.machine.rates, **self.measured))
         for stage in (stage for stage in self.training.stages if domain in stage.mix):
             seconds_of = estimate(self.shape, stage, self.training, machine).seconds
@@ -362,54 +335,3 @@ class Preflight:
         stage = _without_limit(self.training.stages[0])
         Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
         return f"read back in {seconds:.2g} s, bit for bit; the next step was taken"
-
-
-def versions(machines: int) -> str:
-    """Python, CUDA, GPU and every package must be equal on all ranks, and the number of machines as expected."""
-    mine = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
-    if torch.cuda.is_available():
-        mine["GPU"] = torch.cuda.get_device_name()
-    everyone = ranks.gather((socket.gethostname(), mine | {each.name: each.version for each in distributions()}))
-    host, first = everyone[0]
-    for number, (where, other) in enumerate(everyone):
-        if differing := sorted(name for name, _ in first.items() ^ other.items()):
-            here, there = (each.get(differing[0], "absent") for each in (first, other))
-            raise RatchetError(
-                f"{differing[0]} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
-                "constraints.txt everywhere"
-            )
-    joined = len({where for where, _ in everyone})
-    if joined != machines:
-        raise RatchetError(f"{joined} machines joined, and training.hardware.machines is {machines}")
-    return f"ranks: {len(everyone)}, machines: {joined}, torch {torch.__version__}"
-
-
-def _timed(call: Callable[[], object], times: int = 3) -> float:
-    """Seconds of the slowest rank, the least of several times. Collective."""
-    seconds = []
-    for _ in range(times):
-        ranks.barrier()
-        _synchronize()
-        started = time.perf_counter()
-        call()
-        _synchronize()
-        seconds.append(max(ranks.gather(time.perf_counter() - started)))
-    return min(seconds)
-
-
-def _synchronize() -> None:
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
-def _space(name: str, place: Path, needed: float) -> str:
-    """Free bytes at `place`, which must be writable. Raises RatchetError if fewer than `needed` are free."""
-    free = shutil.disk_usage(place).free
-    if free < needed:
-        raise RatchetError(
-            f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move it"
-        )
-    with disk_errors(place), tempfile.TemporaryFile(dir=place) as file:
-        file.write(os.urandom(2**20))
-        os.fsync(file.fileno())
-    return f"{name} {free / GIB:.3g} GiB free"

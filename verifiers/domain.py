@@ -118,13 +118,8 @@ class Domain:
         return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
 
     def reference(self, problem: Problem) -> str:
-        """The full reference, for a judge model."""
+        """The full reference, as a response would give it."""
         return problem.answer or ""
-
-    def is_open(self, problem: Problem, verdict: Verdict) -> bool:
-        """Whether a judge model may still accept the answer: it failed because it could not be compared with the
-        reference, not because it differs."""
-        return False
 
     def metrics(self, responses: Sequence[tuple[Problem, str]]) -> Mapping[str, float]:
         """Further numbers of a benchmark, by name; a truncated response is ""."""

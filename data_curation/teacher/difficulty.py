@@ -9,32 +9,24 @@ import pyarrow as pa
 
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
-from ratchet.data_curation.teacher.model_judge import Ask, Question, Reply, counted, decisions
 from ratchet.infra.store.problem_table import from_table
-from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
 
 STEP = "difficulty"
-RULES = ("no_attempt", "undecided", "too_few_votes", "unsolved")
-AGREED = "judged_same"
-"""Outcome of an attempt that failed the verifier and that the judge model found right."""
+RULES = ("no_attempt", "too_few_votes", "unsolved")
 
 
 @dataclass
 class _Tally:
-    """The attempts at one problem. `outcomes` leaves out the `unjudged` ones (infrastructure errors) and those that are
-    `open`: answers for a judge model, with their number of attempts."""
+    """The attempts at one problem. `outcomes` leaves out the `unjudged` ones (infrastructure errors)."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     tokens: list[int] = field(default_factory=list)
     truncated: int = 0
     unjudged: int = 0
     refusal: str = ""
-    open: Counter[str] = field(default_factory=Counter)
-    judged: dict[str, Reply] = field(default_factory=dict)
 
 
 def grade(
@@ -42,16 +34,11 @@ def grade(
     attempts: Iterable[pa.RecordBatch],
     pool: Pool,
     max_difficulty: int,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Callable[[int], None] = lambda count: None,
     min_votes: int = 1,
-    ask: Ask | None = None,
 ) -> Split:
     """Judge every attempt; fill the `teacher_…` columns and `difficulty` (0 to 8), and the metadata's `difficulty`:
     outcomes, number of truncated attempts, and lengths in tokens.
-
-    With `ask`, a judge model decides about answers that the verifier could not compare with the reference (without it
-    they are wrong): those that agree pass, undecided ones do not count as attempts, and a problem with no others is
-    rejected as `undecided`. The metadata's `judge` has every decision.
 
     A truncated attempt is a failure. A problem above `max_difficulty` is rejected as `unsolved`, one whose every call
     the teacher refused as `no_attempt`, one with fewer than `min_votes` judged attempts as `too_few_votes`.
@@ -59,7 +46,7 @@ def grade(
     """
     by_id = {problem.problem_id: problem for problem in from_table(problems)}
     tallies: dict[str, _Tally] = defaultdict(_Tally)
-    done = 0
+    judged = 0
     for batch in attempts:  # a batch at a time: all programs together may be larger than memory
         rows = []
         for row in batch.to_pylist():
@@ -71,52 +58,32 @@ def grade(
             pool.submit(number, by_id[row["problem_id"]], row["response"], finished=row["finish_reason"] == "stop")
         for number, verdict in pool.results():
             row = rows[number]
-            problem, tally = by_id[row["problem_id"]], tallies[row["problem_id"]]
-            done += 1
+            tally = tallies[row["problem_id"]]
+            judged += 1
             if verdict.outcome is Outcome.INFRA_ERROR:
                 tally.unjudged += 1
                 continue
-            if ask and domain_of(problem.domain).is_open(problem, verdict):
-                tally.open[verdict.extracted or ""] += 1
-            else:
-                tally.outcomes[verdict.outcome.value] += 1
+            tally.outcomes[verdict.outcome.value] += 1
             tally.tokens.append(row["tokens"])
             tally.truncated += row["finish_reason"] != "stop"
-            progress(done)
-    measured = {"judge": _ask_about(by_id, tallies, ask)} if ask else {}
+            progress(judged)
     ids = problems["problem_id"].to_pylist()
     facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
     verdicts = [_judge(fact, max_difficulty, tallies[name], min_votes) for name, fact in zip(ids, facts, strict=True)]
-    left_out = {*(() if min_votes > 1 else ("too_few_votes",)), *(() if ask else ("undecided",))}
-    names = [rule for rule in RULES if rule not in left_out]
-    return partition(STEP, names, with_facts(problems, STEP, facts), verdicts, **measured)
-
-
-def _ask_about(problems: dict[str, Problem], tallies: dict[str, _Tally], ask: Ask) -> dict[str, int]:
-    """Have the judge decide about every open answer; returns the counts of its decisions."""
-    questions = [Question(each, answer) for name, each in problems.items() for answer in sorted(tallies[name].open)]
-    replies = ask(questions)
-    for (problem, answer), reply in zip(questions, replies, strict=True):
-        tally = tallies[problem.problem_id]
-        tally.judged[answer] = reply
-        if reply.same is not None:
-            tally.outcomes[AGREED if reply.same else Outcome.FAILED.value] += tally.open[answer]
-    passed = Outcome.PASSED.value
-    alone = sum(tally.outcomes[AGREED] > 0 and not tally.outcomes[passed] for tally in tallies.values())
-    return counted(replies, alone)
+    names = [rule for rule in RULES if min_votes > 1 or rule != "too_few_votes"]
+    return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
 
 
 def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
     attempts = tally.outcomes.total()
-    if tally.unjudged and not (attempts or tally.open):
+    if tally.unjudged and not attempts:
         raise RatchetError(
             f"Problem {problem_id}: none of its {tally.unjudged} teacher attempts could be judged. "
             "`ratchet doctor` says what is wrong with the sandbox."
         )
-    passes = tally.outcomes[Outcome.PASSED.value] + tally.outcomes[AGREED]
+    passes = tally.outcomes[Outcome.PASSED.value]
     return teacher_columns(passes, attempts, tally.tokens) | {
         "outcomes": dict(sorted(tally.outcomes.items())),
-        **({"judge": decisions(tally.judged)} if tally.judged else {}),
         "truncated": tally.truncated,
         "unjudged": tally.unjudged,
         "tokens": sorted(tally.tokens),
@@ -125,7 +92,7 @@ def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
 
 def _judge(fact: dict[str, Any], max_difficulty: int, tally: _Tally, min_votes: int) -> Rejection | None:
     if fact["difficulty"] is None:
-        return Rejection("undecided", fact) if tally.open else Rejection("no_attempt", {"reason": tally.refusal})
+        return Rejection("no_attempt", {"reason": tally.refusal})
     if fact["teacher_attempts"] < min_votes:
         return Rejection("too_few_votes", fact | {"min_votes": min_votes})
     return Rejection("unsolved", fact) if fact["difficulty"] > max_difficulty else None

@@ -101,9 +101,6 @@ class CurationDetails(Section):
     """A step that rejects a larger share stops the run: something is wrong with the input."""
     min_votes: int = Field(default=1, ge=1)
     """Smallest number of attempts with an answer (code: of judged attempts); problems with fewer are dropped."""
-    judge: Judge = Judge()
-    """Decides whether a teacher's answer agrees with the reference where the verifier cannot (science); with
-    `kind: none` such answers are wrong."""
     exclusions: Judge = Judge()
     """A model that is asked about the few rows that a word marks (figure, several questions, proof, special judge,
     interactive); it overrules the rules. With `kind: none`, the rules alone decide."""

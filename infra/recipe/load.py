@@ -252,7 +252,9 @@ GONE = {
     "*.left_out": "removed. Fields that an endpoint refuses are left out when it names them.",
     "evaluation.reward_model": "removed. Score the responses of generations.parquet with the reward model yourself.",
     "evaluation.topics": "removed. Topics are those that the benchmark's file states.",
+    "runner": "removed. Curation runs in `workers` processes of one machine.",
     "registry": "removed. Its field `gate` is one of the recipe.",
+    "curation.*.advanced.judge": "removed. An answer that the verifier cannot compare with the reference is wrong.",
     "gate.most_lost": "renamed. Write max_loss.",
 }
 """Fields of earlier versions, and what to do instead. Those that moved to a section's `advanced` need no entry."""

@@ -59,9 +59,6 @@ class Recipe(Section):
     model: Model = Model()
     curation: dict[str, Curation] = {}
     """By domain."""
-    runner: NotInKey[str] = Field(default="processes", pattern=r"^(processes|dask|(tcp|tls)://\S+)$")
-    """Where curation's row-wise steps run: `processes` of this machine, `dask` (a local Dask cluster), or a Dask
-    scheduler, `tcp://HOST:8786`. The results are the same."""
     workers: NotInKey[int] = Field(default=0, ge=0)
     """Maximum processes on this machine; 0: one per core."""
     training: Training = Training()

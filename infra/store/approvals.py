@@ -52,9 +52,9 @@ class Approvals:
         """The decision about this content at this gate, or an undecided one."""
         names = [(f"{artifact.kind}/{artifact.name}", artifact.content()) for artifact in artifacts]
         refs = tuple(artifact.ref for artifact in artifacts)
-        asked = Approval(recipe=recipe, gate=gate, key=content_key(names)[:12], artifacts=refs)
-        file = self._file(asked)
-        return _read(file) if file.is_file() else asked
+        undecided = Approval(recipe=recipe, gate=gate, key=content_key(names)[:12], artifacts=refs)
+        file = self._file(undecided)
+        return _read(file) if file.is_file() else undecided
 
     def all(self) -> list[Approval]:
         """Oldest first."""

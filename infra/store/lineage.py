@@ -40,9 +40,9 @@ class Lineage:
                 in_store = read.kind not in (*GIVEN_KINDS, "raw") and read.key in self.known
                 if in_store and content not in (read.content(), read.content(whole=True)):
                     self.changed.add((read.key, artifact.key))
-                for each in [read, *same[read.kind, read.name, content]]:
-                    if each.key != artifact.key:
-                        self._link(each, artifact)
+                for source in [read, *same[read.kind, read.name, content]]:
+                    if source.key != artifact.key:
+                        self._link(source, artifact)
 
     def made_from(self, artifact: Artifact) -> list[Artifact]:
         return list(self._made_from[artifact.key].values())
@@ -88,8 +88,8 @@ class Lineage:
 def _reached(start: Artifact, following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
     reached: dict[str, Artifact] = {start.key: start}
     for artifact in (queue := [start]):  # grows
-        fresh = [each for each in following(artifact) if each.key not in reached]
-        reached |= {each.key: each for each in fresh}
+        fresh = [further for further in following(artifact) if further.key not in reached]
+        reached |= {further.key: further for further in fresh}
         queue += fresh
     return queue[1:]
 

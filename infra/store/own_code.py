@@ -88,10 +88,10 @@ def _imports(source: bytes, package: str) -> tuple[str, ...]:
     for node in ast.walk(tree):
         match node:
             case ast.Import():
-                names += [each.name for each in node.names]
+                names += [alias.name for alias in node.names]
             case ast.ImportFrom() if node.level <= package.count(".") + bool(package):
                 above = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-                names += [above, *(f"{above}.{each.name}" for each in node.names)]
+                names += [above, *(f"{above}.{alias.name}" for alias in node.names)]
             case ast.Call(
                 func=ast.Name(id="import_module") | ast.Attribute(attr="import_module"),
                 args=[ast.Constant(value=str(name)), *_],

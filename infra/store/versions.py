@@ -22,7 +22,7 @@ def code_version() -> str:
         return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         both = installed, _ = distribution("ratchet-rl"), distribution("ratchet-verifiers")
-        files = [file for each in both for file in each.files or () if file.parts[0] == "ratchet" and file.hash]
+        files = [file for package in both for file in package.files or () if file.parts[0] == "ratchet" and file.hash]
         digest = json_hash(sorted(f"{file},{file.hash}" for file in files))
         of_wheel = Path(str(installed.locate_file("ratchet/infra/store/versions.py"))).resolve() == here
         return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")

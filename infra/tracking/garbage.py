@@ -40,7 +40,7 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
         if forget and (why := not_received(settings, run.run_id)):
             forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {why}"]
         (dropped if forget else kept).append(run)
-    referenced = {each.key: each for run in kept for step in run.steps for each in (step.output, *step.inputs)}
+    referenced = {a.key: a for run in kept for step in run.steps for a in (step.output, *step.inputs)}
     needed = set(referenced)
     if dropped:
         lineage = Lineage(store)

@@ -113,7 +113,7 @@ class Pages:
 
 def _steps(artifacts: Iterable[Artifact], further: Callable[[Artifact], list[Artifact]]) -> list[Artifact]:
     """The outputs of steps among them; a file of generated raw material is replaced by its neighbors."""
-    origins = {e.key: e for each in artifacts for e in (further(each) if each.kind == FILE_KIND else [each])}
+    origins = {o.key: o for read in artifacts for o in (further(read) if read.kind == FILE_KIND else [read])}
     return list(origins.values())
 
 
@@ -154,6 +154,6 @@ def _run_note(record: RunRecord, steps: Sequence[RunStep], pages: Mapping[str, s
             "Scores", (f"[{s.title}]({pages[s.output.key]}): {s.output.summary}" for s in reached), LONGEST_NOTE // 6
         ),
         _listed("Steps", (f"{part}: {' → '.join(links)}" for part, links in parts.items()), LONGEST_NOTE * 2 // 3),
-        _listed("Raw files", (f"{file}: {', '.join(each)}" for file, each in files.items()), LONGEST_NOTE // 6),
+        _listed("Raw files", (f"{file}: {', '.join(links)}" for file, links in files.items()), LONGEST_NOTE // 6),
     ]
     return "\n\n".join(filter(None, texts))[:LONGEST_NOTE]

@@ -1,4 +1,4 @@
-"""Science from worked solutions to a curated set: references retrieved, a teacher and a judge model over HTTP."""
+"""Science from worked solutions to a curated set: references retrieved, a teacher over HTTP."""
 
 import json
 
@@ -18,7 +18,7 @@ ROWS = [
      "matched_solution": "It takes up protons. The answer is (B)."},
 ]  # fmt: skip
 HELD_OUT = [{"problem": "How many moles are in 36 g of water, at most and at least?", "answer": "2.0 mol"}]
-ANSWERS = {"falls": "6.26 m/s", "halide": "\\text{an SN2 reaction}", "substances": "C"}
+ANSWERS = {"falls": "6.26 m/s", "halide": "\\text{bimolecular substitution}", "substances": "C"}
 RECIPE = """
 name: science
 curation:
@@ -26,13 +26,10 @@ curation:
     inputs: [rows.json]
     benchmarks: [held_out.json]
     teacher: {kind: openai, model: teacher, base_url: URL, attempts: 2}
-    advanced: {judge: {kind: openai, model: reader, base_url: URL}}
 """
 
 
 def says(reference: str, text: str) -> str:
-    if reference:
-        return "SAME" if text == ANSWERS["halide"] else "DIFFERENT"
     return next(f"So \\boxed{{{answer}}}." for word, answer in ANSWERS.items() if word in text)
 
 
@@ -55,9 +52,6 @@ def test_worked_solutions_become_problems(ratchet, ready_home, tmp_path):
         dropped = {row["source_id"]: row for row in pq.read_table(made / "rejected.parquet").to_pylist()}
         assert {row: facts["rule"] for row, facts in dropped.items()} == {"2": "no_answer", "3": "unsolved"}
         assert json.loads(dropped["2"]["evidence"])["solution_ends"] == ROWS[2]["matched_solution"]
-        asked = [pair for pair in endpoint.asked if pair[0]]
-        assert asked == [("\\text{bimolecular substitution}", ANSWERS["halide"])]
-        assert "`reader` was asked about 1 answers" in (made / "card.md").read_text()
         total = endpoint.asked.total()
         again = ratchet("curate", "science", recipe, "--home", ready_home, "--refresh", "difficulty")
         assert again.returncode == 0 and endpoint.asked.total() == total, "what was answered is asked no more"

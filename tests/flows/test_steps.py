@@ -90,7 +90,7 @@ def test_what_is_filled_in_is_what_set_would_say():
     assert changes.overrides(domain="code") == ['curation.code.inputs=["a.json"]', "curation.code.teacher.attempts=4"]
     curation = CurationChanges(
         inputs=("a.json",), benchmarks=("b.json",), teacher="openai", teacher_model="m", teacher_url="http://t/v1",
-        attempts=4, max_cost=1.5, max_rejected=0.5, runner="dask", workers=2,
+        attempts=4, max_cost=1.5, max_rejected=0.5, workers=2,
     )  # fmt: skip
     training = TrainingChanges(
         seed=3, model="m", engine="transformers", machines=2, processes=2, micro_batch_tokens=99, prompts_per_batch=8,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests.infra.tiny_endpoint import Running, RunningHandler
 
-PAIR = re.compile(r"<(first|reference)>\n(.*)\n</\1>\n\n<(second|answer)>\n(.*)\n</\3>", re.DOTALL)
+PAIR = re.compile(r"<first>\n(.*)\n</first>\n\n<second>\n(.*)\n</second>", re.DOTALL)
 
 
 def by_numbers(item: str, row: str) -> str:
@@ -22,8 +22,8 @@ def by_numbers(item: str, row: str) -> str:
 
 
 class JudgingEndpoint(Running):
-    """`asked` counts the calls for each (item, row) or (reference, answer), with ("", prompt) for
-    any other question; `answers` says what is replied."""
+    """`asked` counts the calls for each (item, row), with ("", prompt) for any other question; `answers` says what is
+    replied."""
 
     def __init__(self) -> None:
         self.answers: Callable[[str, str], str] = by_numbers
@@ -37,7 +37,7 @@ class JudgingEndpoint(Running):
             return self._embed(handler, asked)
         text = asked["messages"][-1]["content"]
         found = PAIR.search(text)
-        pair = (found[2], found[4]) if found else ("", text)
+        pair = (found[1], found[2]) if found else ("", text)
         with self._lock:
             self.asked[pair] += 1
         message = {"role": "assistant", "content": self.answers(*pair)}

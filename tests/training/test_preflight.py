@@ -57,7 +57,7 @@ def test_all_is_well_and_what_was_measured_is_left_for_plans(checked, tmp_path):
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
-    patch.setattr("ratchet.training.preflight.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
+    patch.setattr("ratchet.training.cluster.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
 
 
 def slow_judge(patch: pytest.MonkeyPatch) -> None:

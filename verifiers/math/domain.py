@@ -5,7 +5,6 @@ from dataclasses import replace
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.math.equivalence import (
     asked_reference,
-    is_open,
     reference_fault,
     refused_number,
     verify_answer,
@@ -38,9 +37,6 @@ class Math(Domain):
     def for_judging(self, problem: Problem) -> Problem:
         answer = problem.answer and asked_reference(problem.answer, problem.prompt)
         return replace(problem, prompt="", answer=answer)  # `answer` includes what the question requires
-
-    def is_open(self, problem: Problem, verdict: Verdict) -> bool:
-        return is_open(verdict, problem.answer or "")
 
     def prepare(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text

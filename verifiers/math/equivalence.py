@@ -58,22 +58,6 @@ def verify_answer(answer: str, reference: str, response: str | None = None) -> V
     return Verdict(outcome, float(decision.same), decision.tier, decision.why, answer.strip())
 
 
-def is_open(verdict: Verdict, reference: str) -> bool:
-    """Whether an answer failed because it could not be compared: too costly, or one of both is words or of an unknown
-    shape."""
-    if verdict.outcome is not Outcome.FAILED or not verdict.extracted:
-        return False
-    both = (parse_answer(reference_text(text)) for text in (reference, verdict.extracted))
-    return verdict.decided_by == "cost" or any(each.kind == "phrase" or not has_value(each) for each in both)
-
-
-def has_value(answer: Answer) -> bool:
-    """Whether every part is a value, not words."""
-    if answer.kind in ("scalar", "text"):
-        return answer.node is not None
-    return all(map(has_value, answer.parts))
-
-
 def equivalent(one: str, other: str) -> bool:
     """Symmetric: tries both orders, because only a reference may be rounded. Undecided means not equivalent."""
     one, other = reference_text(one), reference_text(other)

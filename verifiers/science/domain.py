@@ -187,9 +187,6 @@ class Science(Domain):
             return f"{answer}. {facts['options'][ascii_uppercase.index(answer)]}"
         return f"{answer} {facts.get('unit') or ''}".strip()
 
-    def is_open(self, problem: Problem, verdict: Verdict) -> bool:
-        return verdict.decided_by == "unread" or (not problem.tests and domain_of("math").is_open(problem, verdict))
-
     def extract(self, response: str) -> str | None:
         return boxed_answer(response)
 

@@ -16,11 +16,12 @@ from ratchet.data_curation.decontamination.paraphrases import (
     judge_prompts,
     pairs,
     reject_paraphrases,
+    replies,
     shortlist,
+    verdict,
 )
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA, collect_attempts
-from ratchet.data_curation.teacher.model_judge import replies, verdict
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.recipe.curation import Paraphrases
 from ratchet.infra.recipe.teacher import Judge
