@@ -47,10 +47,7 @@ class Policy:
         adapter: Adapter | None = None,
     ) -> None:  # fmt: skip
         self.rank, self.ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.hardware, self.device = hardware, torch.device("cpu")
-        if torch.cuda.is_available():
-            self.device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-            torch.cuda.set_device(self.device)
+        self.hardware, self.device = hardware, ranks.device()
         sharded = hardware.zero_stage == 3
         self._adapter = adapter
         read = adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded)

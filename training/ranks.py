@@ -40,13 +40,23 @@ def rank() -> int:
     return int(os.environ.get("RANK", 0))
 
 
+def device() -> torch.device:
+    """This rank's GPU, or the CPU."""
+    return (
+        torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0))) if torch.cuda.is_available() else torch.device("cpu")
+    )
+
+
 def join(timeout_minutes: float = 30) -> None:
     """Join the process group that the environment describes (RANK, WORLD_SIZE, MASTER_ADDR, …). A rank that waits
     longer than `timeout_minutes` for the others fails."""
     import deepspeed
 
     accelerated = torch.cuda.is_available()
-    if not accelerated:
+    if accelerated:
+        # Before the group, which is bound to this GPU: what is gathered goes through the current one.
+        torch.cuda.set_device(device())
+    else:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
         # DeepSpeed would compile a shared-memory all-reduce for a minute on first use.
         deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
