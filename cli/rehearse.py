@@ -19,15 +19,19 @@ def rehearse(
         Literal["transformers", "recipe"],
         typer.Option("--engine", help="Sample with this engine, or the recipe's own."),
     ] = "transformers",
+    samples: Annotated[
+        Path | None,
+        typer.Option("--samples", help="Rows to use instead of the published files: DIR/datasets/OWNER/NAME/FILE."),
+    ] = None,
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
     """Run the whole recipe small on this machine, in minutes, and show that each of its mechanisms happens.
 
-    Its data sets are bundled samples in their published layouts, read through a local Hub; its model is a small one of
-    the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server. Lengths,
-    prompts, rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end names
-    every mechanism that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not seen.
+    Its data are the first rows of each data set, read through a local Hub; its model is a small one of the same
+    architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server. Lengths, prompts,
+    rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end names every mechanism
+    that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not seen.
 
     Example: `ratchet rehearse acereason-7b`
     """
@@ -35,7 +39,9 @@ def rehearse(
 
     wanted = load_recipe(recipe, set_ or ())
     place = load_settings(home).home / "rehearsals" / wanted.name if home is None else Path(home)
-    done = rehearsed(wanted, place.resolve(), {"kind": "transformers"} if engine == "transformers" else None, _say)
+    done = rehearsed(
+        wanted, place.resolve(), samples, {"kind": "transformers"} if engine == "transformers" else None, _say
+    )
 
     console.print("\nWhat was made smaller", style="bold")
     for rule in dict.fromkeys(change.rule for change in done.changes):

@@ -1,4 +1,4 @@
-"""A right and a wrong response to each problem of a rehearsal: what its teacher says, and what its small model learns."""
+"""A right and a wrong response to each problem of a rehearsal, for its teacher and its small model."""
 
 import json
 import re
@@ -49,17 +49,17 @@ def _by_its_tests(problem: Problem) -> str | None:
     """A program that knows the outputs of the problem's tests, for sources that publish no solution."""
     tests = problem.code_tests()
     if tests and all(test.input is not None for test in tests):
-        known = {str(test.input).strip(): test.output for test in tests}
-        return f"import sys\nprint({known!r}[sys.stdin.read().strip()])"
+        outputs = {str(test.input).strip(): test.output for test in tests}
+        return f"import sys\nprint({outputs!r}[sys.stdin.read().strip()])"
     if problem.entry_point and tests and all(test.call is not None for test in tests):
-        known = {repr(test.call["args"]): test.output for test in tests if test.call}
+        outputs = {repr(test.call["args"]): test.output for test in tests if test.call}
         function = f"def {problem.entry_point.rpartition('.')[2]}"
         if problem.starter_code and "class Solution" in problem.starter_code:
-            return f"class Solution:\n    {function}(self, *a):\n        return {known!r}[repr(list(a))]"
-        return f"{function}(*a):\n    return {known!r}[repr(list(a))]"
+            return f"class Solution:\n    {function}(self, *a):\n        return {outputs!r}[repr(list(a))]"
+        return f"{function}(*a):\n    return {outputs!r}[repr(list(a))]"
     if problem.entry_point and tests and (source := tests[0].check):
-        known = dict(re.findall(r"candidate\(([^()]*)\) == ([^\n]+)", source))
-        cases = "\n".join(f"    if a == ({args},): return {value}" for args, value in known.items())
+        outputs = dict(re.findall(r"candidate\(([^()]*)\) == ([^\n]+)", source))
+        cases = "\n".join(f"    if a == ({args},): return {value}" for args, value in outputs.items())
         return f"def {problem.entry_point}(*a):\n{cases or '    return None'}"
     return None
 

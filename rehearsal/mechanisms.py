@@ -56,12 +56,12 @@ class Traces:
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each evaluated checkpoint, by benchmark."""
-        found = {
+        scores = {
             a.name: json.loads((a.path / "scores.json").read_text())
             for (kind, _), a in self.artifacts.items()
             if kind == "evaluation"
         }
-        return {name: scores["benchmarks"] for name, scores in found.items()}
+        return {name: one["benchmarks"] for name, one in scores.items()}
 
 
 def mechanisms(recipe: Recipe, home: Path) -> list[Mechanism]:
@@ -86,12 +86,12 @@ def _ref(artifact: Artifact | None) -> str:
 
 
 def _curation(domain: str, curation: Curation, traces: Traces) -> Iterator[Mechanism]:
-    normalised, curated = traces.find("problems", f"{domain}-normalise"), traces.find("problems", f"{domain}-curated")
+    problems, curated = traces.find("problems", f"{domain}-normalise"), traces.find("problems", f"{domain}-curated")
     kept = _sources(curated.kept) if curated else Counter()
-    read = (_sources(normalised.kept) if normalised else Counter()) + (
-        _sources(normalised.rejected) if normalised else Counter()
+    read = (_sources(problems.kept) if problems else Counter()) + (
+        _sources(problems.rejected) if problems else Counter()
     )
-    names = _source_by_input(curation.inputs, normalised)
+    names = _source_by_input(curation.inputs, problems)
     for source in curation.inputs:
         own = [name for name, of in names.items() if of == source]
         rows, left = sum(read[name] for name in own), sum(kept[name] for name in own)
@@ -140,9 +140,9 @@ def _sources(file: Path) -> Counter[str]:
     return Counter(pq.read_table(file, columns=["source"])["source"].to_pylist()) if file.is_file() else Counter()
 
 
-def _source_by_input(inputs: Sequence[str], normalised: Artifact | None) -> dict[str, str]:
+def _source_by_input(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
     """Which input of the recipe each source of rows comes from."""
-    facts = normalised.manifest["inputs"] if normalised else []
+    facts = problems.manifest["inputs"] if problems else []
     paths = [Path(each["path"]) for each in facts]
     owners = {}
     for name, path in zip(source_names(paths), paths, strict=True):

@@ -24,11 +24,11 @@ from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
 SHARES = (1.0, 0.5, 0.25, 0.75, 0.5)
-"""Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every filter
-by pass rate has something to drop and something to keep."""
+"""Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
+filter by pass rate has something to drop and something to keep."""
 TRACES, RAMBLING = 6, 1
 """Traces of a problem, and further ones that never come to an end: a truncated response needs a policy that rambles."""
-MAX_PROMPT = 900
+MAX_PROMPT = 600
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
 BENCHMARK_ITEMS = 12
 

@@ -8,18 +8,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ratchet.examples.published.hub import Hub
-from ratchet.examples.published.write import write
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.evaluation import named_path
+from ratchet.rehearsal.hub import Hub
 from ratchet.rehearsal.mechanisms import Mechanism, mechanisms
+from ratchet.rehearsal.samples import collect
 from ratchet.rehearsal.smaller import Change, smaller
 from ratchet.rehearsal.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
@@ -46,17 +44,20 @@ class Rehearsal:
         return [row for row in self.rows if not row.seen]
 
 
-def rehearse(recipe: Recipe, home: Path, engine: Mapping[str, Any] | None, say: Callable[[str], None]) -> Rehearsal:
+def rehearse(
+    recipe: Recipe, home: Path, samples: Path | None, engine: Mapping[str, Any] | None, say: Callable[[str], None]
+) -> Rehearsal:
     """Run the recipe small, end to end, in `home`, and look for each of its mechanisms.
 
-    `engine`: instead of the recipe's, None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set
-    without a sample, an architecture that is not known here."""
+    `samples`: a directory with rows of data sets, `datasets/OWNER/NAME/FILE`. `engine`: instead of the recipe's,
+    None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set that is not available, an
+    architecture that is not known here."""
     started = time.perf_counter()
     home.mkdir(parents=True, exist_ok=True)
     mirror = home / "hub"
-    names = hub_names(recipe)
-    shutil.rmtree(mirror / "datasets", ignore_errors=True)
-    write(mirror, names)
+    shutil.rmtree(mirror, ignore_errors=True)
+    mirror.mkdir(parents=True)
+    names = collect(recipe, samples, mirror)
     config = _config(recipe)
     with Hub(mirror) as hub:
         environment = {
@@ -64,7 +65,7 @@ def rehearse(recipe: Recipe, home: Path, engine: Mapping[str, Any] | None, say: 
             "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
-        say(f"{len(names)} data sets in their published layouts at a local Hub, {hub.url}")
+        say(f"{len(names)} data sets, their first rows, at a local Hub, {hub.url}")
         reduced, _ = smaller(recipe, {}, processes(), engine)
         counts = _prepare(reduced, home, mirror, config, environment)
         say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered"
@@ -85,15 +86,6 @@ def processes() -> int:
     return torch.cuda.device_count() or min(2, core_count())
 
 
-def hub_names(recipe: Recipe) -> list[str]:
-    """OWNER/NAME of every data set on the Hub that the recipe reads."""
-    paths = [path for own in recipe.curation.values() for path in (*own.inputs, *map(named_path, own.benchmarks))]
-    paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
-    on_hub = [path for path in paths if not path.startswith("generated://") and not Path(path).expanduser().exists()]
-    plain = [path.removeprefix("hf://").removeprefix("datasets/") for path in on_hub]
-    return sorted({"/".join(path.partition("@")[0].split("/")[:2]) for path in plain})
-
-
 def _config(recipe: Recipe) -> dict[str, Any] | None:
     """config.json of the recipe's model, if it has one on the Hub."""
     path = recipe.model.path
@@ -106,15 +98,16 @@ def _config(recipe: Recipe) -> dict[str, Any] | None:
 
 def _prepare(recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str]) -> dict[str, Any]:
     spec = home / "prepare.json"
-    model = mirror / "models" / recipe.model.path if config else None
+    model = mirror / "models" / (recipe.model.path or "")
     (home / RECIPE).write_text(yaml.safe_dump(recipe.model_dump(mode="json"), allow_unicode=True, sort_keys=False))
-    facts = {"recipe": str(home / RECIPE), "answers": str(home / "answers.jsonl"), "model": str(model), "config": config,
-             "workers": core_count()}  # fmt: skip
+    files = {"recipe": home / RECIPE, "answers": home / "answers.jsonl", "model": model}
+    facts = {**{name: str(file) for name, file in files.items()}, "config": config, "workers": core_count()}
     spec.write_text(json.dumps(facts))
     command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
     log = home / "prepare.log"
     with open(log, "w") as file:
-        alone = {**environment, **ALONE, "MASTER_PORT": str(_free_port())}
+        # One thread: several per process would wait for one another on a machine that has other work.
+        alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(_free_port())}
         done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
     if done.returncode:
         raise RatchetError(f"The small model could not be made. The end of {log}:\n{log.read_text()[-2000:]}")

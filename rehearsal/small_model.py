@@ -66,7 +66,8 @@ def train_model(
 
 def _tokenizer(config: type, texts: Sequence[str]) -> Any:
     """Of the architecture's own class, with its splitting; the merges are learned from the texts."""
-    base = TOKENIZER_MAPPING[config]()
+    family: Any = TOKENIZER_MAPPING[config]
+    base = family()
     tokenizer = base.train_new_from_iterator(texts, VOCABULARY, show_progress=False)
     tokenizer.add_special_tokens(
         {"bos_token": BEGIN, "eos_token": END, "pad_token": END, "additional_special_tokens": [USER, ASSISTANT]}

@@ -48,7 +48,8 @@ RULES = (
     Rule("rollouts: half, from 2 to 8", (
         "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
         "training.stages.*.advanced.pass_rate_rollouts"), lambda count: count and _fewer(count)),
-    Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",), lambda count: min(2, count)),
+    Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",),
+         lambda count: min(2, count)),
     Rule(f"prompts of a step: {BATCH}", ("training.stages.*.prompts_per_batch",), lambda count: min(BATCH, count)),
     Rule("learning rate: 100 times, at most 1e-4, for a small model", ("training.stages.*.learning_rate",),
          lambda rate: max(rate, min(1e-4, 100 * rate))),

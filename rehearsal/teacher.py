@@ -40,7 +40,7 @@ class Teacher:
             def do_GET(self) -> None:  # /v1/models, which tells that the server is up
                 self.reply({"object": "list", "data": []})
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -208,7 +208,8 @@ class Curriculum:
         active, history = self.active, self.interventions
         report = {
             "step": self.state.step, "steps": self._first.steps, "epoch": float(batch.epoch),
-            "active_prompts": float(sum(active.values())), "temperature": batch.temperature, "rollouts": float(batch.rollouts),
+            "active_prompts": float(sum(active.values())), "temperature": batch.temperature,
+            "rollouts": float(batch.rollouts),
             "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(history.resets),
         }  # fmt: skip
         if self._first.interventions:

@@ -28,8 +28,8 @@ def prompt_ids(tokenizer: Any, problems: Sequence[Problem], prompt_format: Promp
 
 
 def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
-    """`prompt_ids` for user turns that are already text. Templates of R1 distills end with `<think>` themselves: a prefix
-    with which the text ends already is not added again."""
+    """`prompt_ids` for user turns that are already text. A response prefix with which the chat template ends already is
+    not added again: those of R1 distills end with `<think>`."""
     if not messages:
         return []
     turns = [[{"role": "user", "content": message}] for message in messages]

@@ -35,6 +35,13 @@ def test_a_response_prefix_belongs_to_the_prompt(policy):
     assert policy.tokenizer.decode(sample.response[:-1]).startswith(" answer is")
 
 
+def test_a_prefix_with_which_the_template_ends_is_not_added_again(policy, monkeypatch):
+    begun = policy.tokenizer.chat_template + "<think>\n"
+    plain = prompt_ids(policy.tokenizer, sums(1), PromptFormat(math="{prompt}", response_prefix="<think>\n"))
+    monkeypatch.setattr(policy.tokenizer, "chat_template", begun)
+    assert prompt_ids(policy.tokenizer, sums(1), PromptFormat(math="{prompt}", response_prefix="<think>\n")) == plain
+
+
 def test_traces_longer_than_the_window_are_set_aside_and_counted(policy):
     long = {"prompt": sums(1)[0].prompt, "response": "The answer is " * 60}
     samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, positions=96)

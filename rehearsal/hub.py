@@ -30,7 +30,7 @@ class Hub:
             def do_HEAD(self) -> None:
                 hub._answer(self, body=False)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

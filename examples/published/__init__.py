@@ -1,1 +1,0 @@
-"""Samples of the data sets and benchmarks that recipes name, in their published layouts, and a Hub that serves them."""

@@ -1,0 +1,80 @@
+"""The rules that make a recipe smaller, the local Hub, and a rehearsal from end to end (at night)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.rehearsal.hub import Hub
+from ratchet.rehearsal.samples import ROWS, collect, on_hub
+from ratchet.rehearsal.smaller import BATCH, smaller
+from ratchet.verifiers.errors import RatchetError
+
+TRANSFORMERS = {"kind": "transformers"}
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_recipes() if not name.startswith("ablations")])
+def test_every_shipped_recipe_becomes_smaller_and_stays_valid(name):
+    recipe = load_recipe(name)
+    small, changes = smaller(recipe, {}, 2, TRANSFORMERS)
+    assert small.training.hardware.ranks <= 2 and all(change.before != change.after for change in changes)
+    for before, after in zip(recipe.training.stages, small.training.stages, strict=True):
+        assert after.max_response_tokens <= max(16, before.max_response_tokens // 128)
+        assert after.prompts_per_batch <= BATCH and after.steps <= before.steps
+        assert (after.mix, after.loss, after.advantage, after.truncation) == (
+            before.mix, before.loss, before.advantage, before.truncation
+        )  # fmt: skip
+        assert [i.when.trigger[0] for i in after.interventions] == [i.when.trigger[0] for i in before.interventions]
+
+
+def test_schedules_reach_their_last_value_before_a_plateau_can_end_the_stage():
+    recipe, rows = load_recipe("acereason-7b"), {"code": 24}
+    stage = smaller(recipe, rows, 2, TRANSFORMERS)[0].training.stages[4]
+    assert isinstance(stage.temperature, tuple)
+    last_begins = (len(stage.temperature) - 1) * rows["code"] // stage.prompts_per_batch + 1
+    assert last_begins < 2 * stage.validate_every <= stage.steps
+
+
+def test_a_local_hub_serves_the_hubs_own_client(tmp_path):
+    data = tmp_path / "hub/datasets/owner/set/data"
+    data.mkdir(parents=True)
+    (data / "train.jsonl").write_text('{"problem": "What is 1 + 1?", "answer": "2"}\n')
+    code = (
+        "from ratchet.data_curation.readers.sources import local_files; print(local_files('owner/NAME')[0].read_text())"
+    )
+    with Hub(tmp_path / "hub") as hub:
+        environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        present, absent = (
+            subprocess.run(
+                [sys.executable, "-P", "-c", code.replace("NAME", name)],
+                env=environment,
+                capture_output=True,
+                text=True,
+            )
+            for name in ("set", "none")
+        )
+    assert json.loads(present.stdout)["answer"] == "2", present.stderr
+    assert absent.returncode and "the Hub does not provide it (404" in absent.stderr
+
+
+def test_samples_are_the_users_or_the_first_rows_and_a_missing_set_says_what_to_do(tmp_path, monkeypatch):
+    (tmp_path / "rows.jsonl").write_text('{"problem": "p", "answer": "1"}\n' * 2 * ROWS)
+    recipe = load_recipe("own-data", ["curation.math.inputs=[owner/set]", "evaluation.after=[]"])
+    assert on_hub(recipe) == {"owner/set": ["owner/set"]}
+    monkeypatch.setattr("ratchet.rehearsal.samples.local_files", lambda path: [tmp_path / "rows.jsonl"])
+    assert collect(recipe, None, tmp_path / "first") == ["owner/set"]
+    assert len((tmp_path / "first/datasets/owner/set/rows.jsonl").read_text().splitlines()) == ROWS
+    collect(recipe, tmp_path / "first", tmp_path / "second")
+    assert (tmp_path / "second/datasets/owner/set/rows.jsonl").is_file()
+
+    def unavailable(path: str) -> list[Path]:
+        raise RatchetError(f"{path}: the Hub does not provide it.")
+
+    monkeypatch.setattr("ratchet.rehearsal.samples.local_files", unavailable)
+    with pytest.raises(RatchetError, match="SAMPLES/datasets/owner/set/FILE"):
+        collect(recipe, None, tmp_path / "third")
