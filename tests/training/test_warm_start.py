@@ -36,7 +36,7 @@ def test_a_response_prefix_belongs_to_the_prompt(policy):
 
 
 def test_a_prefix_with_which_the_template_ends_is_not_added_again(policy, monkeypatch):
-    begun = policy.tokenizer.chat_template + "<think>\n"
+    begun = policy.tokenizer.chat_template + "{{ '<think>\\n' }}"
     plain = prompt_ids(policy.tokenizer, sums(1), PromptFormat(math="{prompt}", response_prefix="<think>\n"))
     monkeypatch.setattr(policy.tokenizer, "chat_template", begun)
     assert prompt_ids(policy.tokenizer, sums(1), PromptFormat(math="{prompt}", response_prefix="<think>\n")) == plain
