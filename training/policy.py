@@ -39,6 +39,26 @@ TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
 
 
+def configuration(hardware: Hardware, optimizer: Optimizer) -> dict[str, Any]:
+    """DeepSpeed's."""
+    zero: dict[str, Any] = {"stage": hardware.sharding}
+    if hardware.advanced.cpu_offload:
+        zero["offload_optimizer"] = {"device": "cpu"}
+    return {
+        "train_micro_batch_size_per_gpu": 1,  # only for DeepSpeed's counters
+        "gradient_accumulation_steps": 1,
+        "managed_gradient_accumulation": False,  # only engine.step() ends a step
+        # In plain float32 it clips without reporting the norm, so `Policy` does.
+        "gradient_clipping": optimizer.max_gradient_norm if hardware.sharding else 0.0,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's optimizer would take minutes to compile
+        "bf16": {"enabled": hardware.dtype == "bfloat16"},
+        "data_types": {"grad_accum_dtype": "fp32"},
+        "steps_per_print": 10**9,
+    }
+
+
 class Policy:
     """One rank's handle on the model in training. All ranks must call a *collective* method together."""
 
@@ -84,25 +104,8 @@ class Policy:
             if hardware.advanced.sequence_ranks > 1:
                 share_attention(start, hardware.advanced.sequence_ranks)
             self.reference = Reference(start.to(self.device), hardware)
-        engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=self._configuration())
+        engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=configuration(hardware, optimizer))
         self.engine: Any = engine
-
-    def _configuration(self) -> dict[str, Any]:
-        zero: dict[str, Any] = {"stage": self.hardware.sharding}
-        if self.hardware.advanced.cpu_offload:
-            zero["offload_optimizer"] = {"device": "cpu"}
-        return {
-            "train_micro_batch_size_per_gpu": 1,  # only for DeepSpeed's counters
-            "gradient_accumulation_steps": 1,
-            "managed_gradient_accumulation": False,  # only engine.step() ends a step
-            "gradient_clipping": 0.0 if self._plain else self._clip_norm,
-            "zero_optimization": zero,
-            "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,  # DeepSpeed's optimizer would take minutes to compile
-            "bf16": {"enabled": self.hardware.dtype == "bfloat16"},
-            "data_types": {"grad_accum_dtype": "fp32"},
-            "steps_per_print": 10**9,
-        }
 
     def _clip(self) -> None:
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._clip_norm, foreach=True)
