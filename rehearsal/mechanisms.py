@@ -1,6 +1,5 @@
 """What a recipe asks for, and the artifact of its rehearsal that shows it, or none."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.sources import source_names
-from ratchet.evaluation.home import open_home
+from ratchet.evaluation.report import read_scores
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.evaluation import Benchmark
@@ -22,6 +21,9 @@ from ratchet.infra.settings import load_settings
 from ratchet.infra.store.approvals import Approvals
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.journal import read_lines
+from ratchet.infra.tracking.run_record import read_run
+from ratchet.rehearsal.samples import in_cache, repository
+from ratchet.tasks.inputs import GENERATED
 from ratchet.training.interventions import RULE
 
 Records = list[dict[str, Any]]
@@ -38,44 +40,40 @@ class Mechanism:
     artifact: str = ""
 
 
-class Traces:
-    """What a rehearsal has left in its home."""
+class Evidence:
+    """What a run has left: its artifacts, made or found finished, and its events. Nothing of an earlier run counts."""
 
-    def __init__(self, directory: Path) -> None:
-        self.home = open_home(directory)
-        self.approvals = Approvals(load_settings(directory))
-        self.artifacts = {(artifact.kind, artifact.name): artifact for artifact in self.home.store.all()}
+    def __init__(self, home: Path, journals: Sequence[Path]) -> None:
+        self.events = [event for journal in journals for _, event in read_lines(journal)]
+        self.approvals = Approvals(load_settings(home))
+        outputs = [step.output for run in filter(None, map(read_run, journals)) for step in run.steps]
+        self.artifacts = {(artifact.kind, artifact.name): artifact for artifact in outputs if artifact.finished}
 
     def find(self, kind: str, name: str) -> Artifact | None:
         return self.artifacts.get((kind, name))
 
-    def lines(self, kind: str, name: str, file: str) -> Records:
-        artifact = self.find(kind, name)
+    def lines(self, stage: str, file: str) -> Records:
+        artifact = self.find("checkpoint", stage)
         return [line for _, line in read_lines(artifact.path / file)] if artifact else []
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Any]]:
         """Of each evaluated checkpoint, by benchmark."""
-        scores = {
-            a.name: json.loads((a.path / "scores.json").read_text())
-            for (kind, _), a in self.artifacts.items()
-            if kind == "evaluation"
-        }
-        return {name: one["benchmarks"] for name, one in scores.items()}
+        evaluations = [artifact for (kind, _), artifact in self.artifacts.items() if kind == "evaluation"]
+        return {each.name: read_scores(each.name, each.path).scores["benchmarks"] for each in evaluations}
 
 
-def mechanisms(recipe: Recipe, home: Path) -> list[Mechanism]:
+def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
     """Of a reduced recipe, in the order in which they happen."""
-    traces = Traces(home)
     rows: list[Mechanism] = []
     for domain, curation in recipe.curation.items():
-        rows += _curation(domain, curation, traces)
-    rows += _start(recipe, traces)
+        rows += _curation(domain, curation, evidence)
+    rows += _start(recipe, evidence)
     for stage in recipe.training.stages:
-        rows += _stage(stage, traces)
+        rows += _stage(stage, evidence)
     for benchmark in recipe.evaluation.benchmarks:
-        rows += _benchmark(benchmark, recipe, traces)
-    return [*rows, *_end(recipe, traces)]
+        rows += _benchmark(benchmark, recipe, evidence)
+    return [*rows, *_end(recipe, evidence)]
 
 
 def _ref(artifact: Artifact | None) -> str:
@@ -85,36 +83,32 @@ def _ref(artifact: Artifact | None) -> str:
 # Curation
 
 
-def _curation(domain: str, curation: Curation, traces: Traces) -> Iterator[Mechanism]:
-    problems, curated = traces.find("problems", f"{domain}-normalise"), traces.find("problems", f"{domain}-curated")
-    kept = _sources(curated.kept) if curated else Counter()
-    read = (_sources(problems.kept) if problems else Counter()) + (
-        _sources(problems.rejected) if problems else Counter()
-    )
-    names = _source_by_input(curation.inputs, problems)
-    for source in curation.inputs:
-        own = [name for name, of in names.items() if of == source]
-        rows, left = sum(read[name] for name in own), sum(kept[name] for name in own)
-        yield Mechanism(f"{domain}: {source} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
-    decontaminated = traces.find("problems", f"{domain}-decontaminate")
-    against = {facts["name"]: facts for facts in (decontaminated.manifest["inputs"] if decontaminated else [])}
-    held_out = len(against) - 1 if against else 0
+def _curation(domain: str, curation: Curation, evidence: Evidence) -> Iterator[Mechanism]:
+    problems, curated = evidence.find("problems", f"{domain}-normalise"), evidence.find("problems", f"{domain}-curated")
+    read = (_column(problems.kept, "source") + _column(problems.rejected, "source")) if problems else Counter()
+    kept = _column(curated.kept, "source") if curated else Counter()
+    inputs = _inputs(curation.inputs, problems)
+    for wanted in curation.inputs:
+        own = [source for source, name in inputs.items() if name == wanted]
+        rows, left = sum(read[source] for source in own), sum(kept[source] for source in own)
+        yield Mechanism(f"{domain}: {wanted} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
+    decontaminated = evidence.find("problems", f"{domain}-decontaminate")
     if curation.benchmarks:
+        held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
+        seen = held_out >= len({*curation.benchmarks})
         words = f"{held_out} held-out sets compared"
-        yield Mechanism(
-            f"{domain}: held-out benchmarks read", held_out >= len({*curation.benchmarks}), words, _ref(decontaminated)
-        )
+        yield Mechanism(f"{domain}: held-out benchmarks read", seen, words, _ref(decontaminated))
     plan = plan_of(domain)
     steps = [*plan.steps[1:], *(plan.teacher_steps if curation.teacher.kind != "none" else ())]
     for step in steps:
-        yield _filter(domain, step, traces.find("problems", f"{domain}-{step}"))
+        yield _filter(domain, step, evidence.find("problems", f"{domain}-{step}"))
     if limit := curation.decontaminate.released_after:
         dropped = _rules(decontaminated)["released_after"]
         yield Mechanism(
             f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", _ref(decontaminated)
         )
     if curation.teacher.kind != "none":
-        attempts = traces.find("attempts", domain)
+        attempts = evidence.find("attempts", domain)
         count = sum((attempts.manifest["counts"] if attempts else {}).values())
         yield Mechanism(
             f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", _ref(attempts)
@@ -130,47 +124,40 @@ def _filter(domain: str, step: str, artifact: Artifact | None) -> Mechanism:
 
 
 def _rules(artifact: Artifact | None) -> Counter[str]:
-    rejected = artifact and artifact.path / "rejected.parquet"
-    return Counter(
-        pq.read_table(rejected, columns=["rule"])["rule"].to_pylist() if rejected and rejected.is_file() else ()
-    )
+    return _column(artifact.rejected, "rule") if artifact else Counter()
 
 
-def _sources(file: Path) -> Counter[str]:
-    return Counter(pq.read_table(file, columns=["source"])["source"].to_pylist()) if file.is_file() else Counter()
+def _column(file: Path, name: str) -> Counter[str]:
+    return Counter(pq.read_table(file, columns=[name])[name].to_pylist())
 
 
-def _source_by_input(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
+def _inputs(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
     """Which input of the recipe each source of rows comes from."""
-    facts = problems.manifest["inputs"] if problems else []
-    paths = [Path(each["path"]) for each in facts]
+    paths = [Path(facts["path"]) for facts in problems.manifest["inputs"]] if problems else []
     owners = {}
-    for name, path in zip(source_names(paths), paths, strict=True):
+    for source, path in zip(source_names(paths), paths, strict=True):
         for wanted in inputs:
-            plain = (
-                wanted.removeprefix("hf://").removeprefix("datasets/").removeprefix("generated://").partition("@")[0]
-            )
-            repository = "--".join(plain.split("/")[:2])
-            if f"datasets--{repository}/" in str(path) or str(path).endswith(plain) or Path(plain) in path.parents:
-                owners[name] = wanted
+            plain = wanted.removeprefix(GENERATED)
+            if in_cache(repository(wanted)) in str(path) or str(path).endswith(plain) or Path(plain) in path.parents:
+                owners[source] = wanted
     return owners
 
 
 # Training
 
 
-def _start(recipe: Recipe, traces: Traces) -> Iterator[Mechanism]:
-    start = traces.find("checkpoint", "start")
+def _start(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
+    start = evidence.find("checkpoint", "start")
     how = "learned from traces" if recipe.training.warm_start else "read and written by the trainer"
     if recipe.training.stages:
         yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, _ref(start))
 
 
-def _stage(stage: Stage, traces: Traces) -> Iterator[Mechanism]:
-    artifact = traces.find("checkpoint", stage.name)
-    steps = traces.lines("checkpoint", stage.name, "metrics.jsonl")
-    decisions = traces.lines("checkpoint", stage.name, "decisions.jsonl")
-    samples = traces.lines("checkpoint", stage.name, "samples.jsonl")
+def _stage(stage: Stage, evidence: Evidence) -> Iterator[Mechanism]:
+    artifact = evidence.find("checkpoint", stage.name)
+    steps = evidence.lines(stage.name, "metrics.jsonl")
+    decisions = evidence.lines(stage.name, "decisions.jsonl")
+    samples = evidence.lines(stage.name, "samples.jsonl")
     rules = Counter(line["rule"] for line in decisions)
 
     def row(name: str, seen: bool, evidence: str) -> Mechanism:
@@ -226,12 +213,9 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
         yield row(f"truncation: {stage.truncation}", max(shares, default=0) > 0, share)
     for domain in stage.advanced.graded:
         name = f"{domain}/" if len(stage.domains) > 1 else ""
-        more = [s[f"{name}reward"] - s[f"{name}pass_rate"] for s in steps if f"{name}reward" in s]
-        yield row(
-            f"graded rewards: {domain}",
-            max(more, default=0) > EXACT,
-            f"reward above pass rate by up to {max(more, default=0):.3f}",
-        )
+        shares = [s[f"{name}reward"] - s[f"{name}pass_rate"] for s in steps if f"{name}reward" in s]
+        words = f"reward above pass rate by up to {max(shares, default=0):.3f}"
+        yield row(f"graded rewards: {domain}", max(shares, default=0) > EXACT, words)
     if stage.dynamic_sampling_rounds:
         rounds = max([line.get("sampling_rounds", 0) for line in steps], default=0)
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")
@@ -243,23 +227,18 @@ def _loss(stage: Stage, steps: Records, row: Any) -> Iterator[Mechanism]:
         yield row(
             f"{stage.updates_per_batch} updates a batch", moved > 0, f"ratios differ from one by up to {moved:.2g}"
         )
-        clipped = max([line.get("clip_fraction", 0) for line in steps], default=0)
+        clipped = [line["clip_fraction"] for line in steps if "clip_fraction" in line]
         yield row(
-            "clipped ratios measured",
-            any("clip_fraction" in line for line in steps),
-            f"up to {clipped:.2%} of the tokens",
+            "ratios are clipped", max(clipped, default=0) > 0, f"up to {max(clipped, default=0):.2%} of the tokens"
         )
     if stage.kl_coefficient:
-        first, last = (
-            ([line["kl"] for line in steps if "kl" in line] or [0.0])[0],
-            max([line.get("kl", 0) for line in steps], default=0),
-        )
-        yield row("KL to the reference", last > 0, f"from {first:.2g} to {last:.2g} nats per token")
+        divergences = [line["kl"] for line in steps if "kl" in line]
+        words = f"from {divergences[0]:.2g} to {max(divergences):.2g} nats per token" if divergences else "not measured"
+        yield row("KL to the reference", max(divergences, default=0) > 0, words)
     if stage.importance_cap is not None:
         weights = [line["importance_weight"] for line in steps if "importance_weight" in line]
-        yield row(
-            "importance cap", bool(weights), f"mean weight {weights[-1]:.4f}" if weights else "no weight measured"
-        )
+        words = f"mean weight {weights[-1]:.4f}" if weights else "no weight measured"
+        yield row(f"importance weights, capped at {stage.importance_cap}", bool(weights), words)
 
 
 def _intervention(number: int, intervention: Intervention, decisions: Records, row: Any) -> Mechanism:
@@ -273,39 +252,36 @@ def _intervention(number: int, intervention: Intervention, decisions: Records, r
 # Evaluation
 
 
-def _benchmark(benchmark: Benchmark, recipe: Recipe, traces: Traces) -> Iterator[Mechanism]:
+def _benchmark(benchmark: Benchmark, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     name, points = benchmark.name, recipe.evaluation.after
-    scored = [traces.scores[point][name] for point in points if name in traces.scores.get(point, {})]
-    responses = [sum(one["samples_graded"] for one in scored), sum(one["infra_errors"] for one in scored)]
+    scored = [evidence.scores[point][name] for point in points if name in evidence.scores.get(point, {})]
+    errors = sum(one["infra_errors"] for one in scored)
     counts = [count for one in scored for count in one["problems"].values()]
-    passed = sum(right for right, _ in counts)
-    graded = sum(number for _, number in counts)
-    last = traces.find("evaluation", points[-1]) if points else None
-    whole = len(scored) == len(points) and responses[1] == 0 and responses[0] > 0
+    passed, graded = (sum(count[i] for count in counts) for i in (0, 1))
+    last = evidence.find("evaluation", points[-1]) if points else None
+    whole = len(scored) == len(points) and not errors
     words = f"{len(scored)} of {len(points)} checkpoints; {passed} of {graded} responses passed"
     yield Mechanism(f"benchmark {name} read and scored", whole and 0 < passed < graded, words, _ref(last))
 
 
-def _end(recipe: Recipe, traces: Traces) -> Iterator[Mechanism]:
+def _end(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     if recipe.evaluation.after:
-        ks = {int(k) for one in traces.scores.values() for scores in one.values() for k in scores["pass_at"]}
+        ks = {int(k) for one in evidence.scores.values() for scores in one.values() for k in scores["pass_at"]}
         wanted = {k for each in recipe.evaluation.benchmarks for k in each.pass_at or recipe.evaluation.pass_at}
         yield Mechanism("pass@k", wanted <= ks, f"k = {', '.join(map(str, sorted(ks))) or 'none'}")
-        report = traces.find("report", recipe.name)
-        page = report and report.path / "report.html"
-        text = page.read_text() if page and page.is_file() else ""
+        report = evidence.find("report", recipe.name)
+        text = (report.path / "report.html").read_text() if report else ""
         absent = [each.name for each in recipe.evaluation.benchmarks if each.name not in text]
-        yield Mechanism(
-            "report",
-            bool(text) and not absent,
-            f"without {', '.join(absent)}" if absent else f"{len(text):,} bytes",
-            _ref(report),
-        )
+        words = f"without {', '.join(absent)}" if absent else f"all {len(recipe.evaluation.benchmarks)} benchmarks"
+        yield Mechanism("report", bool(text) and not absent, words, _ref(report))
+    if recipe.training.stages:
+        registered = [event["name"] for event in evidence.events if event["event"] == "register"]
+        yield Mechanism("registration", bool(registered), f"a version of {registered[-1]}" if registered else "none")
     for gate in recipe.approve:
-        decided = [approval for approval in traces.approvals.all() if approval.gate == gate and approval.approved]
+        decided = [approval for approval in evidence.approvals.all() if approval.gate == gate and approval.approved]
         yield Mechanism(f"approval of {gate}", bool(decided), str(decided[0]) if decided else "nobody was asked")
     if recipe.gate:
-        verdict = traces.find("gate", recipe.name)
+        verdict = evidence.find("gate", recipe.name)
         yield Mechanism(
             "gate for the alias best", verdict is not None, verdict.summary if verdict else "no verdict", _ref(verdict)
         )

@@ -30,7 +30,6 @@ TRACES, RAMBLING = 6, 1
 """Traces of a problem, and further ones that never come to an end: a truncated response needs a policy that rambles."""
 MAX_PROMPT = 600
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
-BENCHMARK_ITEMS = 12
 
 
 @dataclass(frozen=True)

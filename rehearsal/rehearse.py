@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -15,13 +14,15 @@ from typing import Any
 import yaml
 
 from ratchet.infra.recipe import Recipe
-from ratchet.rehearsal.hub import Hub
-from ratchet.rehearsal.mechanisms import Mechanism, mechanisms
+from ratchet.infra.settings import load_settings
+from ratchet.rehearsal.hub import hub
+from ratchet.rehearsal.loopback import serving
+from ratchet.rehearsal.mechanisms import Evidence, Mechanism, mechanisms
 from ratchet.rehearsal.samples import collect
 from ratchet.rehearsal.smaller import Change, smaller
-from ratchet.rehearsal.teacher import Teacher
+from ratchet.rehearsal.teacher import teacher
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import core_count
+from ratchet.verifiers.processes import core_count, free_port, last_lines
 
 WAITING = 3
 """Exit code of a run that waits at a gate."""
@@ -59,24 +60,28 @@ def rehearse(
     mirror.mkdir(parents=True)
     names = collect(recipe, samples, mirror)
     config = _config(recipe)
-    with Hub(mirror) as hub:
+    with serving(hub(mirror)) as address:
         environment = {
-            **os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(home / "huggingface"), "HF_HUB_OFFLINE": "0",
+            **os.environ, "HF_ENDPOINT": address, "HF_HOME": str(home / "huggingface"), "HF_HUB_OFFLINE": "0",
             "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
-        say(f"{len(names)} data sets, their first rows, at a local Hub, {hub.url}")
+        say(f"{len(names)} data sets, their first rows, at a local Hub, {address}")
         reduced, _ = smaller(recipe, {}, processes(), engine)
-        counts = _prepare(reduced, home, mirror, config, environment)
-        say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered"
-            + (f"; a small {config['model_type']} learned from them" if config else ""))  # fmt: skip
-        with Teacher(home / "answers.jsonl") as teacher:
+        counts = _prepare(reduced, home, mirror, config, environment, say)
+        learned = f"; a small {config['model_type']} learned from them" if config else ""
+        say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered{learned}")
+        with serving(teacher(home / "answers.jsonl")) as teacher_address:
             reduced, changes = smaller(recipe, counts["problems"], processes(), engine)
-            code = _run(_with_teacher(reduced, teacher.url), home, environment)
-    rows = mechanisms(reduced, home) if (home / "artifacts").is_dir() else []
-    done = Rehearsal(rows, changes, time.perf_counter() - started, code)
+            earlier = _journals(home)
+            code = _run(_with_teacher(reduced, f"{teacher_address}/v1"), home, environment)
+    rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
     (home / TABLE).write_text(json.dumps([vars(row) for row in rows], indent=1, ensure_ascii=False))
-    return done
+    return Rehearsal(rows, changes, time.perf_counter() - started, code)
+
+
+def _journals(home: Path) -> set[Path]:
+    return {*load_settings(home).journals.glob("*.jsonl")}
 
 
 def processes() -> int:
@@ -96,45 +101,56 @@ def _config(recipe: Recipe) -> dict[str, Any] | None:
     return read_config(path).to_dict()
 
 
-def _prepare(recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str]) -> dict[str, Any]:
-    spec = home / "prepare.json"
-    model = mirror / "models" / (recipe.model.path or "")
-    (home / RECIPE).write_text(yaml.safe_dump(recipe.model_dump(mode="json"), allow_unicode=True, sort_keys=False))
-    files = {"recipe": home / RECIPE, "answers": home / "answers.jsonl", "model": model}
+def _prepare(
+    recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str], say: Callable[[str], None]
+) -> dict[str, Any]:
+    spec, log = home / "prepare.json", home / "prepare.log"
+    _write(recipe.model_dump(mode="json"), home)
+    files = {
+        "recipe": home / RECIPE,
+        "answers": home / "answers.jsonl",
+        "model": mirror / "models" / (recipe.model.path or ""),
+    }
     facts = {**{name: str(file) for name, file in files.items()}, "config": config, "workers": core_count()}
     spec.write_text(json.dumps(facts))
     command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
-    log = home / "prepare.log"
+    # One thread: several per process would wait for one another on a machine that has other work.
+    alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
     with open(log, "w") as file:
-        # One thread: several per process would wait for one another on a machine that has other work.
-        alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(_free_port())}
         done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
     if done.returncode:
-        raise RatchetError(f"The small model could not be made. The end of {log}:\n{log.read_text()[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        raise RatchetError(f"The small model could not be made. The end of {log}:\n{last_lines(log, 25)}")
+    *notes, counts = done.stdout.splitlines()
+    for note in notes:
+        say(note)
+    return json.loads(counts)
 
 
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def _write(data: dict[str, Any], home: Path) -> None:
+    (home / RECIPE).write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
 
 
-def _with_teacher(recipe: Recipe, url: str) -> dict[str, Any]:
+def _with_teacher(recipe: Recipe, address: str) -> dict[str, Any]:
+    """The recipe with the local teacher instead of every model that is asked at an endpoint."""
     data = recipe.model_dump(mode="json")
-    teachers = [own["teacher"] for own in data["curation"].values()]
-    teachers += (
-        [data["training"]["warm_start"]["teacher"]] if (data["training"]["warm_start"] or {}).get("teacher") else []
-    )
-    for teacher in teachers:
-        if teacher["kind"] == "openai":
-            teacher |= {"base_url": url, "api_key_env": KEY, "concurrency": min(8, teacher["concurrency"])}
+    _redirect(data, {"base_url": address, "api_key_env": KEY, "concurrency": 8})
     return data
+
+
+def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _redirect(inner, endpoint)
+    if isinstance(value, dict) and value.get("kind") == "openai":
+        value.update(endpoint)
+    if isinstance(value, dict) and value.get("by") == "endpoint":
+        raise RatchetError(
+            "A rehearsal has no embedding model; --set curation.DOMAIN.advanced.paraphrases.by=words for the rest."
+        )
 
 
 def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:
     """`ratchet run` of the reduced recipe, approved at each gate; its exit code."""
-    (home / RECIPE).write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
+    _write(data, home)
     command = [sys.executable, "-m", "ratchet.cli.main", "run", str(home / RECIPE), "--home", str(home)]
     code = subprocess.run(command, env=environment).returncode
     for _ in data["approve"]:

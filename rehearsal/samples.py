@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.readers.sources import local_files
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import named_path
+from ratchet.tasks.inputs import GENERATED
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = 60
@@ -26,10 +27,14 @@ def on_hub(recipe: Recipe) -> dict[str, list[str]]:
     paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
     repositories: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):
-        if not path.startswith("generated://") and not Path(path).expanduser().exists():
-            plain = path.removeprefix("hf://").removeprefix("datasets/").partition("@")[0]
-            repositories.setdefault("/".join(plain.split("/")[:2]), []).append(path)
+        if not path.startswith(GENERATED) and not Path(path).expanduser().exists():
+            repositories.setdefault(repository(path), []).append(path)
     return dict(sorted(repositories.items()))
+
+
+def repository(path: str) -> str:
+    """OWNER/NAME of a path on the Hub."""
+    return "/".join(path.removeprefix("hf://").removeprefix("datasets/").partition("@")[0].split("/")[:2])
 
 
 def collect(recipe: Recipe, samples: Path | None, directory: Path) -> list[str]:
@@ -56,10 +61,15 @@ def collect(recipe: Recipe, samples: Path | None, directory: Path) -> list[str]:
     return list(repositories)
 
 
-def _published_name(file: Path, repository: str) -> str:
+def in_cache(name: str) -> str:
+    """The directory in the Hub's cache of the data set OWNER/NAME."""
+    return f"datasets--{name.replace('/', '--')}/"
+
+
+def _published_name(file: Path, name: str) -> str:
     """The file's path in its repository, from its place in the Hub's cache."""
-    _, cache, rest = str(file).partition(f"datasets--{repository.replace('/', '--')}/snapshots/")
-    return rest.partition("/")[2] if cache else file.name
+    _, snapshots, rest = str(file).partition(f"{in_cache(name)}snapshots/")
+    return rest.partition("/")[2] if snapshots else file.name
 
 
 def _first_rows(file: Path, target: Path) -> None:

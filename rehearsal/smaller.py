@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.load import PATHS, validate_recipe
 
@@ -43,11 +44,11 @@ RULES = (
             "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
             "curation.*.length.downsample_below_tokens", "evaluation.max_tokens",
         ),
-        lambda tokens: _length(tokens) if tokens else tokens,
+        lambda tokens: tokens and _length(tokens),
     ),
     Rule("rollouts: half, from 2 to 8", (
         "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
-        "training.stages.*.advanced.pass_rate_rollouts"), lambda count: count and _fewer(count)),
+        "training.stages.*.advanced.pass_rate_rollouts"), _fewer),
     Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",),
          lambda count: min(2, count)),
     Rule(f"prompts of a step: {BATCH}", ("training.stages.*.prompts_per_batch",), lambda count: min(BATCH, count)),
@@ -87,9 +88,9 @@ def smaller(
 
     Raises RatchetError if a reduced value is not valid."""
     data = recipe.model_dump(mode="json")
-    before = {path: value for path, value in _leaves(data)}
+    before = flat(data)
     words: dict[str, str] = {}
-    for path, value in list(before.items()):
+    for path, value in before.items():
         for rule in RULES:
             if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
                 _set(data, path, rule.value(value))
@@ -99,7 +100,7 @@ def smaller(
         for field in _pace(stage, rows):
             words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
     _absolute(data)
-    after = dict(_leaves(data))
+    after = flat(data)
     changes = [
         Change(path, before.get(path), after.get(path), rule)
         for path, rule in words.items()
@@ -160,14 +161,6 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Dotted paths of all values that are no section; a list of plain values is one leaf as well as its elements."""
-    if isinstance(value, dict) and (value or not path):
-        return [leaf for name, inner in value.items() for leaf in _leaves(inner, f"{path}.{name}".strip("."))]
-    inner = enumerate(value) if isinstance(value, list) else ()
-    return [(path, value)] + [leaf for number, item in inner for leaf in _leaves(item, f"{path}.{number}")]
-
-
 def _matches(path: str, pattern: str) -> bool:
     return bool(re.fullmatch(re.escape(pattern).replace(r"\*", "[^.]+"), path))
 
@@ -176,10 +169,7 @@ def _set(data: Any, path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for name in parents:
         data = data[int(name)] if isinstance(data, list) else data[name]
-    if not isinstance(data, list):
-        data[last] = value
-    elif not isinstance(value, list):
-        data[int(last)] = value
+    data[last] = value
 
 
 def _absolute(value: Any, field: str = "") -> Any:

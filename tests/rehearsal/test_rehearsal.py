@@ -10,7 +10,8 @@ import pytest
 
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
-from ratchet.rehearsal.hub import Hub
+from ratchet.rehearsal.hub import hub
+from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.samples import ROWS, collect, on_hub
 from ratchet.rehearsal.smaller import BATCH, smaller
 from ratchet.verifiers.errors import RatchetError
@@ -47,8 +48,8 @@ def test_a_local_hub_serves_the_hubs_own_client(tmp_path):
     code = (
         "from ratchet.data_curation.readers.sources import local_files; print(local_files('owner/NAME')[0].read_text())"
     )
-    with Hub(tmp_path / "hub") as hub:
-        environment = {**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    with serving(hub(tmp_path / "hub")) as address:
+        environment = {**os.environ, "HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
         present, absent = (
             subprocess.run(
                 [sys.executable, "-P", "-c", code.replace("NAME", name)],
