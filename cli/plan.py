@@ -79,16 +79,23 @@ def _show(plan: "Plan") -> None:
         )
     phases = list(summary["stages"][0]["seconds"])
     priced = ["cost"] if plan.price is not None else []
-    table = columns("stage", "memory", "of", "a step", *phases, "steps", "the stage", *priced)
+    table = columns("stage", "memory", "of", "a step", *phases, "steps", "beside", "the stage", *priced)
     for row, (_, estimate) in zip(summary["stages"], plan.stages, strict=True):
         peak, have = estimate.peak * plan.sharing, plan.machine.memory
         memory = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * have else "bold red")
         seconds = [duration(each) for each in (row["step_seconds"], *row["seconds"].values())]
-        totals = (f"{row['steps']:,}", *_totals(row))
+        beside = sum(row["beside"].values())
+        totals = (f"{row['steps']:,}", duration(beside) if beside else "", *_totals(row))
         table.add_row(row["stage"], memory, f"{have / GIB:.3g} GiB", *seconds, *totals)
-    if len(plan.stages) > 1:
-        table.add_row("total", *[""] * (len(phases) + 4), *_totals(summary), style="bold")
+    evaluations = summary["evaluations"]
+    if evaluations["number"]:
+        hours = evaluations["number"] * evaluations["hours_each"]
+        row = {"hours": hours, "cost": plan.cost(hours)}
+        table.add_row(f"{evaluations['number']} evaluations", *[""] * (len(phases) + 5), *_totals(row))
+    if len(plan.stages) > 1 or evaluations["number"]:
+        table.add_row("total", *[""] * (len(phases) + 5), *_totals(summary), style="bold")
     print_whole(table)
+    _show_gpu_hours(summary)
     for stage, estimate in plan.stages:
         engine = estimate.engine
         if engine.room < estimate.longest:
@@ -99,10 +106,34 @@ def _show(plan: "Plan") -> None:
             )  # fmt: skip
     rates = "measured by `ratchet doctor RECIPE`" if plan.measured else "published (docs/scaling.md)"
     console.print(
-        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Start-up, "
-        "validation, pass rates and evaluations are not counted, nor the few GB of the framework.[/]\n",
+        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
+        f"are pass rates{_prompts(plan)} and validation. Not counted: start-up{_uncounted(summary)}, the few GB of the "
+        "framework.[/]\n",
         soft_wrap=True,
     )
+
+
+def _prompts(plan: "Plan") -> str:
+    measured = [stage for stage, _ in plan.stages if stage.max_pass_rate is not None]
+    return f" (of {max(map(plan.prompts, measured)):,} prompts)" if measured else ""
+
+
+def _uncounted(summary: dict[str, Any]) -> str:
+    names = summary["evaluations"]["not_counted"]
+    return f", benchmarks of unknown size ({', '.join(names)})" if names else ""
+
+
+def _show_gpu_hours(summary: dict[str, Any]) -> None:
+    """The price in GPU hours beside that of fewer machines, and warnings."""
+    if fewer := summary["on_a_quarter"]:
+        share = fewer["gpu_hours"] / summary["gpu_hours"]
+        console.print(
+            f"{summary['gpu_hours']:,.0f} GPU hours. On {fewer['gpus']} GPUs {fewer['gpu_hours']:,.0f}, in "
+            f"{duration(3600 * fewer['hours'])}: {summary['gpus']} GPUs have {share:.0%} of their efficiency.",
+            soft_wrap=True,
+        )
+    for words in summary["warnings"]:
+        console.print(f"warning: {words}", style="bold yellow", markup=False, soft_wrap=True)
 
 
 def _totals(row: dict[str, Any]) -> list[str]:

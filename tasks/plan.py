@@ -1,17 +1,30 @@
 """What a recipe takes of time, money and memory, and its first bottleneck when it grows."""
 
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.training import Stage
+from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.training.estimate import Estimate, Shape, estimate, pressures, scaled
+from ratchet.training.estimate import LIMITS, Estimate, Shape, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import local_machine, machine_of, measured_file, parse_machine, with_measured
 
 GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100))]
+
+
+PROMPTS = 40_000
+"""Assumed prompts of a domain, for pass rates, before it is curated: AceReason's math has 49,000, its code 8,500."""
+FEWER = 4
+"""A plan is compared with one on a quarter of the machines."""
+WASTE = 1.5
+"""GPU hours as a multiple of that plan's, above which a plan warns."""
 
 
 class Plan:
@@ -41,30 +54,136 @@ class Plan:
         chosen = [stage for stage in self.training.stages if self._stage in ("", stage.name)]
         return [(stage, estimate(self.shape, stage, self.training, self.machine, self.mean)) for stage in chosen]
 
+    def prompts(self, stage: Stage) -> int:
+        """That a stage may train on: of the home's newest curated problems, otherwise assumed."""
+        return sum(self._curated.get(domain, PROMPTS) for domain in stage.domains)
+
+    @cached_property
+    def _curated(self) -> dict[str, int]:
+        rows = {}
+        for artifact in ArtifactStore(self._settings.artifacts).all("problems/*"):
+            if artifact.name in self.recipe.curation and artifact.kept.is_file():
+                rows[artifact.name] = pq.read_metadata(artifact.kept).num_rows
+        return rows
+
+    def _pass(self, stage: Stage, prompts: int, rollouts: int, training: Training | None = None) -> float:
+        if not prompts:
+            return 0.0
+        return pass_seconds(self.shape, stage, training or self.training, self.machine, self.mean, prompts, rollouts)
+
+    @cached_property
+    def beside(self) -> dict[str, dict[str, float]]:
+        """Seconds of each stage's passes beside its steps: the pass rates of its prompts, and all validations."""
+        return {stage.name: self._beside(stage) for stage, _ in self.stages}
+
+    def _beside(self, stage: Stage) -> dict[str, float]:
+        passes = {}
+        if stage.max_pass_rate is not None:
+            passes["pass rates"] = self._pass(stage, self.prompts(stage), stage.advanced.pass_rate_rollouts)
+        if stage.validates:
+            benchmarks = self.recipe.evaluation.benchmarks
+            chosen = [
+                b for b in benchmarks if (b.name in stage.validation if stage.validation else b.domain in stage.mix)
+            ]
+            once = self._pass(stage, sum(questions(b) or 0 for b in chosen), stage.advanced.validation_rollouts)
+            passes["validation"] = once * (stage.steps // stage.validate_every)
+        return passes
+
+    @cached_property
+    def evaluation(self) -> float:
+        """Seconds of one evaluation, without the benchmarks of `uncounted`."""
+        asked = self.recipe.evaluation
+        counts = {b.name: (b, (questions(b) or 0) * b.samples) for b in asked.benchmarks}
+        responses = sum(count for _, count in counts.values())
+        domains = {b.domain for b, _ in counts.values()}
+        mix = {domain: sum(c for b, c in counts.values() if b.domain == domain) for domain in sorted(domains)}
+        stage = self.training.stages[0].model_copy(update={"mix": mix, "max_response_tokens": asked.max_tokens})
+        training = self.training.model_copy(update={"engine": self.training.engine.for_evaluation()})
+        return self._pass(stage, responses, 1, training)
+
+    @property
+    def evaluations(self) -> int:
+        """How many of the recipe's evaluations belong to the planned stages."""
+        names = {"start", *(stage.name for stage, _ in self.stages)}
+        return sum(name in names for name in self.recipe.evaluation.after) if not self._stage else 0
+
+    @property
+    def uncounted(self) -> list[str]:
+        """Benchmarks whose number of questions is not known before they are read."""
+        return [b.name for b in self.recipe.evaluation.benchmarks if questions(b) is None]
+
+    @cached_property
+    def smaller(self) -> "Plan | None":
+        """The same on a quarter of the machines; None if there are too few."""
+        if self.machine.is_cpu or self.machine.count < FEWER:
+            return None
+        machine = self.machine
+        fewer = replace(machine, count=machine.count // FEWER, cores=machine.cores // FEWER)
+        plan = copy(self)
+        for name in ("stages", "beside", "evaluation", "hours", "smaller"):  # of the whole machine
+            plan.__dict__.pop(name, None)
+        plan.machine = replace(fewer, in_one=min(fewer.in_one, fewer.count))
+        return plan
+
+    @cached_property
+    def hours(self) -> float:
+        steps = sum(
+            needs.step_seconds * stage.steps + sum(self.beside[stage.name].values()) for stage, needs in self.stages
+        )
+        return (steps + (self.evaluations and self.evaluations * self.evaluation)) / 3600
+
+    def warnings(self) -> list[str]:
+        """What a person should see before paying."""
+        words = []
+        idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
+        if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
+            words.append(
+                f"decode slots are empty for more than {LIMITS['idle decode slots']:.0%} of sampling "
+                f"({', '.join(over)}), waiting for the longest responses: more prompts or rollouts a step, or fewer "
+                "GPUs, use them better"
+            )
+        if self.smaller and (ratio := self.gpu_hours / self.smaller.gpu_hours) > WASTE:
+            words.append(
+                f"{self.gpu_hours:,.0f} GPU hours, {ratio:.1f} times the {self.smaller.gpu_hours:,.0f} on "
+                f"{self.smaller.machine.count} GPUs, which take {self.smaller.hours / self.hours:.1f} times as long"
+            )
+        return words
+
+    @property
+    def gpu_hours(self) -> float:
+        return self.hours * self.machine.count
+
     def summary(self) -> dict[str, Any]:
         """Seconds, bytes, hours and tokens."""
         stages = []
         for stage, needs in self.stages:
-            hours = needs.step_seconds * stage.steps / 3600
+            beside = self.beside[stage.name]
+            hours = (needs.step_seconds * stage.steps + sum(beside.values())) / 3600
             memory = {"sampling": needs.sampling, "updating": needs.updating, "of": self.machine.memory}
             stages.append(
                 {
                     "stage": stage.name, "steps": stage.steps, "step_seconds": needs.step_seconds,
-                    "seconds": needs.seconds, "hours": hours, "cost": self._cost(hours), "memory": memory,
+                    "seconds": needs.seconds, "beside": beside, "hours": hours,
+                    "cost": self.cost(hours), "memory": memory,
                     "cache_tokens": needs.engine.room, "longest_tokens": needs.longest,
                     "empty_decode_slots": needs.sampled.empty, "judge_load": needs.judging,
                     "checkpoint_bytes": needs.checkpoint_bytes, "restart_seconds": needs.restart_seconds,
                 }
             )  # fmt: skip
-        hours = sum(stage["hours"] for stage in stages)
+        evaluation = self.evaluation / 3600 if self.evaluations else 0.0
+        smaller = self.smaller
         return {
             "recipe": self.recipe.name, "machine": str(self.machine), "machine_assumed": self.assumed,
             "gpus": self.machine.count,
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
-            "stages": stages, "hours": hours, "cost": self._cost(hours),
+            "stages": stages, "hours": self.hours, "cost": self.cost(self.hours),
+            "evaluations": {"number": self.evaluations, "hours_each": evaluation, "not_counted": self.uncounted},
+            "gpu_hours": self.gpu_hours, "warnings": self.warnings(),
+            "on_a_quarter": smaller
+            and {"gpus": smaller.machine.count, "hours": smaller.hours, "gpu_hours": smaller.gpu_hours},
         }  # fmt: skip
 
-    def _cost(self, hours: float) -> float | None:
+    def cost(self, hours: float) -> float | None:
         return None if self.price is None else hours * self.price * self.machine.count
 
     def growth(self) -> list[dict[str, Any]]:
@@ -86,6 +205,12 @@ class Plan:
                 }
             )  # fmt: skip
         return rows
+
+
+def questions(benchmark: Benchmark) -> int | None:
+    """Questions of a benchmark, if they are known before it is read."""
+    whole = benchmark.advanced.questions
+    return min(benchmark.limit, whole or benchmark.limit) if benchmark.limit else whole
 
 
 def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:

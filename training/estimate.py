@@ -2,7 +2,7 @@
 
 Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), not fragmentation
 nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/scaling.md compares the result with
-published step times. Start-up, validation and evaluation are not counted.
+published step times. Start-up is not counted.
 """
 
 import heapq
@@ -38,6 +38,8 @@ truncated share in AReaL's log (docs/scaling.md)."""
 QUANTILES = 1024
 ENGINES = 16
 """Engines simulated at most; the others are alike."""
+PASS_BATCHES = 8
+"""Decode batches simulated at most of a pass over all prompts; the rest takes as long in proportion."""
 HOST_BANDWIDTH = 200e9
 """Bytes per second of a machine's memory, for an optimizer updated there."""
 MOVED_BY_ADAM = 28
@@ -268,6 +270,7 @@ def estimate(
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
         ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory, adapted=adapter > 0,
+        layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
     engine = training.engine.needs(work)
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
@@ -351,7 +354,19 @@ def _verdict_s(stage: Stage, machine: Machine) -> float:
     return sum(share * seconds[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
 
 
-LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.75}
+def pass_seconds(
+    shape: Shape, stage: Stage, training: Training, machine: Machine, mean_response: float, prompts: int, rollouts: int
+) -> float:
+    """Seconds to sample and judge as many responses to as many prompts, without learning from them; of a large pass
+    from a part of it."""
+    most = max(1, PASS_BATCHES * training.hardware.rollout_batch * machine.count // rollouts)
+    part = min(prompts, most)
+    fields = {"prompts_per_batch": part, "rollouts": rollouts, "interventions": (), "dynamic_sampling_rounds": 0}
+    seconds = estimate(shape, stage.model_copy(update=fields), training, machine, mean_response).seconds
+    return seconds["weights"] + (seconds["sampling"] + seconds["judge"]) * prompts / part
+
+
+LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.4}
 """The largest acceptable values: share of memory; of the cache, by the longest response or by a full decode batch on
 average; of sampling's seconds, by the judge; of a step, by checkpoints; of the decode slots' time, idle."""
 

@@ -75,7 +75,9 @@ class Machine:
     @property
     def link(self) -> float:
         """Bytes per second between one accelerator and the others."""
-        return self.rates.link if self.is_cpu or self.count > self.in_one else NVLINK
+        if self.is_cpu or self.count > self.in_one:
+            return self.rates.link
+        return NVLINK if self.name in WITH_NVLINK else PCIE
 
     def __str__(self) -> str:
         name = f"CPU with {self.cores} cores" if self.is_cpu else f"{self.count} x {self.name}"
@@ -83,18 +85,29 @@ class Machine:
 
 
 KNOWN = {
-    "H100": (80, 989e12, 3.35e12),
-    "H200": (141, 989e12, 4.8e12),
-    "H800": (80, 989e12, 3.35e12),
-    "H20": (96, 148e12, 4.0e12),
-    "B200": (180, 2250e12, 8.0e12),
-    "GB200": (186, 2500e12, 8.0e12),
-    "A100": (80, 312e12, 2.0e12),
-    "L40S": (48, 362e12, 0.86e12),
+    "H100": (79.2, 989e12, 3.35e12),
+    "H200": (139.8, 989e12, 4.8e12),
+    "H800": (79.2, 989e12, 3.35e12),
+    "H20": (95.1, 148e12, 4.0e12),
+    "B200": (178.3, 2250e12, 8.0e12),
+    "GB200": (184.3, 2500e12, 8.0e12),
+    "A100": (79.2, 312e12, 2.0e12),
+    "L40S": (44.4, 362e12, 0.86e12),
+    "L4": (22.0, 121e12, 0.3e12),
+    "A10": (22.0, 125e12, 0.6e12),
+    "3090": (23.6, 71e12, 0.94e12),
+    "4090": (23.5, 165e12, 1.01e12),
 }
-"""GiB, dense bfloat16 FLOP/s and bytes/s, from the makers' data sheets."""
-NVLINK = 150e9
-"""Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction."""
+"""GiB that a program can have, less than on the box; dense bfloat16 FLOP/s with sums in float32 and bytes/s, from the
+makers' data sheets."""
+WITH_NVLINK = ("H100", "H200", "H800", "H20", "B200", "GB200", "A100")
+NVLINK, PCIE = 150e9, 10e9
+"""Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction; without NVLink
+a third of PCIe 4's 32, assumed."""
+PER_CLOCK = {(8, 0): 2048, (9, 0): 4096, (10, 0): 8192}
+"""Dense bfloat16 FLOP of one multiprocessor in a clock cycle, by compute capability, from the same data sheets; others
+from 8.0 on have at least `OF_A_CARD`."""
+OF_A_CARD = 512
 WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
 """Of one server core with and without 512-bit vectors: products of float32 matrices the size of a layer's."""
 
@@ -117,19 +130,38 @@ def _gpus(name: str, count: int, in_one: int) -> Machine:
 
 
 def local_machine() -> Machine:
-    """This machine's GPUs, as its driver reports them, or its CPU."""
+    """This machine's GPUs, as its driver reports them, or its CPU. A GPU that is not known is planned by the properties
+    that torch reads of it."""
     cores = core_count()
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
         answer = subprocess.run(query, capture_output=True, text=True)
         if answer.returncode == 0 and (lines := answer.stdout.splitlines()):
             name, mebibytes = lines[0].rsplit(",", 1)
-            model = max((key for key in KNOWN if key in name.upper()), key=len, default="A100")
-            return replace(_gpus(model, len(lines), len(lines)), memory=float(mebibytes) * 2**20, cores=cores)
+            words, count = set(re.split(r"[^A-Z0-9]+", name.upper())), len(lines)
+            if model := next((each for each in KNOWN if each in words), None):
+                machine = _gpus(model, count, count)
+                return replace(machine, memory=min(machine.memory, float(mebibytes) * 2**20), cores=cores)
+            if machine := _unknown_gpus(name.strip(), count, cores):
+                return machine
     facts = Path("/proc/cpuinfo")
     wide = facts.exists() and "avx512f" in facts.read_text()
     each = WIDE_CORE_FLOPS if wide else CORE_FLOPS
     return Machine("CPU", 1, memory_bytes(), cores * each, CPU_BANDWIDTH, cores, rates=CPU)
+
+
+def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
+    """None if torch cannot use them in bfloat16, and would train on the CPU."""
+    import torch  # seconds
+
+    if not torch.cuda.is_available():
+        return None
+    facts = torch.cuda.get_device_properties(0)
+    if facts.major < 8:
+        return None
+    flops = facts.multi_processor_count * 1e3 * facts.clock_rate * PER_CLOCK.get((facts.major, facts.minor), OF_A_CARD)
+    bandwidth = 2 * 1e3 * facts.memory_clock_rate * facts.memory_bus_width / 8  # both edges of the clock; kHz and bits
+    return Machine(name, count, facts.total_memory, flops, bandwidth, cores, count)
 
 
 def machine_of(hardware: Hardware) -> Machine:
@@ -138,8 +170,10 @@ def machine_of(hardware: Hardware) -> Machine:
     here = local_machine()
     if (here.is_cpu and hardware.dtype == "float32") or (not here.is_cpu and here.count == hardware.ranks):
         return here
-    asked = _gpus("H100" if here.is_cpu else here.name, hardware.ranks, hardware.processes)
-    return asked if here.is_cpu else replace(asked, memory=here.memory)
+    if here.is_cpu:
+        return _gpus("H100", hardware.ranks, hardware.processes)
+    cores = CORES_PER_GPU * hardware.ranks
+    return replace(here, count=hardware.ranks, cores=cores, in_one=hardware.processes)
 
 
 LINES, KILLED = "preflight.jsonl", "killed"

@@ -59,6 +59,10 @@ class InferenceEngine(Section, ABC):
         """The engine for a stage that starts from `model_dir`; all of its processes end with the block, also after a
         failure. Collective. Files go below `work`, which is deleted with the stage."""
 
+    def for_evaluation(self) -> "InferenceEngine":
+        """The engine with the settings that it has in an evaluation, beside no trainer."""
+        return self
+
     def preload(self) -> bool:
         """Import what sampling processes need; True if they may be forked from this process. With threads or a GPU in
         use, forked processes would hang: return False, and they start fresh."""
@@ -149,6 +153,8 @@ class Work:
     hardware: "Hardware"
     gpu: float | None
     """Bytes of one GPU's memory; None on a CPU."""
+    layer: float = 0.0
+    """Bytes of one token's activations in the widest layer, forward only."""
     adapted: bool = False
     """Whether the policy is a base model with an adapter, which engines get merged."""
 

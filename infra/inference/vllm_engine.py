@@ -68,11 +68,11 @@ class VllmEngine:
         self._open: dict[str, tuple[_Stream, Request]] = {}
         self._names = map(str, count())
         self._progress = time.monotonic()
-        self._whole = True  # all weights are of one version
+        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, weight_transfer)
+        self._whole = arguments.get("load_format") != "dummy"  # all weights are of one version
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
         self._thread.start()
-        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, weight_transfer)
         try:
             self._wait(self._submit(partial(self._start, arguments)), START_S)
         except BaseException:
@@ -387,6 +387,10 @@ def _arguments(
         from vllm.config import WeightTransferConfig
 
         arguments["weight_transfer_config"] = WeightTransferConfig(backend="nccl")
+    if accelerated and among_ranks:
+        # Random weights, until the policy sends all of its own: no rank reads the model from disk for them. A server
+        # reads files of weights, which vLLM refuses with this setting.
+        arguments["load_format"] = "dummy"
     if among_ranks:
         arguments["distributed_executor_backend"] = "external_launcher"
     return arguments

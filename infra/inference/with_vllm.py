@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
 
 
+PROFILED_TOKENS = 16384
+"""Tokens of the largest batch of prompts that vLLM reserves memory for (its default on GPUs of 70 GiB and more)."""
+RESERVED = 2.0 * 2**30
+"""Bytes of CUDA graphs, NCCL's buffers and the sampler's logits; assumed."""
+
+
 class Vllm(InferenceEngine):
     """vLLM in each trainer process, one engine per rank or per `tensor_parallel` ranks; in an evaluation, in each
     sampling process."""
@@ -56,7 +62,13 @@ class Vllm(InferenceEngine):
     def _room(self, work: Work) -> float:
         if work.gpu is None:
             return self.cpu_cache_gib * 2**30 * self.tensor_parallel / work.token
-        return max(0.0, self.memory_share * work.gpu * self.tensor_parallel - work.weights) / work.token
+        own = self.memory_share * work.gpu - RESERVED
+        allocation = work.weights + PROFILED_TOKENS * work.layer
+        return max(0.0, own * self.tensor_parallel - allocation) / work.token
+
+    def for_evaluation(self) -> "Vllm":
+        settings = {name: getattr(self, name) for name in Vllm.model_fields}
+        return Vllm(**{**settings, "kind": "vllm", "memory_share": 0.9})
 
     @contextmanager
     def open_for_training(
@@ -81,8 +93,7 @@ class Vllm(InferenceEngine):
         devices = visible.split(",") if visible else None
         # vLLM takes the first GPUs it sees. CUDA reads this once, and has not been used yet.
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(devices[i % len(devices)] if devices else str(i) for i in mine)
-        settings = self.model_copy(update={"memory_share": 0.9})
-        return VllmEngine(model_dir, dtype, batch_size, settings)
+        return VllmEngine(model_dir, dtype, batch_size, self.for_evaluation())
 
 
 class WithCopy:

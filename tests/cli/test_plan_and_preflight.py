@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ratchet.flows.preflight import endpoints
+from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.tasks.plan import Plan
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI, ROOT, in_process
 
@@ -36,13 +38,38 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
         assert line in said
     found = json.loads(in_process(*asked, "--json"))
     assert [stage["stage"] for stage in found["stages"]] == ["math-4k", "math-8k"]
-    hours = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
+    steps = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
+    validation = sum(stage["beside"]["validation"] for stage in found["stages"]) / 3600
+    evaluations = found["evaluations"]
+    assert evaluations["number"] == 3 and evaluations["hours_each"] > 0 and validation > 0
+    hours = steps + validation + 3 * evaluations["hours_each"]
     assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
     for stage in found["stages"]:
         assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
     assert not found["rates_measured"] and len(found["growth"]) == 7
     longer = json.loads(in_process(*asked, "--json", "--mean", "0.9"))
     assert longer["hours"] > found["hours"]
+
+
+def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
+    """7B on the paper's 128 GPUs: they wait for the longest responses, and a quarter of them does it for half."""
+    seven = {"hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944}
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | seven))
+    recipe, settings = load_recipe("acereason-7b", [f"model.path={tmp_path}"]), load_settings(tmp_path)
+    many = Plan(recipe, settings, "16x8xH100")
+    waiting, wasted = many.warnings()
+    assert "empty for more than 40%" in waiting and all(stage.name in waiting for stage in recipe.training.stages)
+    assert f"times the {many.smaller.gpu_hours:,.0f} on 32 GPUs" in wasted
+    assert many.gpu_hours == many.hours * 128 > 1.5 * many.smaller.gpu_hours
+    assert many.smaller.machine.count == 32 and many.smaller.gpu_hours == Plan(recipe, settings, "4x8xH100").gpu_hours
+    measured = {name: passes.get("pass rates", 0) / 3600 for name, passes in many.beside.items()}
+    assert {name for name, hours in measured.items() if hours > 1} == {"math-24k", "math-32k"}
+    assert many.uncounted == ["codeforces"] and many.evaluations == 4
+    few = Plan(recipe, settings, "2x8xH100")
+    assert not any("GPU hours" in words for words in few.warnings())
+    monkeypatch.setattr(Plan, "_curated", {"math": 4000})
+    assert Plan(recipe, settings, "16x8xH100").beside["math-24k"]["pass rates"] < 3600 * measured["math-24k"] / 2
+    assert Plan(recipe, settings, "H100").smaller is None
 
 
 def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from ratchet.infra.inference import vllm_service
 from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.servers import Servers
-from ratchet.infra.inference.vllm_engine import VllmEngine, _received, _with_event
+from ratchet.infra.inference.vllm_engine import VllmEngine, _arguments, _received, _with_event
 from ratchet.infra.inference.vllm_service import (
     TOKEN_VARIABLE,
     ServedVllm,
@@ -149,6 +149,23 @@ def test_a_server_of_another_model_or_type_is_refused(model):
         check_shape(served(vocab_size=7), model)
     with pytest.raises(RatchetError, match=r"dtype torch\.bfloat16 and not torch\.float32.*--dtype"):
         check_shape(served(dtype="torch.bfloat16"), model)
+
+
+def test_only_an_engine_that_gets_weights_starts_without_them(model_dir, monkeypatch):
+    """Beside a trainer, on a GPU: the policy sends all weights before anything is sampled. Evaluations and servers,
+    which read files of weights, load the model's own."""
+    monkeypatch.setenv("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # `_arguments` sets these; restored after the test
+    monkeypatch.setenv("VLLM_NO_USAGE_STATS", "1")
+    monkeypatch.setenv("VLLM_LOGGING_LEVEL", "ERROR")
+    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+
+    def load_format(among_ranks: bool) -> str:
+        return _arguments(str(model_dir), "bfloat16", 8, SETTINGS, among_ranks, False).get("load_format", "auto")
+
+    assert load_format(True) == "auto", "a CPU shares the model's file among its ranks"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert (load_format(True), load_format(False)) == ("dummy", "auto")
 
 
 @needs_vllm

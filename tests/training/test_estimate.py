@@ -1,10 +1,11 @@
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks.published_steps import PUBLISHED
 from ratchet.infra.inference.vllm_service import ServedVllm
-from ratchet.infra.inference.with_vllm import Vllm
+from ratchet.infra.inference.with_vllm import PROFILED_TOKENS, RESERVED, Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, HardwareDetails, Lora, Stage, Training, TrainingDetails
 from ratchet.training import packing
@@ -14,6 +15,9 @@ from ratchet.training.machine import (
     CPU,
     CPU_BANDWIDTH,
     GIB,
+    KNOWN,
+    OF_A_CARD,
+    PER_CLOCK,
     WIDE_CORE_FLOPS,
     Machine,
     Rates,
@@ -101,23 +105,30 @@ def test_a_response_shared_by_ranks_takes_its_part_of_each():
 def test_vllm_takes_its_share_and_holds_what_that_leaves():
     shape, machine = Shape.of(QWEN_14B), parse_machine("128xH100")
     hardware = Hardware(zero_stage=3, dtype="bfloat16")
-    token = 48 * 2 * 8 * 128 * 2
+    token, h100 = 48 * 2 * 8 * 128 * 2, 79.2 * GIB
+    activations = PROFILED_TOKENS * 2 * (3 * 13824 + 4 * 5120)
+
+    def room(share: float, gpus: int = 1) -> float:
+        return (gpus * (share * h100 - RESERVED) - shape.parameters * 2 - activations) / token
+
+    assert activations + RESERVED == pytest.approx(3.9 * GIB, rel=0.01), "what vLLM takes before its cache"
     for share, fits in ((0.4, False), (0.8, True)):
         engine = Vllm(kind="vllm", memory_share=share)
         training = Training(hardware=hardware, engine=engine)
         needs = estimate(shape, stage(max_response_tokens=32768), training, machine)
-        assert needs.sampling["vLLM"] == share * 80 * GIB
-        assert needs.engine.room == pytest.approx((share * 80 * GIB - shape.parameters * 2) / token)
+        assert needs.sampling["vLLM"] == share * h100
+        assert needs.engine.room == pytest.approx(max(0.0, room(share)))
         assert (needs.engine.room >= needs.longest == 32768 + 256) == fits
     shared = training.model_copy(update={"engine": Vllm(kind="vllm", memory_share=0.4, tensor_parallel=2)})
     needs = estimate(shape, stage(max_response_tokens=32768), shared, machine)
-    assert needs.engine.room == pytest.approx((2 * 0.4 * 80 * GIB - shape.parameters * 2) / token)
+    assert needs.engine.room == pytest.approx(room(0.4, gpus=2))
     assert needs.engine.room > needs.longest
-    assert (needs.engine.engines, needs.engine.gpus, needs.sampling["vLLM"]) == (64, 2, 0.4 * 80 * GIB)
+    assert (needs.engine.engines, needs.engine.gpus, needs.sampling["vLLM"]) == (64, 2, 0.4 * h100)
     apart = ServedVllm(kind="vllm-server", memory_share=0.8, devices=(0, 1), tensor_parallel=2)
     served = estimate(shape, stage(), training.model_copy(update={"engine": apart}), machine)
     assert served.sampling.keys() == {"weights", "optimizer"}
-    assert served.engine.room == pytest.approx((2 * 0.8 * 80 * GIB - shape.parameters * 2) / token)
+    assert served.engine.room == pytest.approx(room(0.8, gpus=2))
+    assert apart.for_evaluation() == Vllm(kind="vllm", memory_share=0.9, tensor_parallel=2)
 
 
 @pytest.mark.parametrize("name", ["acereason-7b", "acereason-14b"])
@@ -132,24 +143,25 @@ def test_the_recipes_of_the_papers_fit_the_papers_machine(name):
     assert training.hardware.ranks == 128
     for each in training.stages:
         needs = estimate(shape, each, training, parse_machine("128xH100"))
-        assert needs.peak < 0.9 * 80 * GIB and needs.engine.room > needs.longest, each.name
+        assert needs.peak < 0.9 * 79.2 * GIB and needs.engine.room > needs.longest, each.name
 
 
 def test_each_limit_is_passed_by_what_should_pass_it():
     """14B on 16 GPUs: what grows says what gives way."""
     shape, machine = Shape.of(QWEN_14B), parse_machine("2x8xH100")
     training = Training(
-        hardware=Hardware(zero_stage=3, dtype="bfloat16", activation_checkpointing=True, rollout_batch=256),
+        hardware=Hardware(zero_stage=3, dtype="bfloat16", activation_checkpointing=True, rollout_batch=24),
         engine=Vllm(kind="vllm", memory_share=0.6),
     )
-    plain = stage(prompts_per_batch=64, rollouts=8)
+    plain = stage(prompts_per_batch=256, rollouts=8)
 
     def over(given=plain, where=machine, how=training, **rates) -> dict[str, float]:
         where = dataclasses.replace(where, rates=Rates(**rates)) if rates else where
         return pressures(estimate(shape, given, how, where), where)
 
     assert max(over().values()) < 1
-    assert over(*scaled(plain, machine, "prompts", 10))["KV cache"] > 1
+    wide = training.model_copy(update={"hardware": training.hardware.model_copy(update={"rollout_batch": 256})})
+    assert over(how=wide)["KV cache"] > 1
     longer = over(*scaled(plain, machine, "length", 100))
     assert longer["KV cache"] > 1 and longer["GPU memory"] > 1
     assert over(verdict_s={"math": 1000.0})["judge"] > 1 > over(verdict_s={"math": 0.01})["judge"]
@@ -241,3 +253,56 @@ def test_an_adapter_by_hand():
     assert found.updating["whole copy to sample with"] == 2 * shape.parameters, "it is not freed for the update"
     assert found.checkpoint_bytes == 2 * shape.parameters + 14 * own
     assert 0.7 < found.seconds["update"] / all_of_it.seconds["update"] < 0.85
+
+
+def test_gpus_of_24_gb_are_planned_by_their_own_figures():
+    for name, gib in (("4090", 23.5), ("A10", 22.0), ("L4", 22.0)):
+        machine = parse_machine(f"2x{name}")
+        assert machine.memory == gib * GIB and machine.link < parse_machine("2xA100").link, "no NVLink"
+        assert machine.flops < parse_machine("A100").flops
+
+
+@pytest.mark.parametrize(
+    ("report", "name"),
+    [
+        ("NVIDIA GeForce RTX 4090, 24564", "4090"), ("NVIDIA A10, 23028", "A10"),
+        ("NVIDIA A100-SXM4-40GB, 40960", "A100"), ("NVIDIA H100 80GB HBM3, 81559", "H100"),
+        ("NVIDIA L40S, 46068", "L40S"), ("NVIDIA RTX 5090, 32607", "NVIDIA RTX 5090"),
+        ("NVIDIA RTX A1000, 8188", "NVIDIA RTX A1000"),
+    ],
+)  # fmt: skip
+def test_a_gpu_here_is_planned_as_what_it_is(report, name, monkeypatch):
+    """An unknown one by what torch reads of it: here, as a 5090."""
+    import torch
+
+    answer = SimpleNamespace(returncode=0, stdout=f"{report}\n{report}\n")
+    monkeypatch.setattr("shutil.which", lambda name: "/usr/bin/nvidia-smi")
+    monkeypatch.setattr("subprocess.run", lambda *args, **kwargs: answer)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    facts = SimpleNamespace(
+        major=12, minor=0, multi_processor_count=170, clock_rate=2_407_000, memory_clock_rate=14_001_000,
+        memory_bus_width=512, total_memory=31.4 * GIB,
+    )  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: facts)
+    machine = local_machine()
+    assert (machine.name, machine.count, machine.in_one) == (name, 2, 2)
+    if name not in KNOWN:
+        assert machine.memory == 31.4 * GIB
+        assert machine.bandwidth == pytest.approx(1.79e12, rel=0.01), "the maker's"
+        assert machine.flops == pytest.approx(209e12, rel=0.01), "the maker's, with sums in float32"
+        four = machine_of(Hardware(processes=4, dtype="bfloat16"))
+        assert four == dataclasses.replace(machine, count=4, in_one=4, cores=four.cores)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert local_machine().is_cpu == (name not in KNOWN), "torch would train on the CPU"
+
+
+@pytest.mark.parametrize("name", ["H100", "A100", "4090", "A10"])
+def test_the_rates_of_unknown_gpus_are_near_those_of_known_ones(name):
+    """Multiprocessors and clocks (MHz) of the data sheets; boost clocks are those of arithmetic without tensor cores.
+    GeForce cards sum in float32 at half of the rate of others of their generation, which count as GeForce."""
+    processors, clock, capability = {
+        "H100": (132, 1830, (9, 0)), "A100": (108, 1410, (8, 0)), "4090": (128, 2520, (8, 9)),
+        "A10": (72, 1695, (8, 6)),
+    }[name]  # fmt: skip
+    flops = processors * clock * 1e6 * PER_CLOCK.get(capability, OF_A_CARD)
+    assert flops == pytest.approx(KNOWN[name][1] / (2 if name == "A10" else 1), rel=0.02)
