@@ -9,7 +9,7 @@ from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.estimate import Shape, estimate
-from ratchet.training.machine import GIB, parse_machine
+from ratchet.training.machine import parse_machine
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import planned
 
@@ -72,7 +72,7 @@ def test_every_stage_fits(name, machine):
     training, given = load_recipe(name).training, parse_machine(machine)
     for stage in training.stages:
         needs = estimate(Shape.of(QWEN_1_5B), stage, training, given)
-        assert needs.peak < 0.9 * given.memory == 0.9 * 80 * GIB and needs.engine.room > needs.longest, stage.name
+        assert needs.peak < 0.9 * given.memory and needs.engine.room > needs.longest, stage.name
 
 
 @pytest.mark.parametrize("name", ["prorl-1.5b", "prorl-1.5b-v2"])
