@@ -47,7 +47,7 @@ NORMALISE = Step("normalise", 11, "problems")
 RULES = Step("rules", 8, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
-VALIDATE_TESTS = Step("validate_tests", 7, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 8, "problems", resumable=True)
 CURATED = Step("curated", 5, "problems")
 
 
@@ -183,6 +183,10 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
                 table, settings, pool, progress=lambda count, total: watcher.progress(count, total, {}), journal=journal
             )
         journal.unlink(missing_ok=True)
+        if unchecked := split.summary["unchecked"]:
+            teacher = recipe.curation_of(domain).teacher.kind
+            after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"
+            watcher.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
         return split
 
     code = code_of([domain])

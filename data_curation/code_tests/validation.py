@@ -35,7 +35,8 @@ def validate_tests(
 ) -> Split:
     """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
     (`golden_fails`), or whose tests detect less than `min_mutants_killed` of the small faults put into a golden
-    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`).
+    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`). Tests of
+    a problem without golden solutions are only counted, and its metadata say `unchecked`.
 
     Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. With a
     `journal`, settled problems are written to it, and the next call with the same table and settings reads them from
@@ -69,8 +70,11 @@ def _settle(problems: list[Problem], settings: TestValidation, pool: VerifierPoo
                 case.rejection = Rejection("too_few_tests", evidence)
         return [case for case in cases if not case.rejection]
 
-    settle(remaining(), pool)
-    _run_mutants(remaining(), settings, pool)
+    for case in remaining():
+        if not case.golden:
+            case.facts["unchecked"] = True
+    settle([case for case in remaining() if case.golden], pool)
+    _run_mutants([case for case in remaining() if case.golden], settings, pool)
     return [case.outcome() for case in cases]
 
 
@@ -119,5 +123,6 @@ def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
     kept = [fact for fact, rejection in zip(facts, rejections, strict=True) if not rejection]
     measured = {name: sum(fact.get(name, 0) for fact in facts) for name in ("mutants", "killed")}
     measured["golden_failed"] = sum(fact.get("golden_failed", 0) for fact in kept)
+    measured["unchecked"] = sum(fact.get("unchecked", False) for fact in kept)
     measured["tests_dropped"] = sum(len(fact.get("dropped", ())) for fact in kept)
     return partition(STEP, RULES, add_metadata(table, STEP, facts), rejections, **measured)

@@ -92,10 +92,22 @@ def _mapping(file: Path) -> dict[str, Any]:
     )
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2's booleans, true and false: in YAML 1.1 `off`, the name of a field, is one as well."""
+
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOLEAN, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF"))
+
+
 def _yaml(text: str) -> Any:
     """Raises ValueError in one line."""
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, _Loader)  # which is a safe one
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
 

@@ -28,6 +28,15 @@ def row(name: str, golden: list[str], tests: list) -> dict:
     }  # fmt: skip
 
 
+def test_tests_without_a_solution_are_counted_and_called_unchecked(pool):
+    table = to_table([row("none", [], STRONG), row("few", [], STRONG[:2]), row("sound", [GOLDEN], STRONG)])
+    split = validate_tests(table, TestValidation(), pool)
+    assert split.kept.column("source_id").to_pylist() == ["none", "sound"]
+    assert split.rejected.column("rule").to_pylist() == ["too_few_tests"] and split.summary["unchecked"] == 1
+    facts = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
+    assert facts[0] == {"tests": 6, "unchecked": True} and facts[1]["killed"] > 0
+
+
 def test_each_rule_takes_its_own(pool):
     table = to_table([
         row("sound", [GOLDEN], STRONG),
