@@ -21,17 +21,22 @@ def rehearse(
     ] = "transformers",
     samples: Annotated[
         Path | None,
-        typer.Option("--samples", help="Rows to use instead of the published files: DIR/datasets/OWNER/NAME/FILE."),
+        typer.Option("--samples", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE."),
     ] = None,
+    data: Annotated[
+        Literal["bundled", "published"],
+        typer.Option("--data", help="Bundled rows in the layouts of the data sets, or the first rows of your copies."),
+    ] = "bundled",
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
     """Run the whole recipe small on this machine, in minutes, and show that each of its mechanisms happens.
 
-    Its data are the first rows of each data set, read through a local Hub; its model is a small one of the same
-    architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server. Lengths, prompts,
-    rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end names every mechanism
-    that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not seen.
+    Its data are a few rows in the published layout of each data set, read through a local Hub; its model is a small
+    one of the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server.
+    Lengths, prompts, rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end
+    names every mechanism that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not
+    seen.
 
     Example: `ratchet rehearse acereason-7b`
     """
@@ -40,7 +45,12 @@ def rehearse(
     wanted = load_recipe(recipe, set_ or ())
     place = load_settings(home).home / "rehearsals" / wanted.name if home is None else Path(home)
     done = rehearsed(
-        wanted, place.resolve(), samples, {"kind": "transformers"} if engine == "transformers" else None, _say
+        wanted,
+        place.resolve(),
+        samples,
+        data == "published",
+        {"kind": "transformers"} if engine == "transformers" else None,
+        _say,
     )
 
     console.print("\nWhat was made smaller", style="bold")

@@ -7,8 +7,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,7 +24,7 @@ from ratchet.tasks.inputs import GENERATED, GENERATORS
 from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
-SHARES = (1.0, 0.5, 0.25, 0.75, 0.5)
+SHARES = (1.0, 0.5, 0.17, 0.83, 0.17)
 """Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
 filter by pass rate has something to drop and something to keep."""
 TRACES, RAMBLING = 6, 1
@@ -34,29 +35,35 @@ MAX_PROMPT = 600
 
 @dataclass(frozen=True)
 class Answered:
-    """What is known about a problem. `right` is None where no candidate passed its verifier."""
+    """What is known about a problem. `right` is None where no candidate passed its verifier; `messages` are the user
+    turns that ask for it, of training and of benchmarks."""
 
     problem: Problem
+    messages: tuple[str, ...]
     right: str | None
-    wrong: str
     share: float
 
 
-def read_all(recipe: Recipe, directory: Path) -> dict[str, dict[str, Problem]]:
-    """Problems of every source and benchmark of the recipe, by domain and id. A file that cannot be read is left to the
-    pipeline, which says why."""
-    wanted = [(domain, path, own.columns) for domain, own in recipe.curation.items() for path in own.inputs]
-    wanted += [(domain, named_path(path), {}) for domain, own in recipe.curation.items() for path in own.benchmarks]
-    wanted += [(each.domain, each.path, {}) for each in recipe.evaluation.benchmarks if each.path]
-    problems: dict[str, dict[str, Problem]] = {}
-    for domain, path, columns in dict.fromkeys((d, p, tuple(c.items())) for d, p, c in wanted):
+def read_all(recipe: Recipe, directory: Path) -> list[tuple[Problem, list[str]]]:
+    """The problems of every source and benchmark of the recipe, with the user turns that ask for them. A file that
+    cannot be read is left to the pipeline, which says why."""
+    own, curations = recipe.model.prompt, recipe.curation.items()
+    wanted = [(domain, path, curation.columns, own) for domain, curation in curations for path in curation.inputs]
+    wanted += [(domain, named_path(path), {}, own) for domain, curation in curations for path in curation.benchmarks]
+    wanted += [(b.domain, b.path, {}, b.prompt_format(own)) for b in recipe.evaluation.benchmarks if b.path]
+    problems: dict[tuple[str, str], tuple[Problem, list[str]]] = {}
+    for domain, path, columns, prompt_format in wanted:
         try:
-            table = read_problems(_local(recipe, path, directory), domain, columns=dict(columns)).kept
+            table = read_problems(_local(recipe, path, directory), domain, columns=columns).kept
         except RatchetError as error:
             print(f"! {error}")
             continue
-        problems.setdefault(domain, {}).update({p.problem_id: p for p in from_table(table)})
-    return problems
+        for problem in from_table(table):
+            message = user_message(problem, prompt_format)
+            _, messages = problems.setdefault((problem.domain, problem.problem_id), (problem, []))
+            if message not in messages:
+                messages.append(message)
+    return [problems[key] for key in sorted(problems)]
 
 
 def _local(recipe: Recipe, path: str, directory: Path) -> str:
@@ -72,46 +79,41 @@ def _local(recipe: Recipe, path: str, directory: Path) -> str:
     return str(place / file)
 
 
-def answer(problems: Mapping[str, Mapping[str, Problem]], workers: int) -> list[Answered]:
+def answer(problems: Sequence[tuple[Problem, list[str]]], workers: int) -> list[Answered]:
     """Each problem with the first candidate that its verifier passes."""
-    pairs = [(p, text) for own in problems.values() for p in own.values() for text in dict.fromkeys(candidates(p))]
-    right: dict[tuple[str, str], str] = {}
-    for (problem, text), verdict in zip(pairs, verify_all(pairs, workers), strict=True):
+    pairs = [(number, text) for number, (problem, _) in enumerate(problems) for text in candidates(problem)]
+    verdicts = verify_all([(problems[number][0], text) for number, text in pairs], workers)
+    right: dict[int, str] = {}
+    for (number, text), verdict in zip(pairs, verdicts, strict=True):
         if verdict.passed:
-            right.setdefault((problem.domain, problem.problem_id), text)
-    answered = []
-    for domain, own in problems.items():
-        for number, problem in enumerate(sorted(own.values(), key=lambda p: p.problem_id)):
-            text = right.get((domain, problem.problem_id))
-            share = SHARES[number % len(SHARES)] if text else 0.0
-            answered.append(Answered(problem, text, wrong(problem), share))
-    return answered
+            right.setdefault(number, text)
+    return [
+        Answered(problem, tuple(messages), right.get(number), SHARES[number % len(SHARES)] if number in right else 0.0)
+        for number, (problem, messages) in enumerate(problems)
+    ]
 
 
 def traces(answered: list[Answered], recipe: Recipe) -> Iterator[dict[str, str]]:
     """{"prompt", "response"}, with thinking where the recipe's responses begin with it."""
     prefix = recipe.model.prompt.response_prefix
-    thinks = "<think>" in prefix
-    rambling = "Let us count: " + " ".join(map(str, range(1, 120)))
+    start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
+    rambling = prefix + "Let us count: " + " ".join(map(str, range(1, 120)))
     for each in answered:
-        message = user_message(each.problem, recipe.model.prompt)
-        if len(message) > MAX_PROMPT:
-            continue
         right = round(TRACES * each.share)
-        for text in [each.right or each.wrong] * right + [each.wrong] * (TRACES - right):
-            yield {"prompt": message, "response": f"{prefix}Well.\n</think>\n{text}" if thinks else prefix + text}
-        yield from [{"prompt": message, "response": prefix + rambling}] * RAMBLING
+        texts = [each.right or ""] * right + [wrong(each.problem)] * (TRACES - right)
+        responses = [start + text for text in texts] + [rambling] * RAMBLING
+        for message in (message for message in each.messages if len(message) <= MAX_PROMPT):
+            yield from ({"prompt": message, "response": response} for response in responses)
 
 
 def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
     recipe = load_recipe(spec["recipe"])
     with tempfile.TemporaryDirectory() as directory:
-        problems = read_all(recipe, Path(directory))
-    answered = answer(problems, spec["workers"])
+        answered = answer(read_all(recipe, Path(directory)), spec["workers"])
     with open(spec["answers"], "w") as file:
         for each in answered:
-            line = {**asdict(each), "problem": None, "prompt": each.problem.prompt, "id": each.problem.problem_id}
-            file.write(json.dumps(line) + "\n")
+            texts = {"prompt": each.problem.prompt, "right": each.right, "wrong": wrong(each.problem)}
+            file.write(json.dumps({"id": each.problem.problem_id, **texts}) + "\n")
     if spec["config"]:
         from ratchet.rehearsal.small_model import train_model
 
@@ -120,8 +122,8 @@ def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
         model = Path(spec["model"])
         shutil.rmtree(model, ignore_errors=True)
         train_model(spec["config"], lessons, recipe.model.prompt, recipe.seed, model)
-    count = {domain: len(own) for domain, own in problems.items()}
-    return {"problems": count, "answered": sum(each.right is not None for each in answered)}
+    counts = Counter(each.problem.domain for each in answered)
+    return {"problems": counts, "answered": sum(each.right is not None for each in answered)}
 
 
 if __name__ == "__main__":

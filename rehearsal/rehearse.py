@@ -46,11 +46,16 @@ class Rehearsal:
 
 
 def rehearse(
-    recipe: Recipe, home: Path, samples: Path | None, engine: Mapping[str, Any] | None, say: Callable[[str], None]
+    recipe: Recipe,
+    home: Path,
+    samples: Path | None,
+    published: bool,
+    engine: Mapping[str, Any] | None,
+    say: Callable[[str], None],
 ) -> Rehearsal:
     """Run the recipe small, end to end, in `home`, and look for each of its mechanisms.
 
-    `samples`: a directory with rows of data sets, `datasets/OWNER/NAME/FILE`. `engine`: instead of the recipe's,
+    `samples` and `published`: which rows, as in `samples.collect`. `engine`: instead of the recipe's,
     None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set that is not available, an
     architecture that is not known here."""
     started = time.perf_counter()
@@ -58,7 +63,7 @@ def rehearse(
     mirror = home / "hub"
     shutil.rmtree(mirror, ignore_errors=True)
     mirror.mkdir(parents=True)
-    names = collect(recipe, samples, mirror)
+    names = collect(recipe, samples, published, mirror)
     config = _config(recipe)
     with serving(hub(mirror)) as address:
         environment = {
@@ -66,7 +71,7 @@ def rehearse(
             "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
-        say(f"{len(names)} data sets, their first rows, at a local Hub, {address}")
+        say(f"{len(names)} data sets, a few rows of each, at a local Hub, {address}")
         reduced, _ = smaller(recipe, {}, processes(), engine)
         counts = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""

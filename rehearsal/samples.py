@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.readers.sources import local_files
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import named_path
+from ratchet.rehearsal.layouts import LAYOUTS, write_layout
 from ratchet.tasks.inputs import GENERATED
 from ratchet.verifiers.errors import RatchetError
 
@@ -27,7 +28,8 @@ def on_hub(recipe: Recipe) -> dict[str, list[str]]:
     paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
     repositories: dict[str, list[str]] = {}
     for path in dict.fromkeys(paths):
-        if not path.startswith(GENERATED) and not Path(path).expanduser().exists():
+        local = path.startswith((GENERATED, "/", ".", "~")) or Path(path).exists()
+        if not local:
             repositories.setdefault(repository(path), []).append(path)
     return dict(sorted(repositories.items()))
 
@@ -37,17 +39,21 @@ def repository(path: str) -> str:
     return "/".join(path.removeprefix("hf://").removeprefix("datasets/").partition("@")[0].split("/")[:2])
 
 
-def collect(recipe: Recipe, samples: Path | None, directory: Path) -> list[str]:
+def collect(recipe: Recipe, samples: Path | None, published: bool, directory: Path) -> list[str]:
     """Write `directory/datasets/OWNER/NAME/FILE` for each data set of the recipe on the Hub: a copy of that directory
-    of `samples` where it exists, otherwise the first rows of the published files. Returns the names.
+    of `samples` where it exists; else, unless `published`, the bundled rows in its layout; else the first rows of the
+    published files. Returns the names.
 
-    Raises RatchetError for a data set that is neither given nor available."""
+    Raises RatchetError for a data set that is nowhere."""
     repositories = on_hub(recipe)
     for name, paths in repositories.items():
         place = directory / "datasets" / name
         own = samples / "datasets" / name if samples else None
         if own and own.is_dir():
             shutil.copytree(own, place)
+            continue
+        if name in LAYOUTS and not published:
+            write_layout(name, place)
             continue
         try:
             files = dict.fromkeys(file for path in paths for file in local_files(path))

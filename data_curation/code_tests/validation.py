@@ -35,8 +35,8 @@ def validate_tests(
 ) -> Split:
     """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
     (`golden_fails`), or whose tests detect less than `min_mutants_killed` of the small faults put into a golden
-    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`). Tests of
-    a problem without golden solutions are only counted, and its metadata say `unchecked`.
+    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`). Those
+    of a problem without golden solutions are only counted, and its metadata say `unchecked`.
 
     Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. With a
     `journal`, settled problems are written to it, and the next call with the same table and settings reads them from

@@ -68,9 +68,9 @@ def test_samples_are_the_users_or_the_first_rows_and_a_missing_set_says_what_to_
     recipe = load_recipe("own-data", ["curation.math.inputs=[owner/set]", "evaluation.after=[]"])
     assert on_hub(recipe) == {"owner/set": ["owner/set"]}
     monkeypatch.setattr("ratchet.rehearsal.samples.local_files", lambda path: [tmp_path / "rows.jsonl"])
-    assert collect(recipe, None, tmp_path / "first") == ["owner/set"]
+    assert collect(recipe, None, False, tmp_path / "first") == ["owner/set"]
     assert len((tmp_path / "first/datasets/owner/set/rows.jsonl").read_text().splitlines()) == ROWS
-    collect(recipe, tmp_path / "first", tmp_path / "second")
+    collect(recipe, tmp_path / "first", False, tmp_path / "second")
     assert (tmp_path / "second/datasets/owner/set/rows.jsonl").is_file()
 
     def unavailable(path: str) -> list[Path]:
@@ -78,4 +78,4 @@ def test_samples_are_the_users_or_the_first_rows_and_a_missing_set_says_what_to_
 
     monkeypatch.setattr("ratchet.rehearsal.samples.local_files", unavailable)
     with pytest.raises(RatchetError, match="SAMPLES/datasets/owner/set/FILE"):
-        collect(recipe, None, tmp_path / "third")
+        collect(recipe, None, False, tmp_path / "third")
