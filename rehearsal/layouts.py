@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from ratchet.rehearsal.invented import DROPPED, MathProblem, Task, math_problem, order, science_problem, task
 
 Rows = list[dict[str, Any]]
-TRAINED, ITEMS = 30, 6
+TRAINED, ITEMS = 20, 6
 """Problems of a source, and of a benchmark."""
 FIRST = {name: 1000 + 50 * i for i, name in enumerate((
     "math500", "aime24", "aime25", "hmmt25", "brumo25", "amc", "minerva", "olympiadbench", "gsm8k", "livecodebench",

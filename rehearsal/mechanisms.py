@@ -70,7 +70,7 @@ def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
         rows += _curation(domain, curation, evidence)
     rows += _start(recipe, evidence)
     for stage in recipe.training.stages:
-        rows += _stage(stage, evidence)
+        rows += _stage(stage, recipe.curation, evidence)
     for benchmark in recipe.evaluation.benchmarks:
         rows += _benchmark(benchmark, recipe, evidence)
     return [*rows, *_end(recipe, evidence)]
@@ -153,7 +153,7 @@ def _start(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
         yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, _ref(start))
 
 
-def _stage(stage: Stage, evidence: Evidence) -> Iterator[Mechanism]:
+def _stage(stage: Stage, curations: Mapping[str, Curation], evidence: Evidence) -> Iterator[Mechanism]:
     artifact = evidence.find("checkpoint", stage.name)
     steps = evidence.lines(stage.name, "metrics.jsonl")
     decisions = evidence.lines(stage.name, "decisions.jsonl")
@@ -173,8 +173,12 @@ def _stage(stage: Stage, evidence: Evidence) -> Iterator[Mechanism]:
         drawn = [domain for domain in stage.mix if any(f"{domain}/pass_rate" in line for line in steps)]
         passed = [domain for domain in drawn if any(line.get(f"{domain}/pass_rate", 0) > 0 for line in steps)]
         yield row("mixture", len(drawn) == len(stage.mix), f"drawn: {', '.join(drawn)}; passed: {', '.join(passed)}")
+    kept = [curations[domain].max_difficulty for domain in stage.domains if domain in curations]
+    limit = stage.max_difficulty
+    if limit is not None and kept and max(kept) <= limit:
+        limit = None  # curation has dropped all that the stage's limit would
     for field, rule, words in (
-        (stage.max_difficulty, "max_difficulty", "difficulty limit"),
+        (limit, "max_difficulty", "difficulty limit"),
         (stage.max_pass_rate, "max_pass_rate", "hard-prompt filter at the entrance"),
         (stage.advanced.drop_easy_each_epoch or None, "easy_in_epoch", "epoch filter"),
     ):

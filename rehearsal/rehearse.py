@@ -119,8 +119,7 @@ def _prepare(
     facts = {**{name: str(file) for name, file in files.items()}, "config": config, "workers": core_count()}
     spec.write_text(json.dumps(facts))
     command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
-    # One thread: several per process would wait for one another on a machine that has other work.
-    alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
+    alone = {**environment, **ALONE, "OMP_NUM_THREADS": str(min(4, core_count())), "MASTER_PORT": str(free_port())}
     with open(log, "w") as file:
         done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
     if done.returncode:
