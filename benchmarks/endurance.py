@@ -90,6 +90,7 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
             "hardware": {"processes": ranks, "micro_batch_tokens": 1000, "rollout_batch": 64},
             "stages": [stage],
         },
+        "evaluation": {"benchmarks": [{"name": "sums", "domain": "math", "path": "held_out.parquet"}]},
     }  # fmt: skip
 
 

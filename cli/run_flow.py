@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from ratchet.cli.terminal import console, errors
 from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting
@@ -51,7 +52,8 @@ def run_flow(
         plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run:
             show_plan(plan)
-            for fault in faults:
+            trained = any(step.output.kind == "checkpoint" for step in plan)
+            for fault in [*faults, *(cautions(recipe) if trained else ())]:
                 console.print(f"[yellow]![/] {escape(fault)}", soft_wrap=True)
             return
         if faults:

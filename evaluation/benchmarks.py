@@ -51,8 +51,10 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
         raise RatchetError(
             f"benchmark {name}: every question of {published or path} is there with different references"
         )
-    asked = {*sorted(distinct)[: benchmark.limit]}  # ids are hashes
-    return tuple(problem for problem_id, problem in distinct.items() if problem_id in asked)
+    selected = {*benchmark.select(distinct)}
+    if not selected:
+        raise RatchetError(f"benchmark {name}: {len(distinct)} questions have no part {benchmark.advanced.part}")
+    return tuple(problem for problem_id, problem in distinct.items() if problem_id in selected)
 
 
 def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:

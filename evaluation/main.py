@@ -160,7 +160,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             "domain": benchmark.domain,
             "content_hash": content_hash(problems),
             "prompt": plan.templates(benchmark),
-            "published_questions": benchmark.advanced.questions,
+            "published_questions": None if benchmark.advanced.part else benchmark.advanced.questions,
             "public_since": str(day) if (day := benchmark.advanced.released) else None,
             "set_aside": plan.spec.set_aside.get(name, {}),
             "released": [min(released), max(released)] if released else None,

@@ -2,18 +2,24 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ratchet.rehearsal import invented
 from ratchet.verifiers.problem import Problem
 
 PROGRAM = "```python\n{}\n```"
 
 
 def wrong(problem: Problem) -> str:
-    """A response of the right form that no verifier passes."""
+    """A response of the right form that no verifier passes. A program is right for some of the tests, so that graded
+    rewards differ from passing."""
     if problem.domain == "code":
-        return PROGRAM.format("pass")
+        tests = problem.code_tests()
+        outputs = {str(test.output) for test in tests}
+        if len(outputs) < 2 or any(test.input is None for test in tests):
+            return PROGRAM.format("pass")
+        return PROGRAM.format(f"print({tests[0].output!r}.strip())")
     if problem.domain == "instructions":
         return ""
     return "\\boxed{none}"
@@ -25,24 +31,27 @@ def candidates(problem: Problem) -> Iterable[str]:
         case "code":
             golden = [] if problem.golden_solutions is None else problem.golden_solutions
             yield from (PROGRAM.format(program.strip()) for program in golden[:1])
+            if program := invented.program(problem.prompt):
+                yield PROGRAM.format(program)
             if program := _by_its_tests(problem):
                 yield PROGRAM.format(program)
         case "instructions":
             yield from _following(json.loads(problem.tests or "[]"), problem.prompt)
         case "logic":
-            answer = _published(problem)
-            if answer is not None:
-                yield f"\\boxed{{{answer}}}"
-                yield f"<answer>{answer}</answer>"
-                yield str(answer)
+            yield from (f"<answer>{answer}</answer>" for answer in _own_answers(problem))
         case _:
             if problem.answer is not None:
                 yield f"\\boxed{{{problem.answer}}}"
 
 
-def _published(problem: Problem) -> Any:
-    metadata = json.loads(problem.metadata or "{}")
-    return problem.answer if problem.answer is not None else metadata.get("answer")
+def _own_answers(puzzle: Problem) -> Iterator[Any]:
+    """The task's own answer, or what its metadata have of one."""
+    if puzzle.answer is not None:
+        yield puzzle.answer
+    entry = json.loads(puzzle.metadata or "{}").get("entry") or {}
+    for name, value in (entry.get("metadata") or {}).items():
+        if "answer" in name:
+            yield value if isinstance(value, str) else json.dumps(value)
 
 
 def _by_its_tests(problem: Problem) -> str | None:

@@ -1,5 +1,6 @@
 """Small problems for a rehearsal, each a function of its number: the same number is the same problem."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,22 @@ def task(number: int) -> Task:
     return Task(what.format(k=k), expression.format(k=k), make(k))
 
 
+TASKS = 2000
+"""Numbers from which statements of tasks are recognized."""
+
+
+def program(statement: str) -> str | None:
+    """Of the task that a statement asks for: lines of stdin, or a function `solve`. None for statements of others."""
+    number = NUMBERS.get(next(iter(re.findall(r"the ([a-z ]+ \d+[a-z ]*)[.\n]", statement)), ""))
+    if number is None:
+        return None
+    expression = task(number).expression
+    if "solve(nums)" in statement:
+        return f"def solve(nums):\n    return {expression}"
+    return f"nums = list(map(int, input().split()))\nprint({expression})"
+
+
+NUMBERS = {task(number).statement: number for number in range(TASKS)}
 FORCES = (
     ("A body of mass {a} kg accelerates at {b} m/s^2. What force acts on it, in N?", "N", lambda a, b: a * b),
     ("A current of {a} A flows through {b} ohms. What is the voltage, in V?", "V", lambda a, b: a * b),

@@ -18,7 +18,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.rehearsal.invented import DROPPED, MathProblem, Task, math_problem, order, science_problem, task
+from ratchet.rehearsal.invented import (
+    DROPPED,
+    PEOPLE,
+    PLACES,
+    THINGS,
+    MathProblem,
+    Task,
+    math_problem,
+    order,
+    science_problem,
+    task,
+)
 
 Rows = list[dict[str, Any]]
 TRAINED, ITEMS = 20, 6
@@ -175,7 +186,7 @@ def eurus() -> Rows:
         }  # fmt: skip
 
     rows = []
-    for i, one in enumerate([*_tasks(200, TRAINED), task(FIRST["codeforces"]), task(200)]):
+    for i, one in enumerate(_tasks(200, TRAINED)):
         pairs = _stdin(one)
         truth: dict[str, Any] = {"inputs": [given for given, _ in pairs], "outputs": [output for _, output in pairs]}
         statement = f"One line has integers, perhaps none. Print the {one.statement}."
@@ -187,9 +198,17 @@ def eurus() -> Rows:
             }
             statement = f"Write a function solve(nums) that returns the {one.statement}."
         rows.append(row("apps" if i % 3 == 0 else "codecontests", "code", statement, json.dumps(truth)))
+    rows.append(rows[0])
     special = json.dumps({"inputs": ["3\n"] * 3, "outputs": ["1 2\n"] * 3})
     rows.append(
         row("taco", "code", "Print two numbers with sum n. If there are several answers, print any of them.", special)
+    )
+    held_out = task(FIRST["codeforces"])
+    tables = [[text for text, _ in _stdin(held_out)], [text for _, text in _stdin(held_out)]]
+    told = json.dumps(dict(zip(("inputs", "outputs"), tables, strict=True)))
+    rows.append(row("codeforces", "code", codeforces_statement(0, held_out), told))
+    rows.append(
+        row("taco", "code", "Print the double of a number.", json.dumps({"inputs": ["3\n"], "outputs": ["6\n"]}))
     )
     guess = "This is an interactive problem. Guess a hidden number with at most 10 queries, and flush the output."
     rows.append(row("taco", "code", guess, special))
@@ -249,6 +268,14 @@ def mbpp_plus() -> Rows:
     return rows
 
 
+def codeforces_statement(number: int, one: Task) -> str:
+    """Long enough to share n-grams with a copy."""
+    return (
+        f"On day {number + 1} a {PEOPLE[number]} {PLACES[number % 7]} writes some whole numbers on a single line, goes "
+        f"for a walk with {THINGS[number]}, and returns to one question about that line. Print the {one.statement}."
+    )
+
+
 def codeforces() -> Rows:
     started = int(datetime(2024, 2, 1, tzinfo=UTC).timestamp())
     rows = []
@@ -256,7 +283,7 @@ def codeforces() -> Rows:
         cases = [{"input": given, "output": output} for given, output in _stdin(one)]
         rows.append({"id": f"19{i}/A", "contest_id": f"19{i}", "contest_start": started, "index": "A",
                      "time_limit": 2.0,
-                     "memory_limit": 256.0, "title": f"Task {i}", "description": f"Print the {one.statement}.",
+                     "memory_limit": 256.0, "title": f"Task {i}", "description": codeforces_statement(i, one),
                      "input_format": "One line has integers.", "output_format": "One integer.", "note": None,
                      "examples": cases[:1],
                      "editorial": None, "rating": 800, "tags": ["math"], "official_tests": cases,

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.rules.evidence import no_answer
 from ratchet.evaluation.report import read_scores
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.curation import Curation
@@ -23,6 +24,7 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.run_record import read_run
 from ratchet.rehearsal.samples import in_cache, repository
+from ratchet.tasks.contamination import contaminated_items
 from ratchet.tasks.inputs import GENERATED
 from ratchet.training.interventions import RULE
 
@@ -66,8 +68,8 @@ class Evidence:
 def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
     """Of a reduced recipe, in the order in which they happen."""
     rows: list[Mechanism] = []
-    for domain, curation in recipe.curation.items():
-        rows += _curation(domain, curation, evidence)
+    for domain in recipe.curation:
+        rows += _curation(domain, recipe, evidence)
     rows += _start(recipe, evidence)
     for stage in recipe.training.stages:
         rows += _stage(stage, recipe.curation, evidence)
@@ -83,7 +85,8 @@ def _ref(artifact: Artifact | None) -> str:
 # Curation
 
 
-def _curation(domain: str, curation: Curation, evidence: Evidence) -> Iterator[Mechanism]:
+def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
+    curation, plan = recipe.curation[domain], plan_of(domain)
     problems, curated = evidence.find("problems", f"{domain}-normalise"), evidence.find("problems", f"{domain}-curated")
     read = (_column(problems.kept, "source") + _column(problems.rejected, "source")) if problems else Counter()
     kept = _column(curated.kept, "source") if curated else Counter()
@@ -93,15 +96,16 @@ def _curation(domain: str, curation: Curation, evidence: Evidence) -> Iterator[M
         rows, left = sum(read[source] for source in own), sum(kept[source] for source in own)
         yield Mechanism(f"{domain}: {wanted} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
-    if curation.benchmarks:
+    if curation.benchmarks and "decontaminate" in plan.steps:
         held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
         seen = held_out >= len({*curation.benchmarks})
         words = f"{held_out} held-out sets compared"
         yield Mechanism(f"{domain}: held-out benchmarks read", seen, words, _ref(decontaminated))
-    plan = plan_of(domain)
-    steps = [*plan.steps[1:], *(plan.teacher_steps if curation.teacher.kind != "none" else ())]
-    for step in steps:
-        yield _filter(domain, step, evidence.find("problems", f"{domain}-{step}"))
+    elif curation.benchmarks:
+        yield _never_trained(domain, recipe, evidence)
+    generated = all(wanted.startswith(GENERATED) for wanted in curation.inputs)
+    for step in [*plan.steps[1:], *(plan.teacher_steps if curation.teacher.kind != "none" else ())]:
+        yield _filter(domain, step, evidence, generated)
     if limit := curation.decontaminate.released_after:
         dropped = _rules(decontaminated)["released_after"]
         yield Mechanism(
@@ -115,12 +119,29 @@ def _curation(domain: str, curation: Curation, evidence: Evidence) -> Iterator[M
         )
 
 
-def _filter(domain: str, step: str, artifact: Artifact | None) -> Mechanism:
-    """A step that drops rows, and keeps some."""
+def _never_trained(domain: str, recipe: Recipe, evidence: Evidence) -> Mechanism:
+    """In a domain without decontamination: no question of its benchmarks is a problem of the training set."""
+    check = evidence.find("contamination", "benchmarks")
+    flagged = contaminated_items(check) if check else {}
+    names = [benchmark.name for benchmark in recipe.evaluation.benchmarks if benchmark.domain == domain]
+    trained = [name for name in names if flagged.get(name)]
+    words = f"of {', '.join(trained)}" if trained else f"none of {len(names)} benchmarks"
+    seen = bool(names) and not trained and flagged.keys() >= {*names}
+    return Mechanism(f"{domain}: held-out questions are not trained on", seen, words, _ref(check))
+
+
+def _filter(domain: str, step: str, evidence: Evidence, generated: bool) -> Mechanism:
+    """A step that drops rows, and keeps some. Generated rows have nothing to drop; where a domain's only rule is that
+    a problem can be judged, reading applies it already."""
+    artifact = evidence.find("problems", f"{domain}-{step}")
     rules = _rules(artifact)
+    if step == "rules" and plan_of(domain).rules == (no_answer,):
+        rules += _rules(evidence.find("problems", f"{domain}-normalise"))
     words = ", ".join(f"{rule} {count}" for rule, count in rules.most_common()) or "no row dropped"
     kept = artifact.manifest["counts"]["kept"] if artifact else 0
-    return Mechanism(f"{domain}: {step}", bool(rules) and kept > 0, f"{words}; {kept} kept", _ref(artifact))
+    return Mechanism(
+        f"{domain}: {step}", (generated or bool(rules)) and kept > 0, f"{words}; {kept} kept", _ref(artifact)
+    )
 
 
 def _rules(artifact: Artifact | None) -> Counter[str]:
@@ -137,8 +158,10 @@ def _inputs(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
     owners = {}
     for source, path in zip(source_names(paths), paths, strict=True):
         for wanted in inputs:
-            plain = wanted.removeprefix(GENERATED)
-            if in_cache(repository(wanted)) in str(path) or str(path).endswith(plain) or Path(plain) in path.parents:
+            plain = Path(wanted.removeprefix(GENERATED))
+            made_here = wanted.startswith(GENERATED) and path.parent.name.startswith(f"{plain.parent}-")
+            local = str(path).endswith(str(plain)) or plain in path.parents
+            if made_here or local or in_cache(repository(wanted)) in str(path):
                 owners[source] = wanted
     return owners
 
@@ -209,17 +232,24 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
     shares = [line["truncated"] for line in steps]
     lowest = min([line["reward"] for line in truncated], default=0.0)
     share = f"{max(shares, default=0):.0%} of the responses of a step"
-    if stage.unfinished_penalty:
-        yield row("unfinished penalty", lowest < 0, f"a truncated response has reward {lowest:g}")
-    elif stage.truncation == "soft_overlong":
-        yield row("penalty by length", lowest < 0, f"a truncated response has reward {lowest:g}")
+    if stage.unfinished_penalty or stage.truncation == "soft_overlong":
+        # Nothing else makes a reward smaller than its verdict.
+        below = max([line["pass_rate"] - line["reward"] for line in steps], default=0)
+        name = "unfinished penalty" if stage.unfinished_penalty else "penalty by length"
+        words = f"a truncated response has reward {lowest:g}; reward below pass rate by up to {max(0, below):.3f}"
+        yield row(name, lowest < 0 or below > EXACT, words)
     else:
         yield row(f"truncation: {stage.truncation}", max(shares, default=0) > 0, share)
     for domain in stage.advanced.graded:
         name = f"{domain}/" if len(stage.domains) > 1 else ""
-        shares = [s[f"{name}reward"] - s[f"{name}pass_rate"] for s in steps if f"{name}reward" in s]
-        words = f"reward above pass rate by up to {max(shares, default=0):.3f}"
-        yield row(f"graded rewards: {domain}", max(shares, default=0) > EXACT, words)
+        penalty = stage.unfinished_penalty
+        partial = [
+            line[f"{name}reward"] - line[f"{name}pass_rate"] + penalty * line[f"{name}truncated"]
+            for line in steps
+            if f"{name}reward" in line
+        ]
+        words = f"credit beyond the pass rate up to {max(partial, default=0):.3f}"
+        yield row(f"graded rewards: {domain}", max(partial, default=0) > EXACT, words)
     if stage.dynamic_sampling_rounds:
         rounds = max([line.get("sampling_rounds", 0) for line in steps], default=0)
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")

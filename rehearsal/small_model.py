@@ -28,14 +28,16 @@ TEMPLATE = (
     "{% for message in messages %}{{ ('" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "') + "
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
-PASSES, LEARNING_RATE, BATCH = 6, 3e-3, 32
+MOST_PASSES, LEAST_PASSES, SEQUENCES = 6, 3, 8000
+"""Passes over the traces: fewer where there are many."""
+LEARNING_RATE, BATCH = 3e-3, 32
 
 
 def train_model(
     config: Mapping[str, Any], traces: Sequence[dict[str, str]], prompts: PromptFormat, seed: int, directory: Path
 ) -> None:
-    """Write a model directory: random weights of the architecture in `config` (a config.json), then `PASSES` over the
-    traces with the pipeline's own supervised start."""
+    """Write a model directory: random weights of the architecture in `config` (a config.json), then passes over
+    the traces with the pipeline's own supervised start."""
     shape = AutoConfig.for_model(**config)
     tokenizer = _tokenizer(type(shape), [f"{trace['prompt']}\n{trace['response']}" for trace in traces])
     for name, value in SHAPE.items():
@@ -56,7 +58,8 @@ def train_model(
         model.save_pretrained(random_weights)
         tokenizer.save_pretrained(random_weights)
         policy = Policy(str(random_weights), Hardware(micro_batch_tokens=8192), Optimizer())
-        samples, _ = warm_start.encode([*traces] * PASSES, policy.tokenizer, prompts)
+        passes = max(LEAST_PASSES, min(MOST_PASSES, SEQUENCES // len(traces)))
+        samples, _ = warm_start.encode([*traces] * passes, policy.tokenizer, prompts)
         settings = WarmStart(batch_size=BATCH, learning_rate=LEARNING_RATE)
         with Checkpoints(Path(work) / "checkpoints", policy) as checkpoints:
             metrics = Journal(Path(work) / "metrics.jsonl", 0, 0)

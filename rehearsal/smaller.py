@@ -16,7 +16,7 @@ TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
-FEW_TASKS = 8
+PUZZLES = 8
 
 
 def _length(tokens: int) -> int:
@@ -24,7 +24,7 @@ def _length(tokens: int) -> int:
 
 
 def _fewer(count: Any) -> Any:
-    return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 2))
+    return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 4))
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,22 @@ RULES = (
         ),
         lambda tokens: tokens and _length(tokens),
     ),
-    Rule("rollouts: half, from 2 to 8", (
+    Rule("rollouts: a quarter, from 2 to 8", (
         "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
         "training.stages.*.advanced.pass_rate_rollouts"), _fewer),
     Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",),
          lambda count: min(2, count)),
     Rule(f"prompts of a step: {BATCH}", ("training.stages.*.prompts_per_batch",), lambda count: min(BATCH, count)),
-    Rule("learning rate: ten times, at most 1e-4, for a small model", ("training.stages.*.learning_rate",),
-         lambda rate: max(rate, min(1e-4, 10 * rate))),
-    Rule("responses to a question: at most 4", ("evaluation.benchmarks.*.samples",), lambda count: min(4, count)),
-    Rule("k of pass@k: up to 4", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
-         lambda ks: [k for k in ks if k <= 4] or [1]),
+    Rule("learning rate: a hundred times, at most 3e-4, for a small model", ("training.stages.*.learning_rate",),
+         lambda rate: max(rate, min(3e-4, 100 * rate))),
+    Rule("responses to a question: at most 2", ("evaluation.benchmarks.*.samples",), lambda count: min(2, count)),
+    Rule("k of pass@k: up to 2", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
+         lambda ks: [k for k in ks if k <= 2] or [1]),
     Rule("questions of a benchmark: as many as the sample has", (
         "evaluation.benchmarks.*.advanced.questions", "evaluation.benchmarks.*.limit"), lambda _: None),
     Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
     Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
-    Rule("responses decoded together: 64", ("training.hardware.rollout_batch",), lambda count: min(64, count)),
+    Rule("responses decoded together: 256", ("training.hardware.rollout_batch",), lambda _: 256),
     Rule("tokens of a pass: 2,048", ("training.hardware.micro_batch_tokens",), lambda count: min(2048, count)),
     Rule("machines: this one, and no reward servers", ("training.hardware.machines", "training.reward_servers"),
          lambda value: 1 if isinstance(value, int) else []),
@@ -125,11 +125,12 @@ def _own_settings(
         if generator["by"] != "reasoning-gym":
             continue
         tasks = generator.get("tasks")
-        few = bool(tasks) and len(tasks) <= FEW_TASKS
+        levels = [len(values) for grade in (generator.get("grades") or {}).values() for values in grade.values()]
+        each = max(1, PUZZLES // (len(tasks or ()) * max([1, *levels]))) if tasks else 1
         for split in ("train", "test"):
             if generator.get(split):
-                generator[split] = min(generator[split], FEW_TASKS if few else 1)
-                words[f"generate.{name}.{split}"] = f"puzzles of a task: 1, of at most {FEW_TASKS} tasks {FEW_TASKS}"
+                generator[split] = min(generator[split], each)
+                words[f"generate.{name}.{split}"] = f"puzzles: {PUZZLES} in all, or 1 of each task and level"
 
 
 def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
@@ -152,7 +153,8 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     for when in triggers:
         when.update({name: steps for name, steps in due.items() if when.get(name)})
     last = max([0, *(when.get("every_steps") or when.get("at_step") or 0 for when in triggers)])
-    needed = max(3, scheduled + 2, last + 2, 5 * stage["validate_every"] if validates else 0)
+    validations = 10 if any(when.get("plateau") or when.get("validation_drop") for when in triggers) else 2
+    needed = max(3, scheduled + 2, last + 2, validations * stage["validate_every"] if validates else 0)
     stage["steps"] = min(stage["steps"], needed)
     stage["validate_every"] = min(stage["validate_every"], stage["steps"])
     numbers = range(len(triggers))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
@@ -134,7 +135,7 @@ class Plan:
 
     def warnings(self) -> list[str]:
         """What a person should see before paying."""
-        words = []
+        words = cautions(self.recipe)
         idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
             words.append(
@@ -209,7 +210,8 @@ class Plan:
 
 def questions(benchmark: Benchmark) -> int | None:
     """Questions of a benchmark, if they are known before it is read."""
-    whole = benchmark.advanced.questions
+    whole, (_, parts) = benchmark.advanced.questions, benchmark.advanced.part or (1, 1)
+    whole = whole and whole // parts
     return min(benchmark.limit, whole or benchmark.limit) if benchmark.limit else whole
 
 

@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -133,12 +133,23 @@ def train_stage(
         "engine": engine,
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
         **_lora(recipe),
+        **_validated(recipe, validation),
         **judged_math(recipe, [*stage.domains, *validated]),
     }
     return run_step(
         STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code,
         check=lambda: _check(recipe),
     )  # fmt: skip
+
+
+def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:
+    """What decides a validation score, for the key of a stage that validates."""
+    if not names:
+        return {}
+    sampling = [recipe.evaluation.temperature, recipe.evaluation.top_p]
+    chosen = {b.name: (b.advanced.part, b.limit) for b in recipe.evaluation.benchmarks if b.name in names}
+    parts = {name: settings for name, settings in chosen.items() if any(settings)}
+    return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
 
 
 def _check(recipe: Recipe) -> None:

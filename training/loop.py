@@ -6,6 +6,7 @@ from itertools import chain
 from typing import Any
 
 from ratchet.infra.inference.protocol import Sampling
+from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints, Stopped
@@ -73,22 +74,37 @@ def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict
 
 
 class Validation:
-    """Pass rates on held-out problems, by benchmark, with the same seeds each time, so that scores compare."""
+    """Pass rates on held-out problems, by benchmark, sampled as the evaluation does (ProRL, appendix E), with the same
+    seeds each time, so that scores compare."""
 
-    def __init__(self, seed: int, worker: RolloutWorker, problems: Mapping[str, Sequence[Problem]]) -> None:
-        self._seed, self._worker, self._problems = seed, worker, problems
+    def __init__(
+        self, seed: int, worker: RolloutWorker, problems: Mapping[str, Sequence[Problem]], evaluation: Evaluation
+    ) -> None:
+        self._seed, self._worker, self._problems, self._evaluation = seed, worker, problems, evaluation
 
     def run(self, stage: Stage) -> Metrics:
-        """The stage's `validation` score, and with several benchmarks each one's. Collective."""
-        sampling = Sampling(temperature=1.0, max_tokens=stage.max_response_tokens)
-        seed_parts, rates = (self._seed, stage.name, "validation"), dict[str, float]()
+        """The stage's `validation` score: the mean pass rate, by the stage's weights; `validation/pass_at_N` for N > 1
+        responses: the share of problems that one of them solves. With several benchmarks each one's too. Collective."""
+        settings, samples = self._evaluation, stage.advanced.validation_rollouts
+        sampling = Sampling(settings.temperature, settings.top_p, max_tokens=stage.max_response_tokens)
+        seed_parts = (self._seed, stage.name, "validation")
+        rates, solved = dict[str, float](), dict[str, float]()
         for name, problems in self._problems.items():
-            mine = list(self._worker.pass_counts(problems, stage.advanced.validation_rollouts, sampling, seed_parts))
-            counts = dict(chain.from_iterable(ranks.gather(mine)))
-            rates[name] = sum(pass_rate(*counts[problem.problem_id]) for problem in problems) / len(problems)
-        weights = {name: stage.validation.get(name, 1.0) for name in rates}
-        score = sum(weights[name] * rate for name, rate in rates.items()) / sum(weights.values())
-        return {"validation": score} | {f"validation/{name}": rate for name, rate in rates.items() if len(rates) > 1}
+            mine = list(self._worker.pass_counts(problems, samples, sampling, seed_parts))
+            by_id = dict(chain.from_iterable(ranks.gather(mine)))
+            counts = [by_id[problem.problem_id] for problem in problems]
+            rates[name] = sum(pass_rate(*count) for count in counts) / len(counts)
+            solved[name] = sum(passed > 0 for passed, _ in counts) / len(counts)
+        at_n = _blended(stage, solved, f"/pass_at_{samples}") if samples > 1 else {}
+        return _blended(stage, rates, "") | at_n
+
+
+def _blended(stage: Stage, scores: Mapping[str, float], suffix: str) -> Metrics:
+    """The mean by the stage's weights, and with several benchmarks each one's score."""
+    weights = {name: stage.validation.get(name, 1.0) for name in scores}
+    mean = sum(weights[name] * score for name, score in scores.items()) / sum(weights.values())
+    each = {f"validation/{name}{suffix}": score for name, score in scores.items() if len(scores) > 1}
+    return {f"validation{suffix}": mean} | each
 
 
 class Clock:

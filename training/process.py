@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -105,7 +105,7 @@ def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
 def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    validation = _problems(spec["validation"])
+    validation = {name: _questions(recipe, name, own) for name, own in _problems(spec["validation"]).items()}
     if stage.validates and not (validation and all(validation.values())):
         raise RatchetError(
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
@@ -132,7 +132,7 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
                 rates = {i: pass_rate(*count) for i, count in _read_counts(Path(spec["pass_rates"])).items()}
             curriculum.start(rates)
         journals = Journals(work, restored[0] if restored else -1, policy.rank)
-        checks = loop.Validation(recipe.seed, worker, validation)
+        checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
         loop.train(training, curriculum, batches, learner, checks, checkpoints, journals, policy.tokenizer)
     if stage.advanced.result == "best":
         checkpoints.restore_best()
@@ -196,6 +196,13 @@ def _curriculum(
     problems = _problems(spec["problems"])
     worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
     return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
+
+
+def _questions(recipe: Recipe, name: str, problems: Sequence[Problem]) -> list[Problem]:
+    """Of the benchmark, those that it asks, each once."""
+    distinct = {problem.problem_id: problem for problem in problems}
+    benchmark = next(benchmark for benchmark in recipe.evaluation.benchmarks if benchmark.name == name)
+    return [distinct[problem_id] for problem_id in benchmark.select(distinct)]
 
 
 def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:

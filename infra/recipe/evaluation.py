@@ -1,7 +1,7 @@
 """The `evaluation` section of a recipe: benchmarks and sampling settings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,8 +50,20 @@ class BenchmarkDetails(Section):
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: date | None = None
     """When the first of its questions was public."""
+    part: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = None
+    """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
+    its own with the same path, is reported: no rule has read that score."""
+    not_held_out: NotInKey[str] = ""
+    """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
     window: NotInKey[tuple[date, date] | None] = None  # in the key of the problems that are made from the file
     """Only questions released from the first day up to, not including, the second."""
+
+    @field_validator("part")
+    @classmethod
+    def _is_a_part(cls, part: tuple[int, int] | None) -> tuple[int, int] | None:
+        if part and part[0] > part[1]:
+            raise ValueError(f"there is no part {part[0]} of {part[1]}: give [NUMBER, PARTS], counted from 1")
+        return part
 
     @field_validator("answer_pattern")
     @classmethod
@@ -106,6 +118,11 @@ class Benchmark(Section):
         if isinstance(fields.get("advanced"), Mapping):
             fields["advanced"] = {**catalogued.get("advanced", {}), **fields["advanced"]}
         return {**catalogued, **fields, "name": name}
+
+    def select(self, ids: Iterable[str]) -> list[str]:
+        """The questions that are asked, by their ids, which are hashes: those of its part, at most `limit`."""
+        number, parts = self.advanced.part or (1, 1)
+        return sorted(ids)[number - 1 :: parts][: self.limit]
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:
         """The recipe's prompt format with this benchmark's changes."""

@@ -194,7 +194,10 @@ def settings_of_every_kind() -> Recipe:
     }  # fmt: skip
     training = {"checkpoint_every": 1, "hardware": {"micro_batch_tokens": 400, "rollout_batch": 32}, "stages": [stage]}
     prompt = {"math": "{prompt}", "code": "{prompt}"}
-    return Recipe.model_validate({"name": "micro", "model": {"prompt": prompt}, "training": training})
+    evaluation = {"benchmarks": [{"name": "bench", "domain": "math", "path": "bench.jsonl"}]}
+    return Recipe.model_validate(
+        {"name": "micro", "model": {"prompt": prompt}, "training": training, "evaluation": evaluation}
+    )
 
 
 def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_was_not(

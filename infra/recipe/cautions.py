@@ -1,0 +1,51 @@
+"""Why a recipe's scores may not be trusted, seen from the recipe alone: shown with plans and when a run starts."""
+
+from collections.abc import Iterator
+
+from ratchet.infra.recipe.evaluation import Benchmark, named_path
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.training import Stage
+
+
+def cautions(recipe: Recipe) -> list[str]:
+    return [*_not_held_out(recipe), *_selected_on(recipe)]
+
+
+def _not_held_out(recipe: Recipe) -> Iterator[str]:
+    """Benchmarks that are scored after training on a domain whose curation does not compare with them."""
+    trained = {domain for stage in recipe.training.stages for domain in stage.domains}
+    for domain in sorted(trained & recipe.curation.keys()):
+        compared = {*map(named_path, recipe.curation[domain].benchmarks)}
+        names = [
+            benchmark.name
+            for benchmark in recipe.evaluation.benchmarks
+            if benchmark.domain == domain and benchmark.path not in compared and not benchmark.advanced.not_held_out
+        ]
+        if names:
+            yield (
+                f"{', '.join(names)}: scored, and curation.{domain} is not decontaminated against it: add it to "
+                f"curation.{domain}.benchmarks, or say why not in the benchmark's advanced.not_held_out"
+            )
+
+
+def _selected_on(recipe: Recipe) -> Iterator[str]:
+    """Benchmarks that a stage stops, changes or chooses its weights by, and that are reported."""
+    stages: dict[str, list[str]] = {}
+    for stage in recipe.training.stages:
+        for benchmark in _read_by(stage, recipe) if stage.validates and recipe.evaluation.after else ():
+            stages.setdefault(benchmark.name, []).append(stage.name)
+    if stages:
+        names = ", ".join(dict.fromkeys(name for own in stages.values() for name in own))
+        yield (
+            f"{', '.join(stages)}: reported, and read by rules of {names}: these scores were selected on. For scores "
+            "that no rule has read, validate on one part of the questions (docs/evaluation.md)"
+        )
+
+
+def _read_by(stage: Stage, recipe: Recipe) -> list[Benchmark]:
+    named = [benchmark for benchmark in recipe.evaluation.benchmarks if benchmark.name in stage.validation]
+    return [
+        benchmark
+        for benchmark in named or [b for b in recipe.evaluation.benchmarks if b.domain in stage.domains]
+        if not benchmark.advanced.part
+    ]
