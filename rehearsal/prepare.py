@@ -16,7 +16,6 @@ from typing import Any
 
 from ratchet.data_curation import read_problems
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.store.problem_table import from_table
 from ratchet.rehearsal.answers import candidates, wrong
@@ -46,20 +45,20 @@ class Answered:
 
 
 def read_all(recipe: Recipe, directory: Path) -> list[tuple[Problem, list[str]]]:
-    """The problems of every source and benchmark of the recipe, with the user turns that ask for them. A file that
+    """The problems of every source and benchmark that is evaluated, with the user turns that ask for them. A file that
     cannot be read is left to the pipeline, which says why."""
     own, curations = recipe.model.prompt, recipe.curation.items()
-    wanted = [(domain, path, curation.columns, own) for domain, curation in curations for path in curation.inputs]
-    wanted += [(domain, named_path(path), {}, own) for domain, curation in curations for path in curation.benchmarks]
-    wanted += [(b.domain, b.path, {}, b.prompt_format(own)) for b in recipe.evaluation.benchmarks if b.path]
+    wanted: list[Any] = [(domain, path, of.columns, own, sorted) for domain, of in curations for path in of.inputs]
+    wanted += [(b.domain, b.path, {}, b.prompt_format(own), b.select) for b in recipe.evaluation.benchmarks if b.path]
     problems: dict[tuple[str, str], tuple[Problem, list[str]]] = {}
-    for domain, path, columns, prompt_format in wanted:
+    for domain, path, columns, prompt_format, select in wanted:
         try:
             table = read_problems(_local(recipe, path, directory), domain, columns=columns).kept
         except RatchetError as error:
             print(f"! {error}")
             continue
-        for problem in from_table(table):
+        by_id = {problem.problem_id: problem for problem in from_table(table)}
+        for problem in map(by_id.__getitem__, select(by_id)):
             message = user_message(problem, prompt_format)
             _, messages = problems.setdefault((problem.domain, problem.problem_id), (problem, []))
             if message not in messages:

@@ -10,13 +10,14 @@ from typing import Any
 
 from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import PATHS, validate_recipe
 
 TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
-PUZZLES = 8
+PUZZLES, QUESTIONS = 8, 24
 
 
 def _length(tokens: int) -> int:
@@ -57,8 +58,8 @@ RULES = (
     Rule("responses to a question: at most 2", ("evaluation.benchmarks.*.samples",), lambda count: min(2, count)),
     Rule("k of pass@k: up to 2", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
          lambda ks: [k for k in ks if k <= 2] or [1]),
-    Rule("questions of a benchmark: as many as the sample has", (
-        "evaluation.benchmarks.*.advanced.questions", "evaluation.benchmarks.*.limit"), lambda _: None),
+    Rule(f"questions of a benchmark: at most {QUESTIONS}", ("evaluation.benchmarks.*.limit",), lambda _: QUESTIONS),
+    Rule("published number of questions: none", ("evaluation.benchmarks.*.advanced.questions",), lambda _: None),
     Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
     Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
     Rule("responses decoded together: 256", ("training.hardware.rollout_batch",), lambda _: 256),
@@ -92,7 +93,9 @@ def smaller(
     words: dict[str, str] = {}
     for path, value in before.items():
         for rule in RULES:
-            if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
+            if (value is not None or path.endswith(".limit")) and any(
+                _matches(path, pattern) for pattern in rule.fields
+            ):
                 _set(data, path, rule.value(value))
                 words[path] = rule.words
     _own_settings(data, processes, engine, words)
@@ -121,6 +124,9 @@ def _own_settings(
     if engine is not None:
         data["training"]["engine"] = dict(engine)
         words["training.engine.kind"] = "engine: one that runs here"
+    catalogued = {name: CATALOG[name]["generate"] for b in data["evaluation"]["benchmarks"]
+                  if "generate" in CATALOG.get(name := b["name"], {})}  # fmt: skip
+    data["generate"] = {name: dict(generator) for name, generator in (catalogued | data["generate"]).items()}
     for name, generator in data["generate"].items():
         if generator["by"] != "reasoning-gym":
             continue
