@@ -29,7 +29,7 @@ filter by pass rate has something to drop and something to keep."""
 TRACES, RAMBLING = 6, 2
 """Traces of a problem; each second problem has one more, longer than any stage allows: a response is truncated only
 where the policy rambles."""
-MAX_PROMPT = 1600
+MAX_PROMPT = 1100
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
 
 
