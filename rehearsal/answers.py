@@ -30,9 +30,9 @@ def candidates(problem: Problem) -> Iterable[str]:
     match problem.domain:
         case "code":
             golden = [] if problem.golden_solutions is None else problem.golden_solutions
-            yield from (PROGRAM.format(program.strip()) for program in golden[:1])
             if program := invented.program(problem.prompt):
                 yield PROGRAM.format(program)
+            yield from (PROGRAM.format(program.strip()) for program in golden[:1])
             if program := _by_its_tests(problem):
                 yield PROGRAM.format(program)
         case "instructions":

@@ -161,12 +161,17 @@ def leetcode() -> Rows:
     one_test = {"test": "def check(candidate):\n    assert candidate([1]) == 1\n", "task_id": "few",
                 "estimated_date": "2023-01-02",
                 "problem_description": "Given nums with one element, return it and nothing else."}  # fmt: skip
+    copies = [
+        {"problem_description": row["prompt"], "task_id": f"copy-{name}"}
+        for name in ("humaneval", "humaneval-plus")
+        for row in humaneval(plus=name == "humaneval-plus")[:1]
+    ]
     new = {
         "estimated_date": "2024-11-01",
         "task_id": "new",
         "problem_description": "Given nums, return its double sum of 2024.",
     }
-    return [*rows, *({**rows[1], **change, "query": "Solve it."} for change in (any_order, one_test, new))]
+    return [*rows, *({**rows[1], **change, "query": "Solve it."} for change in (any_order, one_test, new, *copies))]
 
 
 def eurus() -> Rows:

@@ -26,9 +26,9 @@ from ratchet.verifiers.errors import RatchetError
 SHARES = (1.0, 0.5, 0.17, 0.83, 0.17)
 """Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
 filter by pass rate has something to drop and something to keep."""
-TRACES, RAMBLING = 6, 2
-"""Traces of a problem; each second problem has one more, longer than any stage allows: a response is truncated only
-where the policy rambles."""
+TRACES, RAMBLING = 6, 1
+"""Traces of a problem, and further ones longer than any stage allows: a response is truncated only where the policy
+rambles."""
 MAX_PROMPT = 1100
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
 
@@ -98,10 +98,10 @@ def traces(answered: list[Answered], recipe: Recipe) -> Iterator[dict[str, str]]
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
     rambling = prefix + "Let us count: " + " ".join(map(str, range(1, 120)))
-    for number, each in enumerate(answered):
+    for each in answered:
         right = round(TRACES * each.share)
         texts = [each.right or ""] * right + [wrong(each.problem)] * (TRACES - right)
-        responses = [start + text for text in texts] + [rambling] * (number % RAMBLING == 0)
+        responses = [start + text for text in texts] + [rambling] * RAMBLING
         for message in (message for message in each.messages if len(message) <= MAX_PROMPT):
             yield from ({"prompt": message, "response": response} for response in responses)
 

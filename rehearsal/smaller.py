@@ -17,6 +17,7 @@ TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
+RATE = "learning rate: ten times, for a small model; a hundred with several updates a batch, so that ratios are clipped"
 PUZZLES, QUESTIONS = 8, 24
 
 
@@ -53,8 +54,6 @@ RULES = (
     Rule("responses in validation: 2", ("training.stages.*.advanced.validation_rollouts",),
          lambda count: min(2, count)),
     Rule(f"prompts of a step: {BATCH}", ("training.stages.*.prompts_per_batch",), lambda count: min(BATCH, count)),
-    Rule("learning rate: a hundred times, at most 3e-4, for a small model", ("training.stages.*.learning_rate",),
-         lambda rate: max(rate, min(3e-4, 100 * rate))),
     Rule("responses to a question: at most 2", ("evaluation.benchmarks.*.samples",), lambda count: min(2, count)),
     Rule("k of pass@k: up to 2", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
          lambda ks: [k for k in ks if k <= 2] or [1]),
@@ -100,6 +99,9 @@ def smaller(
                 words[path] = rule.words
     _own_settings(data, processes, engine, words)
     for number, stage in enumerate(data["training"]["stages"]):
+        times, most = (100, 3e-4) if stage["updates_per_batch"] > 1 else (10, 1e-4)
+        stage["learning_rate"] = max(stage["learning_rate"], min(most, times * stage["learning_rate"]))
+        words[f"training.stages.{number}.learning_rate"] = RATE
         for field in _pace(stage, rows):
             words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
     _absolute(data)

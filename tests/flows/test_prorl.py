@@ -1,5 +1,6 @@
 """The recipes of ProRL: the papers' numbers, and plans of all five domains without a network."""
 
+import json
 import math
 
 import pytest
@@ -43,11 +44,30 @@ def test_prorl_has_the_numbers_of_the_papers():
         "math": ("agentica-org/DeepScaleR-Preview-Dataset",), "science": ("EricLu/SCP-116K",),
         "code": ("PRIME-RL/Eurus-2-RL-Data",),
     }  # fmt: skip
-    puzzles = recipe.generate["puzzles"].settings
-    assert math.isclose(96 * puzzles["train"], 37_000, rel_tol=0.01) and 96 * puzzles["test"] == 9600
     asked = recipe.evaluation
     assert (asked.temperature, asked.top_p, asked.max_tokens) == (0.6, 0.95, 32768)
     assert {benchmark.samples for benchmark in asked.benchmarks} == {16}
+
+
+def test_the_puzzle_files_have_96_tasks_and_none_of_those_out_of_distribution(tmp_path):
+    """Arithmetic does not show what is generated: the files do, with one puzzle of each task and split."""
+    pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
+    from ratchet.verifiers.logic.generation import make_puzzles
+
+    recipe, tasks = load_recipe("prorl-1.5b"), {}
+    for name, changes in (("puzzles", {"train": 1, "test": 1}), ("out-of-distribution", {"test": 1})):
+        (tmp_path / name).mkdir()
+        make_puzzles(tmp_path / name, recipe.seed, **recipe.generate[name].settings | changes)
+        for split in ("train", "test"):
+            rows = map(json.loads, (tmp_path / name / f"{split}.jsonl").read_text().splitlines())
+            tasks[name, split] = sorted(row["metadata"]["source_dataset"] for row in rows)
+    of_each = recipe.generate["puzzles"].settings
+    assert len(tasks["puzzles", "train"]) == len({*tasks["puzzles", "train"]}) == 96
+    assert tasks["puzzles", "test"] == tasks["puzzles", "train"]
+    assert math.isclose(96 * of_each["train"], 37_000, rel_tol=0.01) and 96 * of_each["test"] == 9600
+    assert tasks["out-of-distribution", "test"] == ["acre", "boxnet", "game_of_life_halting"]
+    assert not tasks["out-of-distribution", "train"]
+    assert not {*tasks["out-of-distribution", "test"]} & {*tasks["puzzles", "train"]}
 
 
 def test_the_second_version_has_what_was_published_of_it():

@@ -1,0 +1,54 @@
+"""What a recipe's scores cannot be trusted for: benchmarks that are not held out, and those that rules read."""
+
+from itertools import chain
+
+import pytest
+from pydantic import ValidationError
+
+from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.recipe.cautions import cautions
+from ratchet.infra.recipe.load import shipped_recipes
+
+HELD_OUT = {"name": "held", "domain": "math", "path": "held.jsonl"}
+
+
+def recipe(benchmarks=(HELD_OUT,), compared=("held.jsonl",), **stage) -> Recipe:
+    settings = {"name": "one", "domain": "math", "steps": 9, "max_response_tokens": 8, **stage}
+    curation = {"math": {"inputs": ["train.jsonl"], "benchmarks": list(compared)}}
+    evaluation = {"benchmarks": list(benchmarks), "after": ["start", "one"]}
+    return Recipe.model_validate(
+        {"name": "r", "curation": curation, "training": {"stages": [settings]}, "evaluation": evaluation}
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_recipes()])
+def test_every_benchmark_of_a_shipped_recipe_is_held_out(name):
+    assert not [words for words in cautions(load_recipe(name)) if "decontaminated" in words]
+
+
+def test_a_benchmark_that_curation_does_not_compare_with_is_named_unless_the_recipe_says_why():
+    [words] = cautions(recipe(compared=()))
+    assert words.startswith("held: scored, and curation.math is not decontaminated against it")
+    assert not cautions(recipe([HELD_OUT | {"advanced": {"not_held_out": "measures memory"}}], compared=()))
+    assert not cautions(recipe())
+
+
+STOP = {"interventions": [{"when": {"plateau": 2}, "do": "stop"}]}
+
+
+@pytest.mark.parametrize("stage", [STOP, {"advanced": {"result": "best"}}])
+def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its_own(stage):
+    [words] = cautions(recipe(**stage))
+    assert words.startswith("held: reported, and read by rules of one")
+    first, second = (HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 2]}} for n in (1, 2))
+    assert not cautions(recipe([first, second], validation={"held-1": 1}, **stage))
+
+
+def test_parts_have_each_question_once():
+    ids = [f"{number:03}" for number in range(30)]
+    parts = [HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 3]}} for n in (1, 2, 3)]
+    chosen = [benchmark.select(reversed(ids)) for benchmark in recipe(parts).evaluation.benchmarks]
+    assert sorted(chain.from_iterable(chosen)) == ids and {len(part) for part in chosen} == {10}
+    assert recipe([HELD_OUT | {"limit": 2}]).evaluation.benchmarks[0].select(ids) == ids[:2]
+    with pytest.raises(ValidationError, match="no part 3 of 2"):
+        recipe([HELD_OUT | {"advanced": {"part": [3, 2]}}])

@@ -1,0 +1,69 @@
+"""Bundled rows: every data set that a shipped recipe names has a layout, which its own reader reads."""
+
+from fnmatch import fnmatch
+
+import pytest
+
+from ratchet.data_curation import read_problems
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.store.problem_table import from_table
+from ratchet.rehearsal import invented
+from ratchet.rehearsal.answers import candidates, wrong
+from ratchet.rehearsal.layouts import LAYOUTS, TRAINED, write_layout
+from ratchet.rehearsal.samples import on_hub, repository
+from ratchet.verifiers import verify
+from ratchet.verifiers.submission import EVERY_TEST
+
+
+def named() -> dict[tuple[str, str], str]:
+    """(domain, path on the Hub) of all shipped recipes, and the data set."""
+    paths: dict[tuple[str, str], str] = {}
+    for name in shipped_recipes():
+        recipe = load_recipe(name)
+        names = on_hub(recipe)
+        wanted = [(domain, path) for domain, own in recipe.curation.items() for path in own.inputs]
+        wanted += [(benchmark.domain, benchmark.path or "") for benchmark in recipe.evaluation.benchmarks]
+        paths |= {(domain, path): repository(path) for domain, path in wanted if repository(path) in names}
+    return paths
+
+
+@pytest.mark.parametrize(("domain", "path"), sorted(named()))
+def test_the_reader_reads_the_layout_of_each_data_set_under_its_published_file_names(domain, path, tmp_path):
+    name = repository(path)
+    write_layout(name, tmp_path)
+    inside = path.removeprefix("hf://datasets/").partition("@")[0] if "@" not in path else ""
+    pattern = inside.removeprefix(f"{name}").strip("/") or "*"
+    files = [file for file in LAYOUTS[name] if fnmatch(file, pattern)]
+    assert files, f"no file of the layout is one of {path}"
+    for file in files:
+        table = read_problems(tmp_path / file, domain).kept
+        assert len(table) >= 3, file
+
+
+def test_sources_have_more_rows_than_benchmarks(tmp_path):
+    """Enough that some are left after each rule has dropped one."""
+    sources = [key for key in named() if "hf://" not in key[1]]
+    assert len(sources) >= 6
+    for domain, path in sources:
+        write_layout(repository(path), tmp_path / path)
+        assert len(read_problems(tmp_path / path, domain).kept) >= TRAINED, path
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 204, 1505])
+def test_a_program_is_recognized_by_its_statement_and_is_right(number):
+    one = invented.task(number)
+    program = invented.program(f"Write a function solve(nums) that returns the {one.statement}.")
+    names = {}
+    exec(program, names)  # our own text
+    assert [names["solve"](nums) for nums, _ in one.tests()] == [value for _, value in one.tests()]
+    assert invented.program("Write a poem about the sea.") is None
+
+
+def test_wrong_programs_pass_some_tests_and_not_all(tmp_path):
+    write_layout("PRIME-RL/Eurus-2-RL-Data", tmp_path)
+    problems = [p for p in from_table(read_problems(tmp_path, "code").kept) if invented.program(p.prompt)]
+    stdin = next(p for p in problems if p.entry_point is None)
+    right, partial = (verify(stdin, text, EVERY_TEST) for text in (next(iter(candidates(stdin))), wrong(stdin)))
+    assert right.passed and not partial.passed
+    assert 0 < partial.fraction < 1
