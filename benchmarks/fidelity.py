@@ -18,8 +18,11 @@ from ratchet.infra.recipe import load_recipe
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FACTS = sorted((DOCS / "facts").glob("*.yaml"))
+REHEARSALS = DOCS / "facts" / "rehearsals.json"
 MAIN = {"acereason": "acereason-7b", "prorl": "prorl-1.5b"}
-STATES = {"miniature": "run in miniature", "recipe": "recipe ready", "absent": "absent"}
+STATES = {
+    "miniature": "run in miniature", "rehearsed": "rehearsed", "set": "set", "target": "target", "absent": "absent",
+}  # fmt: skip
 
 
 @cache
@@ -60,15 +63,32 @@ def differing(file: Path) -> list[str]:
     return wrong
 
 
+def not_seen(file: Path) -> list[str]:
+    """Mechanisms that facts name and no rehearsal has seen."""
+    results = json.loads(REHEARSALS.read_text())
+    missing = []
+    for fact in facts_in(file):
+        for key in fact.get("mechanisms", ()):
+            recipe = next((name for name in results if key.startswith(f"{name}:")), "")
+            mechanism = key.removeprefix(f"{recipe}:") if recipe else key
+            row = results[recipe or MAIN[file.stem]]["mechanisms"].get(mechanism)
+            if not (row and row["seen"]):
+                missing.append(f"{fact['claim']}: {key}")
+    return missing
+
+
 def page(file: Path) -> str:
     document, main = yaml.safe_load(file.read_text()), MAIN[file.stem]
     counted = {state: sum(fact["state"] == state for fact in facts_in(file)) for state in STATES}
     lines = [f"# {document['title']}", "", document["paper"].strip(), ""]
     lines += [
-        f"Of {sum(counted.values())} claims {counted['miniature']} are run here in miniature, {counted['recipe']} are "
-        f"in a recipe that is ready for a cluster, and {counted['absent']} are absent, with the reason. Fields are "
-        f"those of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
-        "(`python -m benchmarks.fidelity`), and a test compares every value with its recipe.",
+        f"Of {sum(counted.values()) - counted['target']} claims {counted['miniature']} are *run in miniature* here; "
+        f"{counted['rehearsed']} are *rehearsed*: their mechanisms were seen to happen ([which](rehearsals.md)); "
+        f"{counted['set']} are *set*: a recipe has the value, which no rehearsal shows; and {counted['absent']} are "
+        f"absent, with the reason. {counted['target']} further rows are *targets*: results of the paper, which nobody "
+        f"has reproduced here. Fields are those of `{main}` where no other recipe is named. This page is made from "
+        f"`docs/facts/{file.name}` (`python -m benchmarks.fidelity`); a test compares every value with its recipe and "
+        "every mechanism with the rehearsals.",
         "",
     ]
     lines += [f"- {note.strip()}" for note in document["notes"]]
@@ -91,7 +111,8 @@ def _row(fact: Mapping[str, Any], main: str) -> str:
         here.append(f"{'' if recipe == main else f'`{recipe}`: '}`{field}` {json.dumps(value, ensure_ascii=False)}")
     if "code" in fact:
         here.append(f"`{fact['code']}`")
-    state = STATES[fact["state"]] + (f": {fact['reason']}" if "reason" in fact else "")
+    seen = ", ".join(fact.get("mechanisms", ()))
+    state = STATES[fact["state"]] + (f" ({seen})" if seen else "") + (f": {fact['reason']}" if "reason" in fact else "")
     state += " (the number was not read in the source itself)" if fact.get("unverified") else ""
     cells = [fact["claim"], fact["value"], fact["in"], "; ".join(here), state]
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

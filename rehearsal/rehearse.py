@@ -15,6 +15,7 @@ import yaml
 
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.store.files import sha256_file
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.mechanisms import Evidence, Mechanism, mechanisms
@@ -76,6 +77,7 @@ def rehearse(
         counts = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
         say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered{learned}")
+        _forget_others(home, mirror)
         with serving(teacher(home / "answers.jsonl")) as teacher_address:
             reduced, changes = smaller(recipe, counts["problems"], processes(), engine)
             earlier = _journals(home)
@@ -83,6 +85,17 @@ def rehearse(
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
     (home / TABLE).write_text(json.dumps([vars(row) for row in rows], indent=1, ensure_ascii=False))
     return Rehearsal(rows, changes, time.perf_counter() - started, code)
+
+
+def _forget_others(home: Path, mirror: Path) -> None:
+    """Remove what another small model or teacher has left: a run knows both by name, and would take it for its own."""
+    files = [home / "answers.jsonl", *sorted(mirror.glob("models/**/*.safetensors"))]
+    content, before = " ".join(map(sha256_file, files)), home / "content"
+    if before.is_file() and before.read_text() != content:
+        settings = load_settings(home)
+        for directory in (settings.artifacts, settings.home / "generations"):
+            shutil.rmtree(directory, ignore_errors=True)
+    before.write_text(content)
 
 
 def _journals(home: Path) -> set[Path]:

@@ -1,10 +1,11 @@
 """What the papers say, against the recipes, and the pages that say it."""
 
+import json
 import re
 
 import pytest
 
-from benchmarks import fidelity
+from benchmarks import fidelity, rehearsals
 
 NAMES = [file.stem for file in fidelity.FACTS]
 
@@ -24,12 +25,33 @@ def test_the_page_is_that_of_the_facts(file):
 def test_every_fact_says_where_it_is_or_why_it_is_not(file):
     root = fidelity.DOCS.parent
     for fact in fidelity.facts_in(file):
-        assert fact.keys() <= {"claim", "value", "in", "recipe", "code", "state", "reason", "unverified"}, fact
+        assert fact.keys() <= {
+            "claim",
+            "value",
+            "in",
+            "recipe",
+            "code",
+            "state",
+            "reason",
+            "unverified",
+            "mechanisms",
+        }, fact
         assert fact["state"] in fidelity.STATES
+        assert (fact["state"] == "rehearsed") == bool(fact.get("mechanisms")), fact["claim"]
+        assert fact["state"] not in ("rehearsed", "set") or "recipe" in fact or "code" in fact, fact["claim"]
         assert fact["state"] != "absent" or fact.get("reason"), fact["claim"]
         assert "code" not in fact or (root / fact["code"]).exists(), fact["code"]
         for document in re.findall(r"docs/[\w/]+\.md", fact.get("reason", "")):
             assert (root / document).is_file(), document
+
+
+@pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
+def test_every_mechanism_of_a_rehearsed_fact_was_seen(file):
+    assert fidelity.not_seen(file) == []
+
+
+def test_the_page_of_rehearsals_is_that_of_their_record():
+    assert rehearsals.PAGE.read_text() == rehearsals.page(json.loads(rehearsals.RECORD.read_text()))
 
 
 def test_a_recipe_that_is_changed_is_noticed(monkeypatch):

@@ -1,0 +1,82 @@
+"""Rehearse shipped recipes and write what was seen: docs/facts/rehearsals.json, and docs/rehearsals.md from it.
+
+python -m benchmarks.rehearsals HOME acereason-7b prorl-1.5b   # run these two, keep the others' results
+python -m benchmarks.rehearsals HOME --page                    # take what HOME/NAME has, run nothing
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "rehearsals.md"
+WHOLE = ("acereason-7b", "prorl-1.5b")
+"""Recipes whose tables are on the page in full."""
+INTRODUCTION = """# What was rehearsed
+
+`ratchet rehearse RECIPE` runs a recipe end to end, small, and looks for each mechanism that it asks for
+([how](scaling.md#rehearse-the-recipe)). These are the results on two CPU cores with the bundled rows. Seconds depend on
+the machine. A mechanism that is seen happened; that it is *right* is what the tests and [results](results.md) are for.
+
+This page is made by `python -m benchmarks.rehearsals HOME RECIPE…`.
+"""
+
+
+def record(home: Path, log: str) -> dict[str, Any]:
+    """Of a finished rehearsal: its seconds, and its mechanisms with the evidence. Artifacts' names are its own."""
+    rows = json.loads((home / "rehearsal.json").read_text())
+    seconds = re.findall(r"mechanisms seen in (\d+) s", log)
+    return {
+        "seconds": int(seconds[-1]),
+        "mechanisms": {row["name"]: {"seen": row["seen"], "evidence": row["evidence"]} for row in rows},
+    }
+
+
+def page(results: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [INTRODUCTION, "| recipe | seen | seconds | not seen |", "|---|---|---|---|"]
+    for name, result in sorted(results.items()):
+        mechanisms = result["mechanisms"]
+        unseen = [mechanism for mechanism, row in mechanisms.items() if not row["seen"]]
+        seen = f"{len(mechanisms) - len(unseen)} of {len(mechanisms)}"
+        lines.append(f"| {name} | {seen} | {result['seconds']} | {', '.join(unseen) or 'none'} |")
+    for name in (name for name in WHOLE if name in results):
+        lines += ["", f"## {name}", "", "| mechanism | seen | evidence |", "|---|---|---|"]
+        for mechanism, row in results[name]["mechanisms"].items():
+            cells = mechanism, "yes" if row["seen"] else "no", row["evidence"]
+            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("home", type=Path)
+    parser.add_argument("recipes", nargs="*")
+    parser.add_argument("--page", action="store_true")
+    arguments = parser.parse_args()
+    results = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+    names = arguments.recipes or sorted(path.parent.name for path in arguments.home.glob("*/rehearsal.json"))
+    for name in names:
+        log = arguments.home / f"{name.replace('/', '-')}.log"
+        home = arguments.home / name
+        if not arguments.page:
+            command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", name, "--home", str(home)]
+            with open(log, "w") as file:
+                code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
+            print(f"{name}: exit code {code}, {log}", flush=True)
+        if (home / "rehearsal.json").is_file() and "mechanisms seen in" in log.read_text():
+            results[name] = record(home, log.read_text())
+    RECORD.write_text(json.dumps(dict(sorted(results.items())), indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(results))
+    results = {name: results[name] for name in names if name in results}
+    failed = [name for name, result in results.items() if not all(row["seen"] for row in result["mechanisms"].values())]
+    if failed or len(results) < len(names):
+        sys.exit(f"not finished: {len(names) - len(results)}; not all was seen: {', '.join(failed) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
