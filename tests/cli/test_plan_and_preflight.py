@@ -57,7 +57,8 @@ def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | seven))
     recipe, settings = load_recipe("acereason-7b", [f"model.path={tmp_path}"]), load_settings(tmp_path)
     many = Plan(recipe, settings, "16x8xH100")
-    waiting, wasted = many.warnings()
+    selected, waiting, wasted = many.warnings()
+    assert selected.startswith("aime24, aime25, livecodebench-v5: reported, and read by rules of math-8k")
     assert "empty for more than 40%" in waiting and all(stage.name in waiting for stage in recipe.training.stages)
     assert f"times the {many.smaller.gpu_hours:,.0f} on 32 GPUs" in wasted
     assert many.gpu_hours == many.hours * 128 > 1.5 * many.smaller.gpu_hours
