@@ -193,7 +193,7 @@ def eurus() -> Rows:
     rows = []
     for i, one in enumerate(_tasks(200, TRAINED)):
         pairs = _stdin(one)
-        truth: dict[str, Any] = {"inputs": [given for given, _ in pairs], "outputs": [output for _, output in pairs]}
+        truth: dict[str, Any] = {"inputs": [text for text, _ in pairs], "outputs": [output for _, output in pairs]}
         statement = f"One line has integers, perhaps none. Print the {one.statement}."
         if i % 3 == 0:
             truth = {
@@ -210,8 +210,8 @@ def eurus() -> Rows:
     )
     held_out = task(FIRST["codeforces"])
     tables = [[text for text, _ in _stdin(held_out)], [text for _, text in _stdin(held_out)]]
-    told = json.dumps(dict(zip(("inputs", "outputs"), tables, strict=True)))
-    rows.append(row("codeforces", "code", codeforces_statement(0, held_out), told))
+    reference = json.dumps(dict(zip(("inputs", "outputs"), tables, strict=True)))
+    rows.append(row("codeforces", "code", codeforces_statement(0, held_out), reference))
     rows.append(
         row("taco", "code", "Print the double of a number.", json.dumps({"inputs": ["3\n"], "outputs": ["6\n"]}))
     )
@@ -228,7 +228,7 @@ def live_code_bench(file: int) -> Rows:
         public, private = (
             [{"input": json.dumps(nums), "output": json.dumps(value), "testtype": "functional"} for nums, value in part]
             if called
-            else [{"input": given, "output": output, "testtype": "stdin"} for given, output in part]
+            else [{"input": text, "output": output, "testtype": "stdin"} for text, output in part]
             for part in (_halves(one.tests()) if called else _halves(_stdin(one)))
         )
         starter = "class Solution:\n    def solve(self, nums: List[int]) -> int:\n        " if called else ""
@@ -285,7 +285,7 @@ def codeforces() -> Rows:
     started = int(datetime(2024, 2, 1, tzinfo=UTC).timestamp())
     rows = []
     for i, one in enumerate(_tasks(FIRST["codeforces"])):
-        cases = [{"input": given, "output": output} for given, output in _stdin(one)]
+        cases = [{"input": text, "output": output} for text, output in _stdin(one)]
         rows.append({"id": f"19{i}/A", "contest_id": f"19{i}", "contest_start": started, "index": "A",
                      "time_limit": 2.0,
                      "memory_limit": 256.0, "title": f"Task {i}", "description": codeforces_statement(i, one),
@@ -301,7 +301,7 @@ def _with_tables(name: str, **more: Any) -> Rows:
     rows = []
     for i, one in enumerate(_tasks(FIRST[name])):
         pairs = _stdin(one)
-        tables = {"inputs": [given for given, _ in pairs], "outputs": [output for _, output in pairs]}
+        tables = {"inputs": [text for text, _ in pairs], "outputs": [output for _, output in pairs]}
         rows.append({"question": f"One line has integers. Print the {one.statement}.",
                      "solutions": json.dumps([_program(one)]),
                      "starter_code": "", "input_output": json.dumps(tables), "url": f"https://example.org/{name}/{i}",
@@ -313,7 +313,7 @@ def code_contests() -> Rows:
     rows = []
     for i, one in enumerate(_tasks(FIRST["codecontests"])):
         public, private = (
-            {"input": [given for given, _ in half], "output": [output for _, output in half]}
+            {"input": [text for text, _ in half], "output": [output for _, output in half]}
             for half in _halves(_stdin(one))
         )
         rows.append({"name": f"19{i}_A. Task", "description": f"One line has integers. Print the {one.statement}.",
