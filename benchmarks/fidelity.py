@@ -14,11 +14,10 @@ from typing import Any
 
 import yaml
 
+from benchmarks.rehearsals import DOCS, RECORD
 from ratchet.infra.recipe import load_recipe
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 FACTS = sorted((DOCS / "facts").glob("*.yaml"))
-REHEARSALS = DOCS / "facts" / "rehearsals.json"
 MAIN = {"acereason": "acereason-7b", "prorl": "prorl-1.5b"}
 STATES = {
     "miniature": "run in miniature", "rehearsed": "rehearsed", "set": "set", "target": "target", "absent": "absent",
@@ -65,7 +64,7 @@ def differing(file: Path) -> list[str]:
 
 def not_seen(file: Path) -> list[str]:
     """Mechanisms that facts name and no rehearsal has seen."""
-    results = json.loads(REHEARSALS.read_text())
+    results = json.loads(RECORD.read_text())
     missing = []
     for fact in facts_in(file):
         for key in fact.get("mechanisms", ()):

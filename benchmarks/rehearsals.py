@@ -1,7 +1,7 @@
 """Rehearse shipped recipes and write what was seen: docs/facts/rehearsals.json, and docs/rehearsals.md from it.
 
 python -m benchmarks.rehearsals HOME acereason-7b prorl-1.5b   # run these two, keep the others' results
-python -m benchmarks.rehearsals HOME --page                    # take what HOME/NAME has, run nothing
+python -m benchmarks.rehearsals HOME prorl-1.5b --page         # take what HOME has of it, run nothing
 """
 
 import argparse
@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from ratchet.infra.recipe import load_recipe
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "rehearsals.md"
@@ -55,16 +57,15 @@ def page(results: Mapping[str, Mapping[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("home", type=Path)
-    parser.add_argument("recipes", nargs="*")
+    parser.add_argument("recipes", nargs="+")
     parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     results = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
-    names = arguments.recipes or sorted(path.parent.name for path in arguments.home.glob("*/rehearsal.json"))
-    for name in names:
+    for name in arguments.recipes:
         log = arguments.home / f"{name.replace('/', '-')}.log"
-        home = arguments.home / name
+        home = arguments.home / "rehearsals" / load_recipe(name).name
         if not arguments.page:
-            command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", name, "--home", str(home)]
+            command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", name, "--home", str(arguments.home)]
             with open(log, "w") as file:
                 code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
             print(f"{name}: exit code {code}, {log}", flush=True)
@@ -72,10 +73,12 @@ def main() -> None:
             results[name] = record(home, log.read_text())
     RECORD.write_text(json.dumps(dict(sorted(results.items())), indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(page(results))
-    results = {name: results[name] for name in names if name in results}
+    results = {name: results[name] for name in arguments.recipes if name in results}
     failed = [name for name, result in results.items() if not all(row["seen"] for row in result["mechanisms"].values())]
-    if failed or len(results) < len(names):
-        sys.exit(f"not finished: {len(names) - len(results)}; not all was seen: {', '.join(failed) or 'none'}")
+    if failed or len(results) < len(arguments.recipes):
+        sys.exit(
+            f"not finished: {len(arguments.recipes) - len(results)}; not all was seen: {', '.join(failed) or 'none'}"
+        )
 
 
 if __name__ == "__main__":

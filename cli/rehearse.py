@@ -43,7 +43,7 @@ def rehearse(
     from ratchet.rehearsal.rehearse import rehearse as rehearsed
 
     wanted = load_recipe(recipe, set_ or ())
-    place = load_settings(home).home / "rehearsals" / wanted.name if home is None else Path(home)
+    place = load_settings(home).home / "rehearsals" / wanted.name  # a directory of its own: it is cleared
     done = rehearsed(
         wanted,
         place.resolve(),

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from ratchet.flows.curate import curate_each
-from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.approval import gate
@@ -35,8 +34,6 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
     if only and only not in names:
         raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
-        for words in () if run.planning else cautions(recipe):
-            run.watcher.warning(words)
         if not curated:
             check_evaluation(recipe)
         problems = curated or curate_each(recipe)

@@ -16,6 +16,7 @@ from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.prompts import with_templates
@@ -104,10 +105,14 @@ def require_defined(recipe: Recipe) -> None:
 
 
 def check_evaluation(recipe: Recipe) -> None:
-    """Raises RatchetError for what would end the recipe's evaluations, before hours of curation and training: a k of
-    pass@k above the number of responses, a question that no response can be graded for."""
+    """Before hours of curation and training: warns of scores that may not be trusted, and raises RatchetError for what
+    would end the evaluations: a k of pass@k above the number of responses, a question that no response can be graded
+    for."""
     if not recipe.evaluation.after:
         return
+    run = active_run()
+    for words in () if run.planning else cautions(recipe):
+        run.watcher.warning(words)
     require_defined(recipe)
     for benchmark, problems in chosen_benchmarks(recipe):
         if problems.finished:  # not in a plan

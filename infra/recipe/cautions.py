@@ -8,7 +8,7 @@ from ratchet.infra.recipe.training import Stage
 
 
 def cautions(recipe: Recipe) -> list[str]:
-    return [*_not_held_out(recipe), *_selected_on(recipe)]
+    return [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
 
 
 def _not_held_out(recipe: Recipe) -> Iterator[str]:
@@ -32,7 +32,7 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
     """Benchmarks that a stage stops, changes or chooses its weights by, and that are reported."""
     stages: dict[str, list[str]] = {}
     for stage in recipe.training.stages:
-        for benchmark in _read_by(stage, recipe) if stage.validates and recipe.evaluation.after else ():
+        for benchmark in _read_by(stage, recipe) if stage.validates else ():
             stages.setdefault(benchmark.name, []).append(stage.name)
     if stages:
         names = ", ".join(dict.fromkeys(name for own in stages.values() for name in own))
@@ -43,9 +43,22 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
 
 
 def _read_by(stage: Stage, recipe: Recipe) -> list[Benchmark]:
-    named = [benchmark for benchmark in recipe.evaluation.benchmarks if benchmark.name in stage.validation]
-    return [
-        benchmark
-        for benchmark in named or [b for b in recipe.evaluation.benchmarks if b.domain in stage.domains]
-        if not benchmark.advanced.part
+    """Benchmarks with questions that the stage validates on; not a part that was set apart for it."""
+    benchmarks = recipe.evaluation.benchmarks
+    validated = [b for b in benchmarks if b.name in stage.validation] or [
+        b for b in benchmarks if b.domain in stage.domains
     ]
+    return [
+        b
+        for b in benchmarks
+        if (b in validated and not b.advanced.part) or any(_overlap(b, other) for other in validated if other != b)
+    ]
+
+
+def _overlap(one: Benchmark, other: Benchmark) -> bool:
+    """Whether two benchmarks of the same file may share questions: all but two parts of as many."""
+    mine, others = one.advanced.part, other.advanced.part
+    apart = mine and others and mine[1] == others[1] and mine[0] != others[0]
+    windows = one.advanced.window, other.advanced.window
+    disjoint = all(windows) and windows[0] != windows[1]
+    return one.path == other.path and not apart and not disjoint

@@ -42,6 +42,8 @@ def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its
     assert words.startswith("held: reported, and read by rules of one")
     first, second = (HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 2]}} for n in (1, 2))
     assert not cautions(recipe([first, second], validation={"held-1": 1}, **stage))
+    [words] = cautions(recipe([first, second, HELD_OUT], validation={"held-1": 1}, **stage))
+    assert words.startswith("held: reported")  # the whole file has the part's questions
 
 
 def test_parts_have_each_question_once():
