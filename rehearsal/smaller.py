@@ -57,7 +57,6 @@ RULES = (
     Rule("responses to a question: at most 2", ("evaluation.benchmarks.*.samples",), lambda count: min(2, count)),
     Rule("k of pass@k: up to 2", ("evaluation.pass_at", "evaluation.benchmarks.*.pass_at"),
          lambda ks: [k for k in ks if k <= 2] or [1]),
-    Rule(f"questions of a benchmark: at most {QUESTIONS}", ("evaluation.benchmarks.*.limit",), lambda _: QUESTIONS),
     Rule("published number of questions: none", ("evaluation.benchmarks.*.advanced.questions",), lambda _: None),
     Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
     Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
@@ -92,15 +91,12 @@ def smaller(
     words: dict[str, str] = {}
     for path, value in before.items():
         for rule in RULES:
-            if (value is not None or path.endswith(".limit")) and any(
-                _matches(path, pattern) for pattern in rule.fields
-            ):
+            if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
                 _set(data, path, rule.value(value))
                 words[path] = rule.words
     _own_settings(data, processes, engine, words)
     for number, stage in enumerate(data["training"]["stages"]):
-        times, most = (100, 3e-4) if stage["updates_per_batch"] > 1 else (10, 1e-4)
-        stage["learning_rate"] = max(stage["learning_rate"], min(most, times * stage["learning_rate"]))
+        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
         words[f"training.stages.{number}.learning_rate"] = RATE
         for field in _pace(stage, rows):
             words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
@@ -126,9 +122,11 @@ def _own_settings(
     if engine is not None:
         data["training"]["engine"] = dict(engine)
         words["training.engine.kind"] = "engine: one that runs here"
-    catalogued = {name: CATALOG[name]["generate"] for b in data["evaluation"]["benchmarks"]
-                  if "generate" in CATALOG.get(name := b["name"], {})}  # fmt: skip
-    data["generate"] = {name: dict(generator) for name, generator in (catalogued | data["generate"]).items()}
+    for number, benchmark in enumerate(data["evaluation"]["benchmarks"]):
+        benchmark["limit"] = QUESTIONS
+        words[f"evaluation.benchmarks.{number}.limit"] = f"questions of a benchmark: at most {QUESTIONS}"
+        if generator := CATALOG.get(benchmark["name"], {}).get("generate"):
+            data["generate"].setdefault(benchmark["name"], dict(generator))
     for name, generator in data["generate"].items():
         if generator["by"] != "reasoning-gym":
             continue
@@ -139,6 +137,11 @@ def _own_settings(
             if generator.get(split):
                 generator[split] = min(generator[split], each)
                 words[f"generate.{name}.{split}"] = f"puzzles: {PUZZLES} in all, or 1 of each task and level"
+
+
+def _faster(rate: float, updates: int) -> float:
+    times, most = (100, 3e-4) if updates > 1 else (10, 1e-4)
+    return max(rate, min(most, times * rate))
 
 
 def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
