@@ -26,6 +26,8 @@ from ratchet.verifiers.errors import RatchetError
 SHARES = (1.0, 0.5, 0.17, 0.83, 0.17)
 """Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
 filter by pass rate has something to drop and something to keep."""
+SHARES_OF_BENCHMARKS = (1.0, 0.5)
+"""A benchmark has few questions, and of each some responses must pass and some fail."""
 TRACES, RAMBLING = 6, 1
 """Traces of a problem, and further ones longer than any stage allows: a response is truncated only where the policy
 rambles."""
@@ -44,23 +46,29 @@ class Answered:
     share: float
 
 
-def read_all(recipe: Recipe, directory: Path) -> list[tuple[Problem, list[str]]]:
-    """The problems of every source and benchmark that is evaluated, with the user turns that ask for them. A file that
-    cannot be read is left to the pipeline, which says why."""
+def read_all(recipe: Recipe, directory: Path) -> list[tuple[Problem, list[str], float]]:
+    """The problems of every source and benchmark that is evaluated, with the user turns that ask for them and the share
+    of right traces. A file that cannot be read is left to the pipeline, which says why."""
     own, curations = recipe.model.prompt, recipe.curation.items()
-    wanted: list[Any] = [(domain, path, of.columns, own, sorted) for domain, of in curations for path in of.inputs]
-    wanted += [(b.domain, b.path, {}, b.prompt_format(own), b.select) for b in recipe.evaluation.benchmarks if b.path]
-    problems: dict[tuple[str, str], tuple[Problem, list[str]]] = {}
-    for domain, path, columns, prompt_format, select in wanted:
+    wanted: list[Any] = [
+        (domain, path, of.columns, own, sorted, SHARES) for domain, of in curations for path in of.inputs
+    ]
+    wanted += [
+        (benchmark.domain, benchmark.path, {}, benchmark.prompt_format(own), benchmark.select, SHARES_OF_BENCHMARKS)
+        for benchmark in recipe.evaluation.benchmarks
+        if benchmark.path
+    ]
+    problems: dict[tuple[str, str], tuple[Problem, list[str], float]] = {}
+    for domain, path, columns, prompt_format, select, shares in wanted:
         try:
             table = read_problems(_local(recipe, path, directory), domain, columns=columns).kept
         except RatchetError as error:
             print(f"! {error}")
             continue
         by_id = {problem.problem_id: problem for problem in from_table(table)}
-        for problem in map(by_id.__getitem__, select(by_id)):
-            message = user_message(problem, prompt_format)
-            _, messages = problems.setdefault((problem.domain, problem.problem_id), (problem, []))
+        for place, problem in enumerate(map(by_id.__getitem__, select(by_id))):
+            message, entry = user_message(problem, prompt_format), (problem, list[str](), shares[place % len(shares)])
+            _, messages, _ = problems.setdefault((problem.domain, problem.problem_id), entry)
             if message not in messages:
                 messages.append(message)
     return [problems[key] for key in sorted(problems)]
@@ -79,17 +87,17 @@ def _local(recipe: Recipe, path: str, directory: Path) -> str:
     return str(place / file)
 
 
-def answer(problems: Sequence[tuple[Problem, list[str]]], workers: int) -> list[Answered]:
+def answer(problems: Sequence[tuple[Problem, list[str], float]], workers: int) -> list[Answered]:
     """Each problem with the first candidate that its verifier passes."""
-    pairs = [(number, text) for number, (problem, _) in enumerate(problems) for text in candidates(problem)]
+    pairs = [(number, text) for number, (problem, *_) in enumerate(problems) for text in candidates(problem)]
     verdicts = verify_all([(problems[number][0], text) for number, text in pairs], workers)
     right: dict[int, str] = {}
     for (number, text), verdict in zip(pairs, verdicts, strict=True):
         if verdict.passed:
             right.setdefault(number, text)
     return [
-        Answered(problem, tuple(messages), right.get(number), SHARES[number % len(SHARES)] if number in right else 0.0)
-        for number, (problem, messages) in enumerate(problems)
+        Answered(problem, tuple(messages), right.get(number), share if number in right else 0.0)
+        for number, (problem, messages, share) in enumerate(problems)
     ]
 
 
