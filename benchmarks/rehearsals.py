@@ -61,6 +61,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true")
     arguments = parser.parse_args()
     results = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+    arguments.home.mkdir(parents=True, exist_ok=True)
     for name in arguments.recipes:
         log = arguments.home / f"{name.replace('/', '-')}.log"
         home = arguments.home / "rehearsals" / load_recipe(name).name

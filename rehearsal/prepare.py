@@ -105,7 +105,7 @@ def traces(answered: list[Answered], recipe: Recipe) -> Iterator[dict[str, str]]
     """{"prompt", "response"}, with thinking where the recipe's responses begin with it."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
-    rambling = prefix + "Let us count: " + " ".join(map(str, range(1, 120)))
+    rambling = prefix + "Let us count: " + " ".join(map(str, range(1, 96)))
     for each in answered:
         right = round(TRACES * each.share)
         texts = [each.right or ""] * right + [wrong(each.problem)] * (TRACES - right)
