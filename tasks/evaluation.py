@@ -302,12 +302,9 @@ def training_of(subject: Subject) -> list[Artifact] | None:
 
 
 def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
-    """The validation problems of a stage, by benchmark: those that the stage names, or those of its domains."""
-    if not stage.validates:
-        return {}
-    benchmarks = chosen_benchmarks(recipe)
-    named = {b.name: problems for b, problems in benchmarks if b.name in stage.validation}
-    return named or {b.name: problems for b, problems in benchmarks if b.domain in stage.domains}
+    """The validation problems of a stage, by benchmark."""
+    validated = recipe.validation_benchmarks(stage)
+    return {b.name: problems for b, problems in chosen_benchmarks(recipe) if b in validated} if validated else {}
 
 
 def flat_scores(scores: dict[str, Any]) -> dict[str, float]:

@@ -82,10 +82,7 @@ class Plan:
         if stage.max_pass_rate is not None:
             passes["pass rates"] = self._pass(stage, self.prompts(stage), stage.advanced.pass_rate_rollouts)
         if stage.validates:
-            benchmarks = self.recipe.evaluation.benchmarks
-            chosen = [
-                b for b in benchmarks if (b.name in stage.validation if stage.validation else b.domain in stage.mix)
-            ]
+            chosen = self.recipe.validation_benchmarks(stage)
             once = self._pass(stage, sum(questions(b) or 0 for b in chosen), stage.advanced.validation_rollouts)
             passes["validation"] = once * (stage.steps // stage.validate_every)
         return passes

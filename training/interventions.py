@@ -1,6 +1,9 @@
 """A stage's interventions: which are due after a step, and the stage's settings after them.
 
 Their history is in the curriculum's state and so in every checkpoint: an interrupted stage takes the same ones.
+
+The forgetting guard: what the stage's `keep` names is validated once before the first step, which gives each its floor;
+`below_floor` is due when a later validation finds one below it.
 """
 
 from collections.abc import Mapping
@@ -64,14 +67,17 @@ def _in_words(value: Any) -> str:
 
 @dataclass
 class Tally:
-    """Validation scores: the best, and how many came after it."""
+    """Validation scores: the best, how many came after it, and how many in a row found something below its floor."""
 
     best: float | None = None
     without_best: int = 0
+    below_floor: int = 0
 
-    def add(self, score: float) -> bool:
-        better = self.best is None or score > self.best
+    def add(self, score: float, below_floor: bool = False) -> bool:
+        """Whether the score is a new best."""
+        better = not below_floor and (self.best is None or score > self.best)
         self.best, self.without_best = (score, 0) if better else (self.best, self.without_best + 1)
+        self.below_floor = self.below_floor + 1 if below_floor else 0
         return better
 
 
@@ -81,6 +87,8 @@ class InterventionState:
     whole: Tally = field(default_factory=Tally)  # since the stage's start
     since: Tally = field(default_factory=Tally)  # since the last intervention
     recent: dict[str, list[float]] = field(default_factory=dict)  # last values of watched metrics since then
+    floors: dict[str, float] = field(default_factory=dict)  # of what the stage keeps, from before its first step
+    kept: dict[str, float] = field(default_factory=dict)  # its last scores
 
 
 class Interventions:
@@ -101,10 +109,26 @@ class Interventions:
     def resets(self) -> int:
         return len({step for step, number in self.state.taken if self._first.interventions[number].do.reset})
 
-    def record_validation(self, score: float) -> bool:
-        """Note a validation score; whether it is the stage's best."""
-        self.state.since.add(score)
-        return self.state.whole.add(score)
+    @property
+    def floors_due(self) -> bool:
+        """Whether the stage has something to keep and no floors yet."""
+        return bool(self._first.keep) and not self.state.floors
+
+    def set_floors(self, kept: Mapping[str, float]) -> None:
+        """From the scores of the stage's start."""
+        self.state.floors = {name: score - self._first.keep[name] for name, score in kept.items()}
+
+    def record_validation(self, score: float, kept: Mapping[str, float] = {}) -> bool:
+        """Note a validation score and those of what the stage keeps; whether it is the best of the stage."""
+        self.state.kept = dict(kept)
+        below = bool(self.below_floor)
+        self.state.since.add(score, below)
+        return self.state.whole.add(score, below)
+
+    @property
+    def below_floor(self) -> dict[str, float]:
+        """What the last validation found below its floor, with its score."""
+        return {name: score for name, score in self.state.kept.items() if score < self.state.floors[name]}
 
     def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[Taken]:
         """The interventions that are due after this step, with its validation score, if any, and metrics, and that
@@ -147,6 +171,11 @@ class Interventions:
                     return None
                 due = tally.without_best >= limit if trigger == "plateau" else score < tally.best - limit
                 return {trigger: limit, "validation": score, "best": tally.best} if due else None
+            case "below_floor":
+                if score is None or tally.below_floor < limit:
+                    return None
+                floors = {f"floor of {name}": self.state.floors[name] for name in self.below_floor}
+                return {trigger: limit, **self.below_floor, **floors}
         metric = WATCHED[trigger]
         values = self.state.recent.get(metric, [])
         if len(values) < OVER_STEPS:
@@ -160,4 +189,5 @@ class Interventions:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         history = [(step, number) for step, number in state["taken"]]
-        self.state = InterventionState(history, Tally(**state["whole"]), Tally(**state["since"]), dict(state["recent"]))
+        tallies = {name: Tally(**state[name]) for name in ("whole", "since")}
+        self.state = InterventionState(**{**state, "taken": history, **tallies})

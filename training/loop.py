@@ -19,6 +19,8 @@ from ratchet.verifiers.problem import Problem
 
 SAMPLES_EVERY = 20
 """Steps between samples of rollouts to read: enough to follow a stage, and few enough to read."""
+KEPT = "kept/"
+"""Prefix of the validation scores of what a stage keeps."""
 
 
 def train(
@@ -28,6 +30,12 @@ def train(
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
     Stopped after a checkpoint if the stage was asked to end."""
     journals.decisions.take(curriculum.decisions)
+    if curriculum.interventions.floors_due:
+        start = validation.run(curriculum.stage)
+        curriculum.interventions.set_floors(kept_scores(start))
+        checkpoints.save(
+            0, states(curriculum, learner, batches), start["validation"]
+        )  # what `result: best` may return to
     while not curriculum.finished:
         clock = Clock()
         batch = curriculum.draw()
@@ -45,7 +53,7 @@ def train(
         if curriculum.validation_due:
             validated = validation.run(batch.stage)
             score = validated["validation"]
-            is_best = curriculum.interventions.record_validation(score)
+            is_best = curriculum.interventions.record_validation(score, kept_scores(validated))
             clock.lap("validation_seconds")
 
         interventions = curriculum.intervene(score, sampled | learned)
@@ -62,8 +70,8 @@ def train(
         stop = checkpoints.stop_asked() and not curriculum.finished
         if is_best or stop or curriculum.finished or step % training.checkpoint_every == 0:
             journals.sync()
-            parts = stateful(curriculum, learner, batches)
-            checkpoints.save(step, {name: part.state_dict() for name, part in parts.items()}, score)
+            forgot = curriculum.interventions.below_floor
+            checkpoints.save(step, states(curriculum, learner, batches), None if forgot else score)
         if stop:
             raise Stopped(step)
 
@@ -71,6 +79,10 @@ def train(
 def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
     """The parts of a checkpoint's state besides the policy, by name."""
     return {"curriculum": curriculum, "learner": learner, "batches": batches}
+
+
+def states(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
+    return {name: part.state_dict() for name, part in stateful(curriculum, learner, batches).items()}
 
 
 class Validation:
@@ -88,20 +100,37 @@ class Validation:
         settings, samples = self._evaluation, stage.advanced.validation_rollouts
         sampling = Sampling(settings.temperature, settings.top_p, max_tokens=stage.max_response_tokens)
         seed_parts = (self._seed, stage.name, "validation")
-        rates, solved = dict[str, float](), dict[str, float]()
+        rates, solved, weights = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, problems in self._problems.items():
             mine = list(self._worker.pass_counts(problems, samples, sampling, seed_parts))
             by_id = dict(chain.from_iterable(ranks.gather(mine)))
             counts = [by_id[problem.problem_id] for problem in problems]
             rates[name] = sum(pass_rate(*count) for count in counts) / len(counts)
             solved[name] = sum(passed > 0 for passed, _ in counts) / len(counts)
-        at_n = _blended(stage, solved, f"/pass_at_{samples}") if samples > 1 else {}
-        return _blended(stage, rates, "") | at_n
+            unnamed = 0.0 if stage.validation or self._domain(name) not in stage.domains else 1.0
+            weights[name] = stage.validation.get(name, unnamed)  # what is only kept has none
+        at_n = _blended(weights, solved, f"/pass_at_{samples}") if samples > 1 else {}
+        return _blended(weights, rates, "") | at_n | self._kept(stage, rates)
+
+    def _kept(self, stage: Stage, rates: Mapping[str, float]) -> Metrics:
+        """`kept/NAME` for each name in `keep`: a benchmark's score, or the mean of a domain's benchmarks."""
+        scores = Metrics()
+        for name in stage.keep:
+            own = [rate for benchmark, rate in rates.items() if name in (benchmark, self._domain(benchmark))]
+            scores[f"{KEPT}{name}"] = sum(own) / len(own)
+        return scores
+
+    def _domain(self, benchmark: str) -> str:
+        return self._problems[benchmark][0].domain
 
 
-def _blended(stage: Stage, scores: Mapping[str, float], suffix: str) -> Metrics:
-    """The mean by the stage's weights, and with several benchmarks each one's score."""
-    weights = {name: stage.validation.get(name, 1.0) for name in scores}
+def kept_scores(validated: Metrics) -> dict[str, float]:
+    """The scores of what the stage keeps, by name."""
+    return {name.removeprefix(KEPT): score for name, score in validated.items() if name.startswith(KEPT)}
+
+
+def _blended(weights: Mapping[str, float], scores: Mapping[str, float], suffix: str) -> Metrics:
+    """The mean by these weights, and with several benchmarks each one's score."""
     mean = sum(weights[name] * score for name, score in scores.items()) / sum(weights.values())
     each = {f"validation/{name}{suffix}": score for name, score in scores.items() if len(scores) > 1}
     return {f"validation{suffix}": mean} | each

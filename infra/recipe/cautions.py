@@ -45,9 +45,7 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
 def _read_by(stage: Stage, recipe: Recipe) -> list[Benchmark]:
     """Benchmarks with questions that the stage validates on; not a part that was set apart for it."""
     benchmarks = recipe.evaluation.benchmarks
-    validated = [b for b in benchmarks if b.name in stage.validation] or [
-        b for b in benchmarks if b.domain in stage.domains
-    ]
+    validated = recipe.validation_benchmarks(stage)
     return [
         b
         for b in benchmarks

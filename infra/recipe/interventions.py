@@ -29,6 +29,9 @@ class When(Section):
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
     validation_drop: float | None = Field(default=None, gt=0)
     """Validation score is this much below its best."""
+    below_floor: int | None = Field(default=None, ge=1)
+    """Validations in a row in which something that the stage's `keep` names is below its floor; for `do: stop` counted
+    over the whole stage."""
     truncated_above: float | None = Field(default=None, ge=0, lt=1)
     """Share of truncated responses, mean over the last ten steps."""
     entropy_below: float | None = Field(default=None, gt=0)
@@ -60,6 +63,8 @@ class Change(Section):
     """End the stage."""
     mix: Mix | None = None
     """The stage's new mix, with all of its domains."""
+    learning_rate: float | None = Field(default=None, gt=0)
+    """The stage's new learning rate."""
     max_response_tokens: int | None = Field(default=None, ge=1)
     """The stage's new limit in tokens."""
     unfinished_penalty: float | None = Field(default=None, ge=0)

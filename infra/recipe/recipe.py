@@ -8,10 +8,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from ratchet.infra.recipe.curation import Curation
-from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.registry import Gate
-from ratchet.infra.recipe.training import Training
+from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.section import NotInKey, Section
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -71,6 +71,16 @@ class Recipe(Section):
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
     checkpoint), or a stage by name (docs/operations.md)."""
 
+    def validation_benchmarks(self, stage: Stage) -> list[Benchmark]:
+        """The benchmarks that a stage validates on: those that it names, or those of its domains; and what it keeps."""
+        if not stage.validates:
+            return []
+        benchmarks = self.evaluation.benchmarks
+        blend = [b for b in benchmarks if b.name in stage.validation] or [
+            b for b in benchmarks if b.domain in stage.domains
+        ]
+        return [b for b in benchmarks if b in blend or {b.name, b.domain} & set(stage.keep)]
+
     def curation_of(self, domain: str) -> Curation:
         return self.curation.get(domain) or Curation()
 
@@ -80,6 +90,8 @@ class Recipe(Section):
         benchmarks, gate = [benchmark.name for benchmark in self.evaluation.benchmarks], self.gate
         named = [("evaluation.after", self.evaluation.after, points), ("approve", self.approve, ["curated", *points])]
         named += [(f"stage {stage.name}: validation", stage.validation, benchmarks) for stage in self.training.stages]
+        known = [*benchmarks, *(b.domain for b in self.evaluation.benchmarks)]
+        named += [(f"stage {stage.name}: keep", tuple(stage.keep), known) for stage in self.training.stages]
         named += [("gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
         for field, names, names_known in named:
             for name in names:

@@ -91,6 +91,9 @@ class Stage(Section):
     """Steps between validations, if anything depends on them."""
     validation: dict[str, float] = {}
     """Weights of the validation benchmarks by name; none: the benchmarks of the stage's domains."""
+    keep: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    """What the stage may not forget: domains or benchmarks, and how far their validation scores may fall below those of
+    the stage's start. `{below_floor: 1}` triggers interventions; a validation below a floor is never the best."""
     prompts_per_batch: int = Field(default=128, ge=1)
     """Prompts per step; 128 as in AceReason."""
     rollouts: int | tuple[int, ...] = 16
@@ -131,15 +134,15 @@ class Stage(Section):
     advanced: StageDetails = StageDetails()
     """Rarely needed settings."""
 
-    @field_validator("validation")
+    @field_validator("validation", "keep")
     @classmethod
-    def _known_names(cls, validation: dict[str, float]) -> dict[str, float]:
-        return {benchmark_name(name): weight for name, weight in validation.items()}
+    def _known_names(cls, numbers: dict[str, float]) -> dict[str, float]:
+        return {benchmark_name(name): number for name, number in numbers.items()}
 
     @property
     def validates(self) -> bool:
         rules = {each.when.trigger[0] for each in self.interventions}
-        return self.advanced.result == "best" or bool(rules & {"plateau", "validation_drop"})
+        return self.advanced.result == "best" or bool(self.keep) or bool(rules & {"plateau", "validation_drop"})
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -195,6 +198,8 @@ class Stage(Section):
             raise ValueError(f"graded names {', '.join(unknown)}, but the stage's mix has only {', '.join(self.mix)}")
         if (self.truncation == "soft_overlong") != bool(self.advanced.overlong_buffer_tokens):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
+        if not self.keep and any(each.when.below_floor for each in self.interventions):
+            raise ValueError("below_floor needs floors: name in keep what the stage may not forget, as in {math: 0.02}")
         if self.advanced.overlong_buffer_tokens > self.max_response_tokens:
             raise ValueError(f"overlong_buffer_tokens must be at most max_response_tokens ({self.max_response_tokens})")
         if isinstance(self.importance_cap, tuple) and not 0 <= self.importance_cap[0] < 1 < self.importance_cap[1]:

@@ -218,7 +218,7 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ("interventions=[{when: {plateau: 2}, do: restart}]", "0.do: give reset, stop, or changes"),
         (
             "interventions=[{when: {plateau: 2}, do: {}}]",
-            "0.do: give something to do: reset, stop, mix, max_response_tok",
+            "0.do: give something to do: reset, stop, mix, learning_rate",
         ),
         (
             "interventions=[{when: {at_step: 2}, do: {mix: {a: 1, b: 1, c: 1, d: 1, e: 1}}}]",

@@ -189,7 +189,7 @@ def settings_of_every_kind() -> Recipe:
         "name": "all-kinds", "domain": "math", "max_response_tokens": 10, "steps": 20, "rollouts": 4,
         "prompts_per_batch": 4, "learning_rate": 1e-3, "updates_per_batch": 2, "kl_coefficient": 1e-3,
         "dynamic_sampling_rounds": 1, "loss": "dr_grpo", "truncation": "soft_overlong",
-        "validate_every": 1, "interventions": interventions,
+        "validate_every": 1, "interventions": interventions, "keep": {"math": 0.5},
         "advanced": {"overlong_buffer_tokens": 8, "validation_rollouts": 1},
     }  # fmt: skip
     training = {"checkpoint_every": 1, "hardware": {"micro_batch_tokens": 400, "rollout_batch": 32}, "stages": [stage]}
@@ -246,7 +246,55 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
     assert {"reset", "stop", "max_response_tokens 14", "unfinished_penalty 0.5", "mix code 1 math 1"} <= {
         each.title for each in decisions
     } and any("rollouts" in each.changed for each in decisions), kinds
-    for step in sorted(kinds)[:-1]:
+    for step in [0, *sorted(kinds)[:-1]]:  # 0: with the floors, before the first step
         assert go_on(tmp_path / "broken", until=step) is None
     assert largest_difference(whole, go_on(tmp_path / "broken")) == 0
     assert written(tmp_path / "whole") == written(tmp_path / "broken")
+
+
+def guarded(*interventions, **settings) -> Curriculum:
+    """Keeps math, which scored 0.9 at the start, above 0.8."""
+    c = with_interventions(*interventions, keep={"math": 0.1}, **settings)
+    c.interventions.set_floors({"math": 0.9})
+    return c
+
+
+def validated(c: Curriculum, score: float, math: float) -> tuple[bool, list[Taken]]:
+    walk(c, 1)
+    is_best = c.interventions.record_validation(score, {"math": math})
+    return is_best, c.intervene(score, {})
+
+
+def test_when_something_is_below_its_floor_and_what_that_is():
+    c = guarded({"when": {"below_floor": 2}, "do": {"learning_rate": 1e-7}})
+    seen = [validated(c, 0.5, math)[1] for math in (0.79, 0.81, 0.79, 0.78, 0.7)]
+    assert [bool(taken) for taken in seen] == [False, False, False, True, False]  # two in a row
+    [taken] = seen[3]
+    assert taken.changed["learning_rate"][1] == 1e-7 and c.stage.learning_rate == 1e-7
+    assert taken.cause == {"below_floor": 2, "math": 0.78, "floor of math": pytest.approx(0.8)}
+
+
+def test_a_stop_below_a_floor_counts_over_the_whole_stage():
+    c = guarded({"when": {"below_floor": 1}, "do": {"rollouts": 3}}, {"when": {"below_floor": 3}, "do": "stop"})
+    assert [taken[0].title for _, taken in (validated(c, 0.5, 0.7) for _ in range(3)) if taken] == [
+        "rollouts 3",
+        "stop",
+    ]
+
+
+def test_a_score_with_something_below_its_floor_is_never_the_best():
+    c = guarded()
+    assert [validated(c, *scores)[0] for scores in ((0.3, 0.85), (0.9, 0.5), (0.4, 0.85))] == [True, False, True]
+
+
+def test_the_floors_are_in_the_state():
+    c = guarded()
+    validated(c, 0.5, 0.7)
+    resumed = Interventions(c.stage)
+    resumed.load_state_dict(json.loads(json.dumps(c.interventions.state_dict())))
+    assert not resumed.floors_due and resumed.below_floor == {"math": 0.7} and resumed.state == c.interventions.state
+
+
+def test_a_floor_needs_something_to_keep():
+    with pytest.raises(ValueError, match=r"name in keep what the stage may not forget"):
+        stage(interventions=({"when": {"below_floor": 1}, "do": "stop"},))
