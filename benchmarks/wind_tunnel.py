@@ -36,11 +36,12 @@ Measure = Callable[["Run"], float | None]
 
 @dataclass(frozen=True)
 class Run:
-    """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, scores by benchmark, and for each
-    deep math question its depth and how many of its responses passed, at the start (where that was evaluated) and
-    now."""
+    """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, the seconds of its stages so far,
+    scores by benchmark, and for each deep math question its depth and how many of its responses passed, at the start
+    (where that was evaluated) and now."""
 
     steps: Steps
+    seconds: float
     scores: dict[str, Any]
     deep_at_start: pd.DataFrame | None
     deep: pd.DataFrame
@@ -192,11 +193,20 @@ def run(name: str, label: str, seed: int, home: Path) -> Run:
         command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", directory]
         subprocess.run(command, check=True, cwd=ROOT)
         steps = planned(recipe, seed, directory)
+    return read_run(steps, label)
+
+
+def read_run(steps: list[PlannedStep], label: str) -> Run:
+    """The results of a finished recipe at `label`: `start`, with the metrics of the first stage, or a stage."""
     made = {(step.output.kind, step.output.name): step.output.path for step in steps}
-    lines = (made["checkpoint", "rl"] / "metrics.jsonl").read_text().splitlines()
+    stages = [step.output for step in steps if step.output.kind == "checkpoint" and step.output.name != "start"]
+    names = [stage.name for stage in stages]
+    stages = stages[: names.index(label) + 1] if label in names else stages[:1]
+    lines = (stages[-1].path / "metrics.jsonl").read_text().splitlines()
     evaluation = made["evaluation", label]
     return Run(
         [json.loads(line) for line in lines],
+        sum(stage.manifest["seconds"] for stage in stages),
         json.loads((evaluation / "scores.json").read_text())["benchmarks"],
         _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
         _passed(evaluation),

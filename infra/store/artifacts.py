@@ -41,6 +41,8 @@ from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 
 MANIFEST = "manifest.json"
+DECLARATION = "RATCHET_DECLARATION"
+"""The environment variable with the hash of the declared experiment that a run belongs to, for its manifests."""
 FILE_KIND = "file"
 GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file or a model directory, identified by its content
 READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
@@ -341,6 +343,7 @@ class ArtifactStore:
             "started_at": started_at,
             "finished_at": finished_at,
             "seconds": round(finished_at - started_at, 3),
+            **({"declaration": declaration} if (declaration := os.environ.get(DECLARATION)) else {}),
             **draft.extra,
         }
         with disk_errors(self.root):

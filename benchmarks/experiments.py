@@ -1,0 +1,286 @@
+"""Declared experiments: `python -m benchmarks.experiments benchmarks/declared/order.yaml [--write docs/findings.md]`.
+
+A declaration is a YAML file with a family of experiments: each one's hypothesis and its direction, what is compared,
+the measure, the seeds, the smallest difference that matters, and what was tuned on which other seeds. It is written
+before its seeds are touched:
+
+- The first run copies it into its home. A run or a table with another text is refused, and the difference is shown.
+- Its SHA-256 is in the manifest of every artifact that the runs make; an artifact without it is not counted.
+- All experiments are in the table, those that were not seen first; p-values are corrected over the family (Holm).
+
+Training is `ratchet train`, one home a seed; finished work is not repeated. `--write` fills
+`docs/facts/experiments/FAMILY.json` from the artifacts and makes the family's section of the page from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from scipy.stats import t, ttest_1samp
+
+from benchmarks.seeds import ROOT, with_section
+from benchmarks.wind_tunnel import Measure, Run, mean_of, planned, read_run, score, tokens_until, validation_at
+
+FACTS = ROOT / "docs" / "facts" / "experiments"
+LEVEL = 0.05
+"""Of the corrected p-value, two-sided."""
+DECLARATION = "declaration.yaml"
+
+
+class _Declared(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Arm(_Declared):
+    recipe: str
+    after: str
+    """`start`, or the stage after which it is evaluated."""
+
+
+class Measured(_Declared):
+    """One number of a run: `benchmark` with `k`, `metric` with `first` or `last` steps, `tokens_until` or
+    `validation_at`."""
+
+    benchmark: str | None = None
+    k: int = 1
+    metric: str | None = None
+    first: int | None = None
+    last: int | None = None
+    tokens_until: float | None = None
+    validation_at: float | None = None
+
+    @property
+    def measure(self) -> Measure:
+        if self.benchmark:
+            return score(self.benchmark, self.k)
+        if self.metric:
+            return mean_of(self.metric, slice(self.first) if self.first else slice(-(self.last or 1), None))
+        if self.tokens_until is not None:
+            return tokens_until(self.tokens_until)
+        return validation_at(self.validation_at or 0.0)
+
+    def __str__(self) -> str:
+        if self.benchmark:
+            return f"{self.benchmark} pass@{self.k}"
+        if self.metric:
+            return f"{self.metric}, {'first' if self.first else 'last'} {self.first or self.last} steps"
+        if self.tokens_until is not None:
+            return f"M tokens until validation {self.tokens_until}"
+        return f"validation at {self.validation_at} M tokens"
+
+
+class Experiment(_Declared):
+    name: str
+    hypothesis: str
+    paper: str
+    """The paper's evidence, or what else suggests it."""
+    baseline: Arm
+    arm: Arm
+    measure: Measured
+    expected: Literal["higher", "lower", "not lower"]
+    """`not lower`: by less than `matters`."""
+    matters: float = Field(gt=0)
+    """The smallest difference of interest."""
+
+
+class Tuned(_Declared):
+    seeds: tuple[int, ...]
+    what: str
+
+
+class Family(_Declared):
+    family: str
+    question: str
+    seeds: tuple[int, ...] = Field(min_length=2)
+    why_seeds: str
+    tuned: Tuned
+    before: tuple[str, ...] = ()
+    """Every earlier form of these experiments, with the reason for the change and what it turned."""
+    experiments: tuple[Experiment, ...] = Field(min_length=1)
+
+
+class Refused(SystemExit):
+    """The table is not filled; the message says why."""
+
+
+def read(file: Path) -> tuple[Family, str]:
+    """A declaration and the SHA-256 of its text."""
+    text = file.read_bytes()
+    try:
+        return Family.model_validate(yaml.safe_load(text)), hashlib.sha256(text).hexdigest()
+    except (yaml.YAMLError, ValidationError) as error:
+        raise Refused(f"{file} is not a declaration: {error}") from error
+
+
+def hold_to(file: Path, home: Path) -> None:
+    """Copy the declaration into the home before anything runs there. Raises Refused if it has changed since."""
+    copy = home / DECLARATION
+    if not copy.is_file():
+        home.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    before, now = copy.read_text().splitlines(), file.read_text().splitlines()
+    if before != now:
+        lines = difflib.unified_diff(before, now, "when its seeds were touched", "now", n=0, lineterm="")
+        raise Refused(
+            f"{file} has changed since its seeds were touched ({copy}). Declare a new family with untouched seeds, and "
+            "say there what was changed and why:\n" + "\n".join(lines)
+        )
+
+
+def train(recipe: str, seed: int, home: Path, declaration: str) -> str:
+    """Run the recipe on the seed; an error's last line, empty if there was none."""
+    command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", str(home)]
+    environment = os.environ | {"RATCHET_DECLARATION": declaration}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    return (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1] if ended.returncode else ""
+
+
+def result(arm: Arm, seed: int, home: Path, declaration: str) -> Run:
+    """The arm's stored run. Raises Refused if an artifact of it was made under another declaration, or none."""
+    steps = planned(arm.recipe, seed, str(home))
+    for step in steps:
+        made_under = step.output.manifest.get("declaration") if step.cached else "nothing"
+        if made_under != declaration:
+            raise Refused(f"{step.output.path}: made under {made_under or 'no declaration'}, not under {declaration}")
+    return read_run(steps, arm.after)
+
+
+def measured(experiment: Experiment, seed: int, home: Path, failures: dict[str, str], declaration: str) -> Any:
+    """The experiment's values on a seed, or the reason why there are none."""
+    for arm in (experiment.baseline, experiment.arm):
+        if arm.recipe in failures:
+            return {"seed": seed, "failed": f"{arm.recipe}: {failures[arm.recipe]}"}
+    baseline, arm = (result(one, seed, home, declaration) for one in (experiment.baseline, experiment.arm))
+    values = [experiment.measure.measure(run) for run in (baseline, arm)]
+    if None in values:
+        return {"seed": seed, "failed": f"{experiment.measure} is never reached"}
+    cost = {"million_tokens": sum(step["sampled_tokens"] for step in arm.steps) / 1e6, "minutes": arm.seconds / 60}
+    return {"seed": seed, "baseline": values[0], "arm": values[1], **cost}
+
+
+def test(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The paired difference over seeds, its 95 % interval and p-value (Student's t); 1 where a seed has failed."""
+    differences = [row["arm"] - row["baseline"] for row in rows if "arm" in row]
+    if len(differences) < len(rows):
+        return {"p": 1.0}
+    mean = statistics.fmean(differences)
+    half = t.ppf(0.975, len(differences) - 1) * statistics.stdev(differences) / len(differences) ** 0.5
+    if experiment.expected == "not lower":
+        p = ttest_1samp(differences, -experiment.matters, alternative="greater").pvalue
+    else:
+        p = ttest_1samp(differences, 0.0).pvalue
+    return {"difference": mean, "low": mean - half, "high": mean + half, "p": float(p)}
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values corrected for their number (Holm 1979): step down from the smallest, never decreasing."""
+    corrected, largest = [0.0] * len(values), 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=lambda i: values[i])):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def verdict(experiment: Experiment, outcome: dict[str, Any]) -> str:
+    if "difference" not in outcome:
+        return "failed"
+    if outcome["corrected"] >= LEVEL:
+        return "not seen"
+    if experiment.expected == "not lower":
+        return "seen"
+    if (outcome["difference"] > 0) != (experiment.expected == "higher"):
+        return "opposite"
+    return "seen" if abs(outcome["difference"]) >= experiment.matters else "seen, but too small to matter"
+
+
+def facts(family: Family, declaration: str, rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    outcomes = [test(experiment, rows[experiment.name]) for experiment in family.experiments]
+    for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
+        outcome["corrected"] = p
+    named = zip(family.experiments, outcomes, strict=True)
+    results = {e.name: {**outcome, "verdict": verdict(e, outcome), "seeds": rows[e.name]} for e, outcome in named}
+    return {"declaration": declaration, "results": results}
+
+
+ORDER = ("failed", "not seen", "opposite", "seen, but too small to matter", "seen")
+
+
+def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
+    """The family's section of the page."""
+    lines = [
+        f"    python -m benchmarks.experiments {file} --write docs/findings.md", "", family.question, "",
+        f"Declaration `{found['declaration'][:12]}`, seeds {', '.join(map(str, family.seeds))} ({family.why_seeds}). "
+        f"Tuned on seeds {', '.join(map(str, family.tuned.seeds))}: {family.tuned.what}", "",
+        "| hypothesis | evidence for it | difference | 95 % | p, corrected | M tokens | minutes | here |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]  # fmt: skip
+    for one in sorted(family.experiments, key=lambda e: ORDER.index(found["results"][e.name]["verdict"])):
+        outcome = found["results"][one.name]
+        lines.append("| " + " | ".join([one.hypothesis, one.paper, *_cells(one, outcome), outcome["verdict"]]) + " |")
+    lines += ["", "| | seed | before or without | after or with |", "|---|---:|---:|---:|"]
+    for one in family.experiments:
+        for row in found["results"][one.name]["seeds"]:
+            values = (
+                [f"{row[end]:.3f}" for end in ("baseline", "arm")] if "arm" in row else [f"failed: {row['failed']}", ""]
+            )
+            lines.append(f"| {one.name}: {one.measure} | {row['seed']} | {' | '.join(values)} |")
+    return lines + [line for change in family.before for line in ("", f"Before: {change}")]
+
+
+def _cells(experiment: Experiment, outcome: dict[str, Any]) -> list[str]:
+    failures = [f"seed {row['seed']}: {row['failed']}" for row in outcome["seeds"] if "failed" in row]
+    if failures:
+        return ["; ".join(failures), "", "", "", ""]
+    cost = [f"{statistics.fmean(row[name] for row in outcome['seeds']):.2f}" for name in ("million_tokens", "minutes")]
+    ends = f"{outcome['low']:+.3f} to {outcome['high']:+.3f}"
+    return [f"{outcome['difference']:+.3f} {experiment.measure}", ends, f"{outcome['corrected']:.3f}", *cost]
+
+
+def run_family(family: Family, home: Path, declaration: str) -> dict[str, list[dict[str, Any]]]:
+    """Train every recipe of the family on every seed; the rows of each experiment. A recipe that fails on a seed ends
+    neither the others nor the table."""
+    rows: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in family.experiments}
+    recipes = dict.fromkeys(arm.recipe for e in family.experiments for arm in (e.baseline, e.arm))
+    for seed in family.seeds:
+        failures = {r: error for r in recipes if (error := train(r, seed, home / str(seed), declaration))}
+        for experiment in family.experiments:
+            rows[experiment.name].append(measured(experiment, seed, home / str(seed), failures, declaration))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("declaration", type=Path)
+    parser.add_argument(
+        "--home", type=Path, default=ROOT / ".ratchet" / "experiments", help="one home a family and seed"
+    )
+    parser.add_argument("--write", type=Path, help="replace the family's section of this page")
+    arguments = parser.parse_args()
+    family, declaration = read(arguments.declaration)
+    home = arguments.home / family.family
+    hold_to(arguments.declaration, home)
+    found = facts(family, declaration, run_family(family, home, declaration))
+    file = f"benchmarks/declared/{arguments.declaration.name}"
+    lines = section(family, file, found)
+    print("\n".join(lines))
+    if arguments.write:
+        FACTS.mkdir(parents=True, exist_ok=True)
+        (FACTS / f"{family.family}.json").write_text(json.dumps(found, indent=1) + "\n")
+        page = arguments.write.read_text()
+        arguments.write.write_text(with_section(page, f"## {family.family.capitalize()}", lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Declared experiments: a changed declaration is refused, failures are shown, and p-values are corrected."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmarks import experiments
+from benchmarks.experiments import Experiment, Refused, facts, hold_to, holm, read, section
+from ratchet.infra.recipe import load_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+DECLARED = sorted((ROOT / "benchmarks" / "declared").glob("*.yaml"))
+SMALL = {
+    "family": "small", "question": "Does it?", "seeds": [1, 2, 3], "why_seeds": "a test",
+    "tuned": {"seeds": [9], "what": "nothing"}, "before": ["it was larger"],
+    "experiments": [
+        {
+            "name": name, "hypothesis": f"{name} is {expected}", "paper": "table 1", "expected": expected,
+            "matters": 0.05, "baseline": {"recipe": "a", "after": "start"}, "arm": {"recipe": "a", "after": "rl"},
+            "measure": {"benchmark": "math"},
+        }
+        for name, expected in (("up", "higher"), ("down", "lower"), ("same", "not lower"))
+    ],
+}  # fmt: skip
+
+
+def small(tmp_path: Path):
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(SMALL))
+    return read(tmp_path / "small.yaml")
+
+
+def rows(*pairs: tuple[float, float]) -> list[dict]:
+    cost = {"million_tokens": 1.0, "minutes": 2.0}
+    return [{"seed": i, "baseline": before, "arm": after, **cost} for i, (before, after) in enumerate(pairs, 1)]
+
+
+def test_holm_corrects_as_in_a_worked_example():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+def test_verdicts_follow_the_declared_direction(tmp_path):
+    family, declaration = small(tmp_path)
+    rises, falls = rows((0.1, 0.5), (0.1, 0.52), (0.12, 0.51)), rows((0.5, 0.1), (0.52, 0.1), (0.51, 0.12))
+    level = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5))
+    found = facts(family, declaration, {"up": rises, "down": falls, "same": level})
+    assert {name: one["verdict"] for name, one in found["results"].items()} == {
+        "up": "seen",
+        "down": "seen",
+        "same": "seen",
+    }
+    found = facts(family, declaration, {"up": falls, "down": level, "same": falls})
+    assert {name: one["verdict"] for name, one in found["results"].items()} == {
+        "up": "opposite", "down": "not seen", "same": "not seen",
+    }  # fmt: skip
+
+
+def test_a_difference_that_is_certain_and_small_is_called_that(tmp_path):
+    family, declaration = small(tmp_path)
+    slightly = rows((0.5, 0.51), (0.5, 0.5101), (0.5, 0.5102))
+    found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), slightly))
+    assert found["results"]["up"]["verdict"] == "seen, but too small to matter"
+    assert found["results"]["down"]["verdict"] == "opposite"
+
+
+def test_a_failed_seed_is_shown_counts_in_the_correction_and_hides_no_other(tmp_path):
+    family, declaration = small(tmp_path)
+    rises = rows((0.1, 0.5), (0.1, 0.52), (0.12, 0.51))
+    failed = [*rises[:2], {"seed": 3, "failed": "a: the gradient is not finite"}]
+    found = facts(family, declaration, {"up": rises, "down": failed, "same": rises})
+    page = "\n".join(section(family, "small.yaml", found))
+    assert found["results"]["down"]["verdict"] == "failed" and found["results"]["up"]["verdict"] == "seen"
+    least = min(found["results"][name]["p"] for name in ("up", "same"))
+    assert min(one["corrected"] for one in found["results"].values()) == pytest.approx(3 * least)
+    assert "seed 3: a: the gradient is not finite" in page
+    assert page.index("down is lower") < page.index("up is higher")  # what was not seen comes first
+    assert "it was larger" in page
+
+
+def test_a_changed_declaration_is_refused_with_what_changed(tmp_path):
+    file, home = tmp_path / "small.yaml", tmp_path / "home"
+    small(tmp_path)
+    hold_to(file, home)
+    hold_to(file, home)  # again
+    file.write_text(file.read_text().replace("matters: 0.05", "matters: 0.01"))
+    with pytest.raises(
+        Refused, match=r"(?s)has changed since its seeds were touched.*-.*matters: 0.05.*\+.*matters: 0.01"
+    ):
+        hold_to(file, home)
+
+
+def test_an_unknown_field_is_named(tmp_path):
+    (tmp_path / "wrong.yaml").write_text(yaml.safe_dump({**SMALL, "seed": [1]}))
+    with pytest.raises(Refused, match=r"(?s)wrong.yaml is not a declaration.*seed"):
+        read(tmp_path / "wrong.yaml")
+
+
+@pytest.mark.parametrize("file", DECLARED, ids=lambda file: file.stem)
+def test_what_is_declared_can_run(file):
+    family, _ = read(file)
+    assert family.family == file.stem and not set(family.seeds) & set(family.tuned.seeds)
+    for arm in (arm for experiment in family.experiments for arm in (experiment.baseline, experiment.arm)):
+        recipe = load_recipe(arm.recipe)
+        assert arm.after in recipe.evaluation.after
+    names = {benchmark.name for benchmark in recipe.evaluation.benchmarks}
+    assert {e.measure.benchmark for e in family.experiments if e.measure.benchmark} <= names
+
+
+@pytest.mark.slow
+def test_a_family_runs_and_its_artifacts_carry_its_hash(tmp_path, monkeypatch):
+    """Two seeds of the mini recipe; then an artifact that was made under no declaration is refused."""
+    mini = ROOT / "tests" / "flows" / "mini.yaml"
+    ends = {"baseline": {"recipe": str(mini), "after": "start"}, "arm": {"recipe": str(mini), "after": "code-32"}}
+    one = SMALL["experiments"][0] | ends | {"measure": {"benchmark": "mini-math"}}
+    broken = one | {"name": "broken", "arm": {"recipe": "no-such-recipe", "after": "start"}}
+    file = tmp_path / "mini.yaml"
+    file.write_text(yaml.safe_dump(SMALL | {"family": "mini", "seeds": [1, 2], "experiments": [one, broken]}))
+    family, declaration = read(file)
+    hold_to(file, tmp_path / "home")
+    found = facts(family, declaration, experiments.run_family(family, tmp_path / "home", declaration))
+    assert [set(row) >= {"baseline", "arm", "minutes"} for row in found["results"]["up"]["seeds"]] == [True, True]
+    assert found["results"]["broken"]["verdict"] == "failed"
+    assert "no-such-recipe" in found["results"]["broken"]["seeds"][0]["failed"]
+
+    monkeypatch.delenv("RATCHET_DECLARATION", raising=False)
+    shutil.rmtree(next((tmp_path / "home" / "1" / "artifacts" / "evaluation").glob("code-32-*")))
+    assert not experiments.train(str(mini), 1, tmp_path / "home" / "1", "")
+    with pytest.raises(Refused, match="made under no declaration"):
+        experiments.result(Experiment.model_validate(one).arm, 1, tmp_path / "home" / "1", declaration)
