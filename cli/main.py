@@ -25,6 +25,7 @@ from ratchet.cli.plan import plan, show_short
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
 from ratchet.cli.show import show
+from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -301,6 +302,8 @@ def _on_signal(number: int, frame: Any) -> None:
 def main() -> None:
     """Run a command. Exit codes: 2 with one message for a user's mistake, 3 for a run that waits for approval, 130 with
     the command to continue after an interruption."""
+    read_text_as_utf8()
+    keep_loopback_off_proxies()
     for handled in (signal.SIGINT, signal.SIGTERM):
         signal.signal(handled, _on_signal)
     try:

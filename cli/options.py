@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from ratchet.cli.terminal import errors
 from ratchet.infra.recipe.curation import CURATION_STEPS
 from ratchet.infra.recipe.evaluation import CATALOG
-from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.recipe.load import hidden_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 
 
@@ -53,7 +54,14 @@ artifact, benchmark, recipe, step = map(
     _completed, (complete_artifact, complete_benchmark, complete_recipe, complete_step)
 )
 
-Recipe = Annotated[str, recipe("A recipe file, or the name of a shipped recipe.")]
+
+def _say_what_is_hidden(name: str) -> str:
+    if file := hidden_recipe(name):
+        errors.print(f"[yellow]![/] {file} is used, not the shipped recipe of that name.", soft_wrap=True)
+    return name
+
+
+Recipe = Annotated[str, recipe("A recipe file, or the name of a shipped recipe.", callback=_say_what_is_hidden)]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
 ]

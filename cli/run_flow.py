@@ -53,11 +53,12 @@ def run_flow(
         if dry_run:
             show_plan(plan)
             trained = any(step.output.kind == "checkpoint" for step in plan)
-            for fault in [*faults, *(cautions(recipe) if trained else ())]:
-                console.print(f"[yellow]![/] {escape(fault)}", soft_wrap=True)
-            return
+            for caution in cautions(recipe) if trained else ():
+                console.print(f"[yellow]![/] {escape(caution)}", soft_wrap=True)
         if faults:
             raise RatchetError("\n".join(faults))
+        if dry_run:
+            return
         if any(decision) and not _decided(plan, settings, *decision):
             return
         flow = flow.named(title) if title else flow

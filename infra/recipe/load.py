@@ -44,6 +44,12 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
     return data
 
 
+def hidden_recipe(path: str | Path) -> Path | None:
+    """The local file that this name stands for although a shipped recipe has it, too."""
+    file = _resolve(path, Path())
+    return file if SHIPPED not in file.parents and str(path) in shipped_recipes() else None
+
+
 def shipped_recipes() -> list[str]:
     """Names, as `load_recipe` takes them."""
     return sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))

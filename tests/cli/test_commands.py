@@ -2,6 +2,7 @@
 
 import errno
 import importlib.util
+import json
 import os
 import re
 import socket
@@ -225,17 +226,20 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
     model = grow_model(tmp_path)
     (model / "model.safetensors").unlink()
     arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={model}"]
-    shown = in_process(*arguments, "--dry-run")
+    with pytest.raises(RatchetError) as planned:  # exit code 2, so that CI can rely on a plan
+        in_process(*arguments, "--dry-run")
     with pytest.raises(RatchetError) as raised:
         in_process(*arguments)
-    assert [fault in shown and fault in str(raised.value) for fault in FAULTS] == [True] * len(FAULTS)
+    assert str(planned.value) == str(raised.value) and all(fault in str(raised.value) for fault in FAULTS)
     assert str(raised.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
 
 
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
     arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
-    assert "http://127.0.0.1:9/v1 cannot be reached" in in_process(*arguments, "http://127.0.0.1:9/v1#m")
-    assert "is not an address" in in_process(*arguments, "http://[::1/v1#m")
+    with pytest.raises(RatchetError, match=r"http://127\.0\.0\.1:9/v1 cannot be reached"):
+        in_process(*arguments, "http://127.0.0.1:9/v1#m")
+    with pytest.raises(RatchetError, match="is not an address"):
+        in_process(*arguments, "http://[::1/v1#m")
     stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"  # it has answered before: it is waited for
     stored.parent.mkdir(parents=True)
     stored.write_text('{"model": "http://127.0.0.1:9/v1#m"}')
@@ -266,3 +270,40 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
         failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
+
+
+def test_a_local_file_that_hides_a_shipped_recipe_is_named(ratchet, tmp_path):
+    (tmp_path / "tiny.yaml").write_text("extends: 1.5b-1gpu\nname: mine\n")
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "ratchet.cli.main", "plan", "tiny"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert f"{tmp_path / 'tiny.yaml'} is used, not the shipped recipe of that name" in done.stderr
+    assert "is used" not in ratchet("show", "tiny", "--home", tmp_path).stderr
+
+
+def test_text_is_utf8_under_every_locale(tmp_path):
+    (tmp_path / "mine.yaml").write_text("extends: tiny\nname: mine\ndescription: Größe ≥ 3\n", encoding="utf-8")
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG"))}
+    shown = subprocess.run(
+        [sys.executable, "-P", "-m", "ratchet.cli.main", "show", "mine.yaml"], cwd=tmp_path, capture_output=True,
+        env={**plain, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    assert "Größe ≥ 3" in shown.stdout.decode("utf-8")
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9"])
+def test_this_machine_is_not_reached_through_a_proxy(proxy, tmp_path):
+    """Curation asks Prefect's server, which it starts; through a proxy that nobody serves it would wait for minutes."""
+    rows = [
+        {"problem": f"What is the sum of {n} and {n + 7}, in base ten?", "answer": str(2 * n + 7)} for n in range(3)
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    (tmp_path / "held_out.json").write_text(json.dumps([{"problem": "How many primes are below 90?", "answer": "24"}]))
+    variables = dict.fromkeys(("http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"), proxy)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "ratchet.cli.main", "curate", "math", "examples/math_files", "--input",
+         tmp_path / "rows.json", "--benchmark", tmp_path / "held_out.json", "--home", tmp_path / "home"],
+        capture_output=True, text=True, env={**os.environ, **variables, "no_proxy": "", "NO_PROXY": ""}, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr + done.stdout

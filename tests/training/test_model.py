@@ -107,8 +107,10 @@ def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
     with pytest.raises(RatchetError, match="has no chat template"):
         in_process(*arguments[:-1], "--set", f"model.path={copied}")
     assert not (tmp_path / "home" / "artifacts").exists()
-    assert "has no chat template" in in_process(*arguments, "--set", f"model.path={copied}")
-    assert "there is no such directory" in in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
+    with pytest.raises(RatchetError, match="has no chat template"):
+        in_process(*arguments, "--set", f"model.path={copied}")
+    with pytest.raises(RatchetError, match="there is no such directory"):
+        in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
     with pytest.raises(RatchetError, match="has no model to train"):
         in_process(*arguments, "--set", "training.warm_start=null")
 
