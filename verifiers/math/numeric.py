@@ -21,7 +21,7 @@ from flint import acb, acb_mat, arb, ctx, fmpq
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-_OPERATORS["cross"] = operator.mul  # of numbers
+_OPERATORS |= {"cross": operator.mul, "dot": operator.mul}  # of numbers
 _UNCOMMON = {"call", "applied", "series", "product", "rows", "vector", "matrix"}
 _ARB = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
 _PROBE_BITS = 192
@@ -236,7 +236,7 @@ def _matrix_operation(kind: str, one: Any, other: Any) -> Any:
         return acb_mat(3, 1, [b * z - c * y, c * x - a * z, a * y - b * x])
     if kind == "/" and isinstance(other, acb_mat):
         raise Unsupported
-    if kind == "*" and isinstance(one, acb_mat) and isinstance(other, acb_mat):
+    if kind in ("*", "dot") and isinstance(one, acb_mat) and isinstance(other, acb_mat):
         one = one.transpose() if one.ncols() == other.ncols() == 1 else one
         product = one * other
         return product.entries()[0] if (product.nrows(), product.ncols()) == (1, 1) else product

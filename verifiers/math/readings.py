@@ -6,7 +6,7 @@ reading. A letter is a factor only where the reference shows it, or both do.
 
 import itertools
 
-from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of
+from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of, replaced
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
@@ -35,14 +35,14 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
     crossed = {part for each in _nodes(reference) if each[0] == "cross" for part in each[1:]}
     if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
-        reference, answer = _replaced(reference, vectors), _replaced(answer, vectors)
+        reference, answer = replaced(reference, vectors), replaced(answer, vectors)
     if "vector" in kinds or _has_matrices(reference) or _has_matrices(answer):
         return _linear(reference, answer)
     if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
         return ("call", "cross", *reference[1:]), answer
     ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
     if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
-        answer = _replaced(
+        answer = replaced(
             answer, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours}
         )
     if len(ours) == len(theirs) == 1:
@@ -51,7 +51,7 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
             {one, other} <= _INTEGERS and names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True)
         )
         if is_index or ({one, other} <= _CONSTANTS and _is_added(reference, one) and _is_added(answer, other)):
-            answer = _replaced(answer, {("name", other): ("name", one)})
+            answer = replaced(answer, {("name", other): ("name", one)})
     return reference, answer
 
 
@@ -145,10 +145,4 @@ def _linear(reference: Node, answer: Node) -> tuple[Node, Node]:
                     changes[each[1]] = ("vector", each[1][1])
             elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _factors(each[1])[-1:]:
                 changes[each[2]] = ("vector", each[2][1])
-    return _replaced(reference, changes), _replaced(answer, changes)
-
-
-def _replaced(node: Node, changes: dict[Node, Node]) -> Node:
-    if node in changes:
-        return changes[node]
-    return tuple(_replaced(part, changes) if isinstance(part, tuple) else part for part in node)
+    return replaced(reference, changes), replaced(answer, changes)

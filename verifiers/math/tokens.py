@@ -6,6 +6,7 @@ Commands for size and position are dropped, synonyms become one command, numbers
 """
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -71,8 +72,21 @@ _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
 _ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
-_BRA = re.compile(r"\\langle(?=[^,;]*\|[^,;]*\\rangle)")
-"""An inner product of states: no vector, and no product."""
+_SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)\s*(?=\||\\[lr]?vert(?![a-z])|\\[lr]angle)")
+_BAR = r"(?:(?<!\\)\||\\[lr]?vert(?![a-z])|\\mid(?![a-z]))"
+_INSIDE = rf"((?:(?!{_BAR}|\\[lr]angle).)*)"
+_STATES = (  # an inner product, one with an operator, a ket, a bra, a mean: no vectors, and no products
+    (re.compile(rf"\\langle{_INSIDE}{_BAR}{_INSIDE}\\rangle"), r"\\braket{\1|\2}"),
+    (re.compile(rf"\\langle([^|,]+?){_BAR}{_INSIDE}{_BAR}([^|,]+?)\\rangle"), r"\\braket{\1|\2|\3}"),
+    (re.compile(rf"{_BAR}{_INSIDE}\\rangle"), r"\\ket{\1}"),
+    (re.compile(rf"\\langle(?![^|]*,){_INSIDE}{_BAR}"), r"\\bra{\1}"),
+    (re.compile(r"\\langle((?:(?!\\[lr]angle)[^,;])*)\\rangle"), r"\\mean{\1}"),
+)
+_FACED = re.compile(r"(\\(?:wide)?hat\s*\{?\s*)\\(?:math(?:bf|rm)|boldsymbol|bm|vec)\s*(?:\{\s*(\\?\w+)\s*\})?")
+_COMPLEMENTS = re.compile(r"[+'*]|\\(?:cdot|o(?:plus|r)|l(?:or|and)|vee|wedge|c[au]p|(?:overline|bar)\s*\{?\s*[A-Z]\b)")
+"""Beside it, \\overline{AB} is no segment."""
+_CALLED = re.compile(r"\s*(?:\\left\s*)?[(\[]")
+_CONVOLVED = re.compile(r"\s*[fgh](?![A-Za-z])")
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
@@ -84,7 +98,11 @@ def tokenize(text: str) -> Tokens:
     if "\\" in text:
         text = _ROOM.sub("", text)
         text = _INFIX.sub(lambda m: f"\\{'frac' if m[2] == 'over' else 'binom'}{{{m[1]}}}{{{m[3]}}}", text)
-        text = _BRA.sub(r"\\bra ", text)
+        text = _FACED.sub(r"\1\2", text)
+        if "angle" in text:
+            text = _SIZED.sub("", text)
+            for pattern, meaning in _STATES:
+                text = pattern.sub(meaning, text)
     lexer = _Lexer(text)
     lexer.read(0, len(text), False, 0)
     return tuple(lexer.tokens)
@@ -118,6 +136,8 @@ class _Lexer:
                 self.add("word", text, upright=True)
             elif kind == "command":
                 position = self._command(match["command"], position, end, depth)
+            elif text == "*" and self._in_convolution(position):
+                self.add("command", "\\ast")
             elif kind == "degree":
                 self.add("command", "\\degree")
             elif kind == "prime":
@@ -137,6 +157,11 @@ class _Lexer:
             self.add("command", _PLAIN[letters])
         else:
             self.add("name" if len(letters) == 1 else "word" if upright else "run", letters, upright=upright)
+
+    def _in_convolution(self, position: int) -> bool:
+        """Whether a star stands between two letters of functions."""
+        before = self.tokens[-1].text if self.tokens else ""
+        return before in ("f", "g", "h") and _CONVOLVED.match(self.text, position) is not None
 
     def _number(self, digits: str, position: int) -> int:
         value = Fraction(digits)
@@ -160,6 +185,12 @@ class _Lexer:
             self.gap = True
         elif meaning in ("text", "letters", "vector"):
             return self._styled(name, meaning, position, end, depth)
+        elif name in ("ket", "bra", "braket"):
+            position = self._state(name, position, end, depth)
+        elif name == "ast" and self._in_convolution(position):
+            self.add("command", "\\ast")
+        elif name == "underline" and self.tokens[-2:-1] and self.tokens[-2].isa("^"):
+            self.add("command", "\\underline")  # a falling factorial
         elif name in _ACCENTS and (accented := self._accented(meaning, position, end, depth)):
             return accented
         elif name == "triangle" and not (self.tokens and self.tokens[-1].kind in ("name", "run", "number")):
@@ -171,9 +202,13 @@ class _Lexer:
             self.add("op", _OPERATORS[name])
         elif name == "mathbb":
             (begin, close), position = self._argument(position, end)
-            self.add("name", "\\" + self.text[begin:close].strip())
+            text = self.text[begin:close].strip()
+            self.add("name", text if text in ("E", "P") and _CALLED.match(self.text, position) else "\\" + text)
+        elif name == "Pr":
+            self.add("name", "P")
         elif meaning == "overline" and re.fullmatch("[A-Z]{2,3}", self.text[slice(*self._argument(position, end)[0])]):
-            pass  # a segment
+            if _COMPLEMENTS.search(self.text):
+                self.add("command", "\\overline")
         elif meaning != "nothing":
             self.add("command", "\\" + meaning)
         return position
@@ -192,6 +227,21 @@ class _Lexer:
         if depth < _MAX_TEXT_DEPTH:
             self.read(match.end(), close, False, depth + 1)
         return after
+
+    def _state(self, name: str, position: int, end: int, depth: int) -> int:
+        """A ket, a bra or an inner product as one name, as are kets in a row: they do not commute."""
+        (begin, close), position = self._argument(position, end)
+        gap, first = self.gap, len(self.tokens)
+        if depth > _MAX_TEXT_DEPTH:
+            raise Unreadable
+        self.read(begin, close, False, depth + 1)
+        text = f"\\{name} {spelled(single_letters(self.tokens[first:]))}"
+        product = first and self.tokens[first - 1].isa("\\otimes")
+        before = self.tokens[first - 1 - product] if first > product else Token("op", "")
+        if name != "braket" and before.text.startswith(f"\\{name} "):
+            first, text = first - 1 - product, f"{before.text} {text}"
+        self.tokens[first:] = [Token("name", text, gap)]
+        return position
 
     def _styled(self, name: str, meaning: str, position: int, end: int, depth: int) -> int:
         (begin, close), position = self._argument(position, end)
@@ -243,8 +293,17 @@ def _cycle(digits: str, places: int) -> Fraction:
     return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
 
+def single_letters(tokens: Iterable[Token]) -> Tokens:
+    """With runs of letters as products of names."""
+    split = []
+    for token in tokens:
+        names = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
+        split += names if token.kind == "run" else [token]
+    return tuple(split)
+
+
 def spelled(tokens: Tokens) -> str:
     """The answer in one spelling: equal for answers that differ only in typography."""
     folds = (token.kind in ("word", "run") and not token.text.isupper() for token in tokens)
     text = " ".join(token.text.casefold() if fold else token.text for token, fold in zip(tokens, folds, strict=True))
-    return re.sub(r"([\^_]) \{ (\S+) \}", r"\1 \2", text)
+    return re.sub(r"(_|\^(?! \{ [a-zA-Z]{2})) \{ (\S+) \}", r"\1 \2", text)  # a^{bc} is not a^bc
