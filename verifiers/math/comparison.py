@@ -10,7 +10,7 @@ from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import Node, in_radians, kinds_of, names_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
-from ratchet.verifiers.math.readings import together
+from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
 from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.words import moment
@@ -114,7 +114,10 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     one, other = _in_radians(reference, answer), _in_radians(answer, reference)
     evidence.numeric = True
     one, other = together(one, other)
-    return same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
+    same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
+    if same is False and scale == 1:
+        return any(same_value(one, each, evidence.work) for each in renamed(one, other))
+    return same
 
 
 def _units_differ(reference: Answer, answer: Answer) -> bool:

@@ -196,6 +196,10 @@ def _drawn(*seed: Any) -> Fraction:
     return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
 
 
+def _drawn_ball(*seed: Any) -> arb:
+    return _exact(_drawn(*seed) - 1).real
+
+
 def _opaque(node: Node, point: Point, work: list[int]) -> acb:
     """An unknown function: a number drawn for its name and the value of its arguments."""
     seed = [node[1]]
@@ -248,6 +252,10 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind not in _UNCOMMON:
         pass
     elif kind in ("call", "applied"):
+        if node[1] in ("\\det", "\\tr") and isinstance(value := _evaluate(node[2], point, work), acb_mat):
+            if value.nrows() != value.ncols():
+                raise Unsupported
+            return value.det() if node[1] == "\\det" else sum((value[i, i] for i in range(value.nrows())), acb(0))
         return _opaque(node, point, work)
     elif kind in ("series", "product"):
         return _series(node, point, work)
@@ -257,8 +265,12 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     else:
         if node == ("matrix", "I"):
             return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
-        columns, salt = 1 if kind == "vector" else 3, str(point.get(node[1]))
-        return acb_mat(3, columns, [_exact(_drawn(node, salt, i) - 1) for i in range(3 * columns)])
+        salt = str(point.get(node[1]))
+        if kind == "vector":
+            return acb_mat(3, 1, [_exact(_drawn(node, salt, i) - 1) for i in range(3)])
+        rows, columns = node[2:] or (3, 3)
+        entries = (acb(*(_drawn_ball(node, salt, i, part) for part in "ri")) for i in range(rows * columns))
+        return acb_mat(rows, columns, [*entries])
     if kind == "name":
         value = {"i": acb(0, 1), "e": acb(1).exp(), "\\pi": acb.pi()}.get(node[1], point.get(node[1]))
         if value is None:
@@ -306,11 +318,12 @@ def _exact(value: Fraction) -> acb:
 
 def _power(node: Node, point: Point, work: list[int]) -> Any:
     if node[1] == ("name", "e"):
-        return _exponential(_evaluate(node[2], point, work))
+        value = _evaluate(node[2], point, work)
+        return value.exp() if isinstance(value, acb_mat) else _exponential(value)
     exponent, base = rational_value(node[2], point), _evaluate(node[1], point, work)
     if isinstance(base, acb_mat):
-        if node[2] == ("name", "\\top"):
-            return base.transpose()
+        if node[2][0] == "name" and node[2][1] in ("\\top", "\\dagger"):
+            return base.transpose() if node[2][1] == "\\top" else base.conjugate().transpose()
         if base.ncols() == 1 and exponent == 2:
             return _matrix_operation("*", base, base)
         if base.ncols() == 1 or exponent is None or exponent.denominator > 1 or abs(exponent) > 8:

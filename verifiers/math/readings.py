@@ -5,18 +5,23 @@ reading. A letter is a factor only where the reference shows it, or both do.
 """
 
 import itertools
+import re
+from collections.abc import Iterator
+from typing import Any
 
-from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of, replaced
+from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, replaced
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
 """Functions wherever they stand before a bracket, unless the reference has them bare."""
-_SETS = frozenset("ABCDGSXY")
-"""Capital letters whose product with × alone is one of sets."""
+_SETS = frozenset("ABCDGPQSXY")
+"""Capital letters of sets and matrices: alone, their products keep their order."""
+_MOMENTA = frozenset(["\\sigma", "S", "L", "J"])
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
-_INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
-_TRANSPOSED = (("name", "T"), ("name", "\\top"))
+_INTEGERS = frozenset("kmn")
+_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[ABD]"), re.compile(r"[cCkKABD](?:_\d)?")
+_TRANSPOSED, _DAGGER = (("name", "T"), ("name", "\\top")), ("name", "\\dagger")
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
 
@@ -36,23 +41,47 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
     if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
         reference, answer = replaced(reference, vectors), replaced(answer, vectors)
-    if "vector" in kinds or _has_matrices(reference) or _has_matrices(answer):
-        return _linear(reference, answer)
+    operators = _operators(reference) | _operators(answer)
+    if "vector" in kinds or operators:
+        return _linear(reference, answer, operators)
     if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
         return ("call", "cross", *reference[1:]), answer
-    ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
-    if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
-        answer = replaced(
-            answer, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours}
-        )
-    if len(ours) == len(theirs) == 1:
-        one, other = *ours, *theirs
-        is_index = (
-            {one, other} <= _INTEGERS and names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True)
-        )
-        if is_index or ({one, other} <= _CONSTANTS and _is_added(reference, one) and _is_added(answer, other)):
-            answer = replaced(answer, {("name", other): ("name", one)})
     return reference, answer
+
+
+def renamed(reference: Node, answer: Node) -> Iterator[Node]:
+    """The answer with the reference's names for what is arbitrary: one integer (k\\pi, n\\pi), constants of an integral
+    (+C, +K), and constants in front of terms (c_1, C_1, A), in any order."""
+    ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
+    if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS:
+        if names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True):
+            yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
+    mine, given = _arbitrary(reference, _CONSTANTS), _arbitrary(answer, _LOOSE_CONSTANTS)
+    if mine and len(mine) == len(given) <= 3 and ours <= {*mine} and theirs <= {*given} and names_of(reference) - {*mine}:
+        same = not any(_CONSTANTS.fullmatch(name) for name in given) or {*mine} != {*given} or "_" in mine[0]
+        for order in itertools.permutations(mine) if same else ():
+            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(given, order, strict=True)})
+
+
+def _arbitrary(node: Node, pattern: re.Pattern[str]) -> list[str]:
+    """The constants that this is linear in, each once, with coefficients in small letters; or the one it adds."""
+    text, linear = repr(node), {*_linear_names(node)}
+    names = [name for name in sorted(names_of(node)) if pattern.fullmatch(name) and name in linear]
+    names = [name for name in names if text.count(repr(("name", name))) == 1]
+    others = names_of(node) - {*names}
+    if len(names) == 1 and _is_added(node, names[0]):
+        return names
+    names = [name for name in names if name != "c"]
+    is_plain = all(name.islower() and "_" not in name and "(" not in name for name in others)
+    return names if is_plain and (len(names) > 1 or names[:1] != ["A"] or pattern is _LOOSE_CONSTANTS) else []
+
+
+def _linear_names(node: Node) -> Iterator[str]:
+    """The names outside of denominators, powers and functions."""
+    if node[0] == "name":
+        yield node[1]
+    for part in {"+": node[1:], "-": node[1:], "*": node[1:], "/": node[1:2]}.get(node[0], ()):
+        yield from _linear_names(part)
 
 
 def _is_added(node: Node, name: str) -> bool:
@@ -97,30 +126,85 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
     return ("*", ("name", parts[1]), parts[2]) if node[0] == "applied" and node[1] in factors else parts
 
 
-def _has_matrices(node: Node) -> bool:
-    """Whether capital letters do not commute here: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`."""
-    if not any(name[-1].isupper() or name == "\\top" for name in kinds_of(node, names=True)):
-        return False
-    products = [_factors(each) for each in _nodes(node) if each[0] == "*"]
-    pairs = {(one, two) for each in products for one, two in itertools.pairwise(each)}
-    if any((two, one) in pairs for one, two in pairs if one != two):
+def _operators(node: Node) -> frozenset[Node]:
+    """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
+    matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; and what would cancel (`ghg^{-1}`)."""
+    nodes = _nodes(node)
+    names = {each for each in nodes if each[0] in ("name", "vector")}
+    chains = [chain for chain in map(_chain, nodes) if len(chain) > 1]
+    pairs = {pair for chain in chains for pair in itertools.pairwise(chain)}
+    pairs = {(_base(one), _base(two)) for one, two in pairs if _base(one) != _base(two)}
+    powers = [each for each in nodes if each[0] == "^"]
+    found = {each for chain in chains for each in _cancelling(chain)}
+    for each in powers:
+        if each[2] == _DAGGER:
+            found |= {name for name in names if name in _nodes(each[1]) or name[1].startswith("\\hat ")}
+    beneath = {each for part in nodes if part[0] in ("root", "/") for each in _nodes(part[-1] if part[0] == "/" else part[1])}
+    for pair in pairs:
+        hats = all(each[0] == "name" and each[1].startswith("\\hat ") for each in pair)
+        if (hats or _are_components(*pair)) and not beneath & {*pair}:
+            found |= {name for name in names if name[1][: 5 if hats else 2] == pair[0][1][: 5 if hats else 2]}
+    capitals = frozenset(filter(_is_capital, names))
+    return frozenset(found) | (capitals if capitals and _has_matrices(nodes, powers, pairs, capitals) else frozenset())
+
+
+def _has_matrices(
+    nodes: list[Node], powers: list[Node], pairs: set[tuple[Node, Node]], capitals: frozenset[Node]
+) -> bool:
+    """Whether capital letters are matrices here."""
+    if any((two, one) in pairs for one, two in pairs if {one, two} <= capitals):
         return True
-    powers = [each for each in _nodes(node) if each[0] == "^"]
-    if any(each[2] in _TRANSPOSED and (each[1][0] != "number") and each[1] != ("name", "e") for each in powers):
+    if any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers):
+        return True
+    if any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes):
+        return True
+    if any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs):
+        return True  # bold ones beside bold ones
+    names = {each for each in nodes if each[0] in ("name", "vector")} - {("name", "e")}
+    alone = names == capitals and all(each[1] in _SETS for each in names) and not {"/", "call", "applied"} & {*map(_kind, nodes)}
+    if alone and len(pairs) > 1 - any(each[0] in "^+-" for each in nodes):
         return True
     inverted = [each[1] for each in powers if each[2] in _INVERSE]
-    capitals = {each[1] for each in _nodes(node) if _is_capital(each)}
-    return any(_is_capital(each) or sum(map(_is_capital, _nodes(each))) > 1 for each in inverted) and (
-        len(capitals) > 1 or any(name for name in names_of(node) if name not in capitals)
-    )
+    return any(_is_capital(each) or sum(map(_is_capital, _nodes(each))) > 1 for each in inverted) and len(names) > 1
 
 
-def _factors(node: Node) -> list[str]:
-    """The capital letters of a product, in order."""
-    if node[0] == "*":
-        return _factors(node[1]) + _factors(node[2])
-    node = node[1] if node[0] == "^" else node
-    return [node[1]] if _is_capital(node) else []
+def _kind(node: Node) -> Any:
+    return node[0]
+
+
+def _chain(node: Node) -> list[Node]:
+    """The factors of a product, in order."""
+    return _chain(node[1]) + _chain(node[2]) if node[0] == "*" else [node]
+
+
+def _base(node: Node) -> Node:
+    return node[1] if node[0] == "^" and node[1][0] in ("name", "vector") else node
+
+
+def _cancelling(chain: list[Node]) -> set[Node]:
+    """The names of a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
+    for i, one in enumerate(chain):
+        for j in range(i + 2, len(chain)):
+            two, middle = chain[j], chain[i + 1 : j]
+            if one[0] == "number" or not any(each[0] in ("name", "^") for each in middle):
+                continue
+            is_inverse = two[0] == "^" and two[1] == one and two[2] in _INVERSE
+            is_inverse |= one[0] == "^" and one[1] == two and one[2] in _INVERSE
+            if is_inverse or (one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and _are_opposite(one, two)):
+                within = {each for part in chain[i : j + 1] for each in _nodes(part) if each[0] == "name"}
+                large = {each for each in within if each[1][-1].isupper()}
+                return (large if one[0] == two[0] == "^" and large else within) - {("name", "e"), ("name", "i")}
+    return set()
+
+
+def _are_opposite(one: Node, two: Node) -> bool:
+    return ("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2]
+
+
+def _are_components(one: Node, two: Node) -> bool:
+    """\\sigma_x and \\sigma_y, L_x and L_z."""
+    letter, _, index = one[1].partition("_") if one[0] == "name" else ("", "", "")
+    return letter in _MOMENTA and two[0] == "name" and two[1] in (f"{letter}_{each}" for each in "xyz") and index in ("x", "y", "z")
 
 
 def _is_capital(node: Node) -> bool:
@@ -131,18 +215,49 @@ def _nodes(node: Node) -> list[Node]:
     return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in _nodes(part)]
 
 
-def _linear(reference: Node, answer: Node) -> tuple[Node, Node]:
+def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[Node, Node]:
     """With vectors and matrices as such, if either expression shows that they are."""
     nodes = [*_nodes(reference), *_nodes(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
-    if _has_matrices(reference) or _has_matrices(answer):
-        for each in nodes:
-            if _is_capital(each) and each not in _TRANSPOSED:
-                changes[each] = ("matrix", each[1])
-            elif each[0] == "^" and each[2] in _TRANSPOSED:
-                changes[each[2]] = ("name", "\\top")
-                if each[1][0] == "name" and each[1][1].islower():
-                    changes[each[1]] = ("vector", each[1][1])
-            elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _factors(each[1])[-1:]:
-                changes[each[2]] = ("vector", each[2][1])
-    return replaced(reference, changes), replaced(answer, changes)
+    shapes = _shapes(nodes)
+    for each in nodes if operators else ():
+        if (each in operators or (_is_capital(each) and any(map(_is_capital, operators)))) and each not in _TRANSPOSED:
+            changes[each] = ("matrix", each[1], *shapes.get(each, ()))
+        elif each[0] == "^" and each[2] in _TRANSPOSED:
+            changes[each[2]] = ("name", "\\top")
+            if each[1][0] == "name" and each[1][1].islower():
+                changes[each[1]] = ("vector", each[1][1])
+        elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _is_capital(_base(_chain(each[1])[-1])):
+            changes[each[2]] = ("vector", each[2][1])
+    changes = {key: value for key, value in changes.items() if key[0] != "name" or key[1] not in ("e", "i") or value[0] == "matrix"}
+    ours, theirs = replaced(reference, changes), replaced(answer, changes)
+    if any(not _is_capital(each) for each in operators):
+        ours, theirs = _lifted(ours), _lifted(theirs)
+    return ours, theirs
+
+
+def _shapes(nodes: list[Node]) -> dict[Node, tuple[int, int]]:
+    """A is tall where A^TA is inverted, wide where AA^T is: then A alone has no inverse."""
+    shapes: dict[Node, tuple[int, int]] = {}
+    for each in nodes:
+        chain = _chain(each[1]) if each[0] == "^" and each[2] in _INVERSE else []
+        if len(chain) > 1:
+            one, two = chain[0], chain[-1]
+            if one[0] == "^" and one[2] in _TRANSPOSED and one[1] == two:
+                shapes.setdefault(two, (3, 2))
+            elif two[0] == "^" and two[2] in _TRANSPOSED and two[1] == one:
+                shapes.setdefault(one, (3, 4))
+    return shapes
+
+
+def _lifted(node: Node) -> Node:
+    """With numbers beside operators as multiples of the identity."""
+    node = tuple(_lifted(part) if isinstance(part, tuple) else part for part in node)
+    if not is_sum(node) or _holds_matrix(node[1]) == _holds_matrix(node[2]):
+        return node
+    one, two = (part if _holds_matrix(part) else ("*", part, ("matrix", "I")) for part in node[1:])
+    return (node[0], one, two)
+
+
+def _holds_matrix(node: Node) -> bool:
+    return node[0] == "matrix" or (node[0] != "call" and any(isinstance(part, tuple) and _holds_matrix(part) for part in node))
