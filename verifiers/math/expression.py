@@ -13,7 +13,7 @@ _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
-_ORDER = re.compile(r"\( (?:\d|[nkm]|[nkm] [+-] \d) \)")
+_ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
 _INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
 _INDICES = re.compile(rf"{_INDEX}(?: {_INDEX})+")
 _DERIVED, _TENSORS = frozenset("fghuvyFG"), frozenset("ABDEFGHJKLMPQRSTUVWXghj\\")
@@ -84,18 +84,20 @@ class _Parser:
             negative ^= sign == "-"
         node: Node = self._power(depth)
         while True:
-            if sign := self._eat("\\cdot", "\\times", "/"):
+            if sign := self._eat("\\cdot", "\\times", "/", "\\div"):
                 while minus := self._eat("-", "+"):
                     negative ^= minus == "-"
                 opening = self.token
-                factor = self._denominator(depth) if sign == "/" else self._power(depth)
+                factor = self._denominator(depth) if sign in ("/", "\\div") else self._power(depth)
+                if sign == "\\div":  # left to do, and no fraction
+                    factor = ("/", ("number", Fraction(1)), factor)
                 kind = "/" if sign == "/" else "*"
                 if sign == "\\times" and names_of(node) and names_of(factor):
                     kind = "cross"
                 elif sign == "\\cdot" and "vector" in kinds_of(node) & kinds_of(factor):
                     kind = "dot"
                 node = (kind, node, factor)
-                divided |= sign == "/" and not (opening.isa("(") and self.tokens[self.position - 1].isa(")"))
+                divided |= sign in ("/", "\\div") and not (opening.isa("(") and self.tokens[self.position - 1].isa(")"))
             elif self._starts_factor():
                 if divided:
                     raise Unsupported  # 1/2x: which of the two?
@@ -264,6 +266,9 @@ class _Parser:
         text = self._decorated(text)
         if _STRUCTURE.fullmatch(text):
             raise Unsupported
+        if "^( \\#" in text:  # f^{(n)}, in a sum over n
+            name, _, index = text.partition("^( ")
+            return ("call", name + "^()", ("name", index.split()[0]), *self._arguments(depth))
         if "\\#" in text and not text.startswith("\\#"):
             self.position = begin
             self._expect("_")
@@ -281,7 +286,11 @@ class _Parser:
         if self.token.isa("[") and (text == "E" or self._is_sequence(text)):
             return ("call", text if text == "E" else text + "[", *self._arguments(depth))
         if self.token.isa("("):
-            inside = self._arguments(depth)
+            begin, inside = self.position, self._arguments(depth)
+            powers = self.token.isa("^") and self.tokens[self.position + 1].kind != "number" and text[0] not in "fgh"
+            if powers and len(inside) == 1 and inside[0][0] != "text" and not names_of(inside[0]):
+                self.position = begin  # N_0(1/2)^{t/T}
+                return ("name", text)
             if text == "C" and len(inside) == 2 and names_of(("/", *inside)) <= {"n", "k", "m", "r"}:
                 return ("binomial", *inside)
             may_multiply = len(inside) == 1 and inside[0][0] != "text" and "'" not in text
@@ -475,7 +484,8 @@ class _Parser:
         self._is_bare = bare
         self._in_function -= 1
         after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self._holds_function()
-        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after)):
+        over = self.token.isa("/") and argument[0] == "number" and self.tokens[self.position + 1].kind != "number"
+        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after or over)):  # \\ln 2/T
             raise Unsupported
         node: Node = ("^", ("name", "e"), argument) if name == "exp" else (name, argument)
         node = ("log_base", base, argument) if name in ("log", "lg") else node

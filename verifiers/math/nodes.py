@@ -56,6 +56,11 @@ def kinds_of(node: Node, names: bool = False) -> set[str]:
     return kinds
 
 
+def nodes_of(node: Node) -> list[Node]:
+    """This and every node in it."""
+    return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in nodes_of(part)]
+
+
 def replaced(node: Node, changes: dict[Node, Node]) -> Node:
     if node in changes:
         return changes[node]

@@ -108,9 +108,12 @@ def _points(difference: Node) -> Iterator[Point]:
         yield {}
         return
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
-    if _is_complex(difference):
+    if planar := sorted(_complex_names(difference)):
         for _ in range(4):
-            yield {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in names}
+            point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
+            point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
+            stars = [name for name in planar if name.rstrip("(").endswith("^*")]
+            yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
         return
     discrete = bool(kinds & {"factorial", "binomial"})
     count = len(names)
@@ -126,11 +129,17 @@ def _points(difference: Node) -> Iterator[Point]:
         yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
 
 
-def _is_complex(node: Node) -> bool:
-    """Whether it has a conjugate, or the absolute value of a z or a w."""
-    if node[0] == "conjugate" or (node[0] == "abs" and names_of(node) & {"z", "w"}):
-        return True
-    return any(isinstance(part, tuple) and _is_complex(part) for part in node[1:])
+def _complex_names(node: Node) -> set[str]:
+    """Those in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
+    kind, names = node[0], set[str]()
+    if kind == "conjugate" or (kind == "abs" and {name[0] for name in names_of(node)} & {"z", "w"}):
+        names |= names_of(node)
+    elif kind == "^" and node[1][0] == "abs" and node[1][1][0] in ("name", "call", "applied"):
+        names |= names_of(node[1][1][:2]) - {"x", "y", "t", "n"}
+    elif kind in ("name", "call", "applied") and node[1].endswith("^*"):
+        name = node[1] + "(" * (kind != "name")
+        names |= {name, name.replace("^*", "")}
+    return names.union(*(_complex_names(part) for part in node[1:] if isinstance(part, tuple)))
 
 
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
@@ -202,7 +211,7 @@ def _drawn_ball(*seed: Any) -> arb:
 
 def _opaque(node: Node, point: Point, work: list[int]) -> acb:
     """An unknown function: a number drawn for its name and the value of its arguments."""
-    seed = [node[1]]
+    seed = [node[1].removesuffix("^*")]
     for part in node[2:]:
         for entry in () if part[0] == "text" else _entries(_evaluate(part, point, work)):
             for each in (entry.real, entry.imag):

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, replaced
+from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, nodes_of, replaced
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
 """Functions wherever they stand before a bracket, unless the reference has them bare."""
 _SETS = frozenset("ABCDGPQSXY")
 """Capital letters of sets and matrices: alone, their products keep their order."""
+_SUMS = {"name", "vector", "number", "+", "-", "*", "^"}
 _MOMENTA = frozenset(["\\sigma", "S", "L", "J"])
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
@@ -37,7 +38,7 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
             name for name in _applied(reference).keys() | _applied(answer).keys() if _is_factor(name, reference, answer)
         }
         reference, answer = (_rewritten(node, factors) for node in (reference, answer))
-    crossed = {part for each in _nodes(reference) if each[0] == "cross" for part in each[1:]}
+    crossed = {part for each in nodes_of(reference) if each[0] == "cross" for part in each[1:]}
     if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
         reference, answer = replaced(reference, vectors), replaced(answer, vectors)
@@ -129,7 +130,7 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
 def _operators(node: Node) -> frozenset[Node]:
     """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
     matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; and what would cancel (`ghg^{-1}`)."""
-    nodes = _nodes(node)
+    nodes = nodes_of(node)
     names = {each for each in nodes if each[0] in ("name", "vector")}
     chains = [chain for chain in map(_chain, nodes) if len(chain) > 1]
     pairs = {pair for chain in chains for pair in itertools.pairwise(chain)}
@@ -138,8 +139,8 @@ def _operators(node: Node) -> frozenset[Node]:
     found = {each for chain in chains for each in _cancelling(chain)}
     for each in powers:
         if each[2] == _DAGGER:
-            found |= {name for name in names if name in _nodes(each[1]) or name[1].startswith("\\hat ")}
-    beneath = {each for part in nodes if part[0] in ("root", "/") for each in _nodes(part[-1] if part[0] == "/" else part[1])}
+            found |= {name for name in names if name in nodes_of(each[1]) or name[1].startswith("\\hat ")}
+    beneath = {each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[-1] if part[0] == "/" else part[1])}
     for pair in pairs:
         hats = all(each[0] == "name" and each[1].startswith("\\hat ") for each in pair)
         if (hats or _are_components(*pair)) and not beneath & {*pair}:
@@ -161,11 +162,11 @@ def _has_matrices(
     if any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs):
         return True  # bold ones beside bold ones
     names = {each for each in nodes if each[0] in ("name", "vector")} - {("name", "e")}
-    alone = names == capitals and all(each[1] in _SETS for each in names) and not {"/", "call", "applied"} & {*map(_kind, nodes)}
+    alone = names == capitals and all(each[1] in _SETS for each in names) and {*map(_kind, nodes)} <= _SUMS
     if alone and len(pairs) > 1 - any(each[0] in "^+-" for each in nodes):
         return True
     inverted = [each[1] for each in powers if each[2] in _INVERSE]
-    return any(_is_capital(each) or sum(map(_is_capital, _nodes(each))) > 1 for each in inverted) and len(names) > 1
+    return any(_is_capital(each) or sum(map(_is_capital, nodes_of(each))) > 1 for each in inverted) and len(names) > 1
 
 
 def _kind(node: Node) -> Any:
@@ -191,7 +192,7 @@ def _cancelling(chain: list[Node]) -> set[Node]:
             is_inverse = two[0] == "^" and two[1] == one and two[2] in _INVERSE
             is_inverse |= one[0] == "^" and one[1] == two and one[2] in _INVERSE
             if is_inverse or (one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and _are_opposite(one, two)):
-                within = {each for part in chain[i : j + 1] for each in _nodes(part) if each[0] == "name"}
+                within = {each for part in chain[i : j + 1] for each in nodes_of(part) if each[0] == "name"}
                 large = {each for each in within if each[1][-1].isupper()}
                 return (large if one[0] == two[0] == "^" and large else within) - {("name", "e"), ("name", "i")}
     return set()
@@ -211,13 +212,9 @@ def _is_capital(node: Node) -> bool:
     return node[0] in ("name", "vector") and len(node[1]) == 1 and node[1].isupper()
 
 
-def _nodes(node: Node) -> list[Node]:
-    return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in _nodes(part)]
-
-
 def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[Node, Node]:
     """With vectors and matrices as such, if either expression shows that they are."""
-    nodes = [*_nodes(reference), *_nodes(answer)]
+    nodes = [*nodes_of(reference), *nodes_of(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
     shapes = _shapes(nodes)
     for each in nodes if operators else ():
