@@ -5,7 +5,15 @@ import re
 from fractions import Fraction
 
 from ratchet.verifiers.math.nodes import ZERO, Node, Unsupported, in_radians, is_sum, kinds_of, names_of, replaced
-from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, VOCABULARY, Token, Tokens, single_letters, spelled
+from ratchet.verifiers.math.tokens import (
+    FUNCTIONS,
+    OPAQUE_FUNCTIONS,
+    VOCABULARY,
+    Token,
+    Tokens,
+    single_letters,
+    spelled,
+)
 
 _MOST_TOKENS = 300
 """With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""
@@ -17,7 +25,7 @@ _ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
 _INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
 _INDICES = re.compile(rf"{_INDEX}(?: {_INDEX})+")
 _DERIVED, _TENSORS = frozenset("fghuvyFG"), frozenset("ABDEFGHJKLMPQRSTUVWXghj\\")
-_INTEGRAL = re.compile(r"[nkm]|\d+|[+-]")
+_SEQUENCE = re.compile(r"\[ (?:-? ?\d* ?)[nkm](?: [+-] \w+)? \]")
 _START = re.compile(r"(\\#\d+) (?:=|\\ge) (\d)")
 _STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
 """\\Z_6: a set or a group, and no number."""
@@ -249,7 +257,11 @@ class _Parser:
         if not self._eat("^"):
             return ""
         length = 3 if self.token.isa("{") else 1
-        if "".join(token.text for token in self.tokens[self.position :][:length]).strip("{}") in ("*", "\\cdot", "\\ast"):
+        if "".join(token.text for token in self.tokens[self.position :][:length]).strip("{}") in (
+            "*",
+            "\\cdot",
+            "\\ast",
+        ):
             self.position += length
             return "^*"
         if self.token.isa("{"):
@@ -283,25 +295,23 @@ class _Parser:
             if is_sum((inside := self._arguments(depth))[0]):
                 raise Unsupported
             return ("call", text, *inside)
-        if self.token.isa("[") and (text == "E" or self._is_sequence(text)):
-            return ("call", text if text == "E" else text + "[", *self._arguments(depth))
+        if self.token.isa("["):
+            begin, inside = self.position, self._skipped()
+            self.position = begin
+            if text == "E" or (text not in "nkm" and _SEQUENCE.fullmatch(inside)):  # x[n - 1]
+                return ("call", text if text == "E" else text + "[", *self._arguments(depth))
         if self.token.isa("("):
-            begin, inside = self.position, self._arguments(depth)
+            begin, tokens = self.position, [*self.tokens]
+            inside = self._arguments(depth)
             powers = self.token.isa("^") and self.tokens[self.position + 1].kind != "number" and text[0] not in "fgh"
             if powers and len(inside) == 1 and inside[0][0] != "text" and not names_of(inside[0]):
-                self.position = begin  # N_0(1/2)^{t/T}
+                self.position, self.tokens = begin, tokens  # N_0(1/2)^{t/T}
                 return ("name", text)
             if text == "C" and len(inside) == 2 and names_of(("/", *inside)) <= {"n", "k", "m", "r"}:
                 return ("binomial", *inside)
             may_multiply = len(inside) == 1 and inside[0][0] != "text" and "'" not in text
             return ("applied" if may_multiply and not token.vector else "call", text, *inside)
         return ("vector" if token.vector else "name", text)
-
-    def _is_sequence(self, text: str) -> bool:
-        """Whether this is `x[n - 1]`, and not x times a bracket."""
-        begin = self.position
-        inside, self.position = self._skipped().split()[1:-1], begin
-        return text not in "nkm" and {"n", "k", "m"} & {*inside} and all(_INTEGRAL.fullmatch(each) for each in inside)
 
     def _holds_function(self) -> bool:
         """Whether the bracket that opens here holds a sine or the like."""

@@ -8,6 +8,7 @@ random, of every sign and several sizes, complex if that helps, and small intege
 expressions are equal if they are wherever both are real. Work is limited.
 """
 
+import functools
 import hashlib
 import operator
 import random
@@ -108,7 +109,8 @@ def _points(difference: Node) -> Iterator[Point]:
         yield {}
         return
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
-    if planar := sorted(_complex_names(difference)):
+    may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
+    if may_be_complex and (planar := sorted(_complex_names(difference))):
         for _ in range(4):
             point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
             point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
@@ -205,8 +207,14 @@ def _drawn(*seed: Any) -> Fraction:
     return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
 
 
-def _drawn_ball(*seed: Any) -> arb:
-    return _exact(_drawn(*seed) - 1).real
+@functools.lru_cache(maxsize=1024)
+def _drawn_entries(node: Node, salt: str, count: int) -> list[tuple[Fraction, Fraction]]:
+    """The real and imaginary parts of a matrix."""
+    draw = random.Random(repr((node, salt)))
+    return [
+        (Fraction(draw.getrandbits(40) - 2**39, 2**39), Fraction(draw.getrandbits(40), 2**40))
+        for _ in range(count // 2)
+    ]
 
 
 def _opaque(node: Node, point: Point, work: list[int]) -> acb:
@@ -274,12 +282,10 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     else:
         if node == ("matrix", "I"):
             return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
-        salt = str(point.get(node[1]))
-        if kind == "vector":
-            return acb_mat(3, 1, [_exact(_drawn(node, salt, i) - 1) for i in range(3)])
-        rows, columns = node[2:] or (3, 3)
-        entries = (acb(*(_drawn_ball(node, salt, i, part) for part in "ri")) for i in range(rows * columns))
-        return acb_mat(rows, columns, [*entries])
+        rows, columns = node[2:] or (3, 1 if kind == "vector" else 3)
+        parts = _drawn_entries(node, str(point.get(node[1])), 2 * rows * columns)
+        pairs = ((one, Fraction(0) if kind == "vector" else other) for one, other in parts)
+        return acb_mat(rows, columns, [acb(*(fmpq(p.numerator, p.denominator) for p in pair)) for pair in pairs])
     if kind == "name":
         value = {"i": acb(0, 1), "e": acb(1).exp(), "\\pi": acb.pi()}.get(node[1], point.get(node[1]))
         if value is None:

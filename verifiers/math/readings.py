@@ -7,7 +7,6 @@ reading. A letter is a factor only where the reference shows it, or both do.
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, nodes_of, replaced
 
@@ -17,7 +16,8 @@ _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
 _SETS = frozenset("ABCDGPQSXY")
 """Capital letters of sets and matrices: alone, their products keep their order."""
 _SUMS = {"name", "vector", "number", "+", "-", "*", "^"}
-_MOMENTA = frozenset(["\\sigma", "S", "L", "J"])
+_FAMILIES = ("\\hat ", "\\sigma_", "S_", "L_", "J_")
+"""Names beside another of the same kind that are operators."""
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
 _INTEGERS = frozenset("kmn")
@@ -42,7 +42,8 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
     if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
         reference, answer = replaced(reference, vectors), replaced(answer, vectors)
-    operators = _operators(reference) | _operators(answer)
+    may_be = len(names_of(reference) | names_of(answer)) > 1 or "call" in kinds
+    operators = _operators(reference) | _operators(answer) if may_be else frozenset()
     if "vector" in kinds or operators:
         return _linear(reference, answer, operators)
     if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
@@ -51,37 +52,35 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def renamed(reference: Node, answer: Node) -> Iterator[Node]:
-    """The answer with the reference's names for what is arbitrary: one integer (k\\pi, n\\pi), constants of an integral
-    (+C, +K), and constants in front of terms (c_1, C_1, A), in any order."""
-    ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
-    if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS:
-        if names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True):
-            yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
-    mine, given = _arbitrary(reference, _CONSTANTS), _arbitrary(answer, _LOOSE_CONSTANTS)
-    if mine and len(mine) == len(given) <= 3 and ours <= {*mine} and theirs <= {*given} and names_of(reference) - {*mine}:
-        same = not any(_CONSTANTS.fullmatch(name) for name in given) or {*mine} != {*given} or "_" in mine[0]
-        for order in itertools.permutations(mine) if same else ():
+    """The answer with the reference's names for what is arbitrary: one integer (k\\pi, n\\pi), and constants that the
+    expression is linear in (+C, +K; c_1, C_1, A), in any order."""
+    ours, theirs = names_of(reference), names_of(answer)
+    if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):
+        yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
+    mine, given = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
+    if 0 < len(mine) == len(given) <= 3 and ours - {*mine} == theirs - {*given} and (mine != given or "_" in mine[0]):
+        for order in itertools.permutations(mine):
             yield replaced(answer, {("name", old): ("name", new) for old, new in zip(given, order, strict=True)})
 
 
-def _arbitrary(node: Node, pattern: re.Pattern[str]) -> list[str]:
+def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> list[str]:
     """The constants that this is linear in, each once, with coefficients in small letters; or the one it adds."""
-    text, linear = repr(node), {*_linear_names(node)}
-    names = [name for name in sorted(names_of(node)) if pattern.fullmatch(name) and name in linear]
-    names = [name for name in names if text.count(repr(("name", name))) == 1]
-    others = names_of(node) - {*names}
-    if len(names) == 1 and _is_added(node, names[0]):
-        return names
-    names = [name for name in names if name != "c"]
-    is_plain = all(name.islower() and "_" not in name and "(" not in name for name in others)
-    return names if is_plain and (len(names) > 1 or names[:1] != ["A"] or pattern is _LOOSE_CONSTANTS) else []
+    constants = sorted(filter(pattern.fullmatch, names))
+    text, linear = (repr(node), {*_linear_names(node)}) if constants else ("", set[str]())
+    constants = [name for name in constants if name in linear and text.count(repr(("name", name))) == 1]
+    if len(constants) == 1 and _is_added(node, constants[0]):
+        return constants
+    is_plain = all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
+    return (
+        constants if is_plain and "c" not in constants and (constants != ["A"] or pattern is _LOOSE_CONSTANTS) else []
+    )
 
 
 def _linear_names(node: Node) -> Iterator[str]:
     """The names outside of denominators, powers and functions."""
     if node[0] == "name":
         yield node[1]
-    for part in {"+": node[1:], "-": node[1:], "*": node[1:], "/": node[1:2]}.get(node[0], ()):
+    for part in node[1 : 2 if node[0] == "/" else 3] if node[0] in "+-*/" else ():
         yield from _linear_names(part)
 
 
@@ -131,46 +130,35 @@ def _operators(node: Node) -> frozenset[Node]:
     """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
     matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; and what would cancel (`ghg^{-1}`)."""
     nodes = nodes_of(node)
-    names = {each for each in nodes if each[0] in ("name", "vector")}
-    chains = [chain for chain in map(_chain, nodes) if len(chain) > 1]
-    pairs = {pair for chain in chains for pair in itertools.pairwise(chain)}
-    pairs = {(_base(one), _base(two)) for one, two in pairs if _base(one) != _base(two)}
+    names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
+    capitals = {*filter(_is_capital, names)}
+    chains = [_chain(each) for each in nodes if each[0] == "*"]
+    pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
+    pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
-    found = {each for chain in chains for each in _cancelling(chain)}
-    for each in powers:
-        if each[2] == _DAGGER:
-            found |= {name for name in names if name in nodes_of(each[1]) or name[1].startswith("\\hat ")}
-    beneath = {each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[-1] if part[0] == "/" else part[1])}
-    for pair in pairs:
-        hats = all(each[0] == "name" and each[1].startswith("\\hat ") for each in pair)
-        if (hats or _are_components(*pair)) and not beneath & {*pair}:
-            found |= {name for name in names if name[1][: 5 if hats else 2] == pair[0][1][: 5 if hats else 2]}
-    capitals = frozenset(filter(_is_capital, names))
-    return frozenset(found) | (capitals if capitals and _has_matrices(nodes, powers, pairs, capitals) else frozenset())
-
-
-def _has_matrices(
-    nodes: list[Node], powers: list[Node], pairs: set[tuple[Node, Node]], capitals: frozenset[Node]
-) -> bool:
-    """Whether capital letters are matrices here."""
-    if any((two, one) in pairs for one, two in pairs if {one, two} <= capitals):
-        return True
-    if any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers):
-        return True
-    if any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes):
-        return True
-    if any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs):
-        return True  # bold ones beside bold ones
-    names = {each for each in nodes if each[0] in ("name", "vector")} - {("name", "e")}
-    alone = names == capitals and all(each[1] in _SETS for each in names) and {*map(_kind, nodes)} <= _SUMS
-    if alone and len(pairs) > 1 - any(each[0] in "^+-" for each in nodes):
-        return True
-    inverted = [each[1] for each in powers if each[2] in _INVERSE]
-    return any(_is_capital(each) or sum(map(_is_capital, nodes_of(each))) > 1 for each in inverted) and len(names) > 1
-
-
-def _kind(node: Node) -> Any:
-    return node[0]
+    inverted = [nodes_of(each[1]) for each in powers if each[2] in _INVERSE]
+    alone = names == capitals and all(each[1] in _SETS for each in names) and kinds_of(node) <= _SUMS
+    if (
+        any((two, one) in pairs and {one, two} <= capitals for one, two in pairs)
+        or any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers)
+        or any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes)
+        or any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs)  # bold ones
+        or (alone and pairs and (node[0] != "*" or len(pairs) > 1))
+        or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
+    ):
+        return frozenset(capitals)
+    found = {each for chain in chains for each in _cancelling(chain, names)}
+    if any(each[2] == _DAGGER for each in powers):
+        bases = {inner for each in powers if each[2] == _DAGGER for inner in nodes_of(each[1])}
+        found |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
+    beneath = {
+        each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[1 if part[0] == "root" else 2])
+    }
+    for one, two in pairs:
+        family = next((each for each in _FAMILIES if one[1].startswith(each) and two[1].startswith(each)), None)
+        if family and not beneath & {one, two}:
+            found |= {name for name in names if name[1].startswith(family)}
+    return frozenset(found)
 
 
 def _chain(node: Node) -> list[Node]:
@@ -179,33 +167,23 @@ def _chain(node: Node) -> list[Node]:
 
 
 def _base(node: Node) -> Node:
-    return node[1] if node[0] == "^" and node[1][0] in ("name", "vector") else node
+    return node[1] if node[0] == "^" else node
 
 
-def _cancelling(chain: list[Node]) -> set[Node]:
-    """The names of a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
-    for i, one in enumerate(chain):
-        for j in range(i + 2, len(chain)):
-            two, middle = chain[j], chain[i + 1 : j]
-            if one[0] == "number" or not any(each[0] in ("name", "^") for each in middle):
-                continue
-            is_inverse = two[0] == "^" and two[1] == one and two[2] in _INVERSE
-            is_inverse |= one[0] == "^" and one[1] == two and one[2] in _INVERSE
-            if is_inverse or (one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and _are_opposite(one, two)):
-                within = {each for part in chain[i : j + 1] for each in nodes_of(part) if each[0] == "name"}
-                large = {each for each in within if each[1][-1].isupper()}
-                return (large if one[0] == two[0] == "^" and large else within) - {("name", "e"), ("name", "i")}
+def _cancelling(chain: list[Node], names: set[Node]) -> set[Node]:
+    """Those in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
+    for one, two in ((chain[i], chain[j]) for i in range(len(chain)) for j in range(i + 2, len(chain))):
+        powers = one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and one[2:] != two[2:]
+        if (names_of(one) and (_are_inverse(one, two) or _are_inverse(two, one))) or (
+            powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])
+        ):
+            within = names & {each for part in chain for each in nodes_of(part)}
+            return (powers and {each for each in within if each[1][-1].isupper()}) or within
     return set()
 
 
-def _are_opposite(one: Node, two: Node) -> bool:
-    return ("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2]
-
-
-def _are_components(one: Node, two: Node) -> bool:
-    """\\sigma_x and \\sigma_y, L_x and L_z."""
-    letter, _, index = one[1].partition("_") if one[0] == "name" else ("", "", "")
-    return letter in _MOMENTA and two[0] == "name" and two[1] in (f"{letter}_{each}" for each in "xyz") and index in ("x", "y", "z")
+def _are_inverse(one: Node, two: Node) -> bool:
+    return two[0] == "^" and two[1] == one and two[2] in _INVERSE
 
 
 def _is_capital(node: Node) -> bool:
@@ -213,38 +191,26 @@ def _is_capital(node: Node) -> bool:
 
 
 def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[Node, Node]:
-    """With vectors and matrices as such, if either expression shows that they are."""
+    """With vectors and matrices as such. A is tall where A^TA is inverted: alone it has no inverse."""
     nodes = [*nodes_of(reference), *nodes_of(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
-    shapes = _shapes(nodes)
+    inverted = [_chain(each[1]) for each in nodes if each[0] == "^" and each[2] in _INVERSE]
+    tall = {chain[-1] for chain in inverted if any(chain[0] == ("^", chain[-1], sign) for sign in _TRANSPOSED)}
     for each in nodes if operators else ():
         if (each in operators or (_is_capital(each) and any(map(_is_capital, operators)))) and each not in _TRANSPOSED:
-            changes[each] = ("matrix", each[1], *shapes.get(each, ()))
+            changes[each] = ("matrix", each[1], *(3, 2)[: 2 * (each in tall)])
         elif each[0] == "^" and each[2] in _TRANSPOSED:
             changes[each[2]] = ("name", "\\top")
             if each[1][0] == "name" and each[1][1].islower():
                 changes[each[1]] = ("vector", each[1][1])
-        elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _is_capital(_base(_chain(each[1])[-1])):
-            changes[each[2]] = ("vector", each[2][1])
-    changes = {key: value for key, value in changes.items() if key[0] != "name" or key[1] not in ("e", "i") or value[0] == "matrix"}
+        elif (
+            each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _is_capital(_base(_chain(each[1])[-1]))
+        ):
+            changes.setdefault(each[2], ("vector", each[2][1]))
+    for constant in ("e", "i"):
+        changes.pop(("name", constant), None)
     ours, theirs = replaced(reference, changes), replaced(answer, changes)
-    if any(not _is_capital(each) for each in operators):
-        ours, theirs = _lifted(ours), _lifted(theirs)
-    return ours, theirs
-
-
-def _shapes(nodes: list[Node]) -> dict[Node, tuple[int, int]]:
-    """A is tall where A^TA is inverted, wide where AA^T is: then A alone has no inverse."""
-    shapes: dict[Node, tuple[int, int]] = {}
-    for each in nodes:
-        chain = _chain(each[1]) if each[0] == "^" and each[2] in _INVERSE else []
-        if len(chain) > 1:
-            one, two = chain[0], chain[-1]
-            if one[0] == "^" and one[2] in _TRANSPOSED and one[1] == two:
-                shapes.setdefault(two, (3, 2))
-            elif two[0] == "^" and two[2] in _TRANSPOSED and two[1] == one:
-                shapes.setdefault(one, (3, 4))
-    return shapes
+    return (_lifted(ours), _lifted(theirs)) if any(not _is_capital(each) for each in operators) else (ours, theirs)
 
 
 def _lifted(node: Node) -> Node:
@@ -252,9 +218,10 @@ def _lifted(node: Node) -> Node:
     node = tuple(_lifted(part) if isinstance(part, tuple) else part for part in node)
     if not is_sum(node) or _holds_matrix(node[1]) == _holds_matrix(node[2]):
         return node
-    one, two = (part if _holds_matrix(part) else ("*", part, ("matrix", "I")) for part in node[1:])
-    return (node[0], one, two)
+    return (node[0], *(part if _holds_matrix(part) else ("*", part, ("matrix", "I")) for part in node[1:]))
 
 
 def _holds_matrix(node: Node) -> bool:
-    return node[0] == "matrix" or (node[0] != "call" and any(isinstance(part, tuple) and _holds_matrix(part) for part in node))
+    return node[0] == "matrix" or (
+        node[0] != "call" and any(isinstance(part, tuple) and _holds_matrix(part) for part in node)
+    )

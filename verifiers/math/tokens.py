@@ -85,8 +85,9 @@ _STATES = (  # an inner product, one with an operator, a ket, a bra, a mean: no 
 _FACED = re.compile(r"(\\(?:wide)?hat\s*\{?\s*)\\(?:math(?:bf|rm)|boldsymbol|bm|vec)\s*(?:\{\s*(\\?\w+)\s*\})?")
 _COMPLEMENTS = re.compile(r"[+'*]|\\(?:cdot|o(?:plus|r)|l(?:or|and)|vee|wedge|c[au]p|(?:overline|bar)\s*\{?\s*[A-Z]\b)")
 """Beside it, \\overline{AB} is no segment."""
+_SPACING = re.compile(r"[\s{}]|\\[,;! ]")
 _CALLED = re.compile(r"\s*(?:\\left\s*)?[(\[]")
-_CONVOLVED = re.compile(r"\s*[fgh](?![A-Za-z])")
+_CONVOLVED = re.compile(r"(?<![A-Za-z])([fgh])\s*(?:\*|\\ast(?![a-z]))\s*(?=[fgh](?![A-Za-z]))")
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
@@ -95,10 +96,12 @@ def tokenize(text: str) -> Tokens:
     text = text if text.isascii() else text.translate(_UNICODE)
     if "C_" in text:
         text = _CHOICES.sub(lambda match: "\\binom{{{}}}{{{}}}".format(*filter(None, match.groups())), text)
+    if "*" in text or "\\ast" in text:
+        text = _CONVOLVED.sub(r"\1\\star ", text)
     if "\\" in text:
         text = _ROOM.sub("", text)
         text = _INFIX.sub(lambda m: f"\\{'frac' if m[2] == 'over' else 'binom'}{{{m[1]}}}{{{m[3]}}}", text)
-        text = _FACED.sub(r"\1\2", text)
+        text = _FACED.sub(r"\1\2", text) if "hat" in text else text
         if "angle" in text:
             text = _SIZED.sub("", text)
             for pattern, meaning in _STATES:
@@ -136,8 +139,6 @@ class _Lexer:
                 self.add("word", text, upright=True)
             elif kind == "command":
                 position = self._command(match["command"], position, end, depth)
-            elif text == "*" and self._in_convolution(position):
-                self.add("command", "\\ast")
             elif kind == "degree":
                 self.add("command", "\\degree")
             elif kind == "prime":
@@ -157,11 +158,6 @@ class _Lexer:
             self.add("command", _PLAIN[letters])
         else:
             self.add("name" if len(letters) == 1 else "word" if upright else "run", letters, upright=upright)
-
-    def _in_convolution(self, position: int) -> bool:
-        """Whether a star stands between two letters of functions."""
-        before = self.tokens[-1].text if self.tokens else ""
-        return before in ("f", "g", "h") and _CONVOLVED.match(self.text, position) is not None
 
     def _number(self, digits: str, position: int) -> int:
         value = Fraction(digits)
@@ -186,9 +182,7 @@ class _Lexer:
         elif meaning in ("text", "letters", "vector"):
             return self._styled(name, meaning, position, end, depth)
         elif name in ("ket", "bra", "braket"):
-            position = self._state(name, position, end, depth)
-        elif name == "ast" and self._in_convolution(position):
-            self.add("command", "\\ast")
+            position = self._state(name, position, end)
         elif name == "underline" and self.tokens[-2:-1] and self.tokens[-2].isa("^"):
             self.add("command", "\\underline")  # a falling factorial
         elif name in _ACCENTS and (accented := self._accented(meaning, position, end, depth)):
@@ -228,19 +222,15 @@ class _Lexer:
             self.read(match.end(), close, False, depth + 1)
         return after
 
-    def _state(self, name: str, position: int, end: int, depth: int) -> int:
+    def _state(self, name: str, position: int, end: int) -> int:
         """A ket, a bra or an inner product as one name, as are kets in a row: they do not commute."""
         (begin, close), position = self._argument(position, end)
-        gap, first = self.gap, len(self.tokens)
-        if depth > _MAX_TEXT_DEPTH:
-            raise Unreadable
-        self.read(begin, close, False, depth + 1)
-        text = f"\\{name} {spelled(single_letters(self.tokens[first:]))}"
-        product = first and self.tokens[first - 1].isa("\\otimes")
-        before = self.tokens[first - 1 - product] if first > product else Token("op", "")
-        if name != "braket" and before.text.startswith(f"\\{name} "):
-            first, text = first - 1 - product, f"{before.text} {text}"
-        self.tokens[first:] = [Token("name", text, gap)]
+        text = f"\\{name} {_SPACING.sub('', self.text[begin:close])}"
+        if name != "braket" and self.tokens and self.tokens[-1].isa("\\otimes"):
+            self.tokens.pop()
+        if name != "braket" and self.tokens and self.tokens[-1].text.startswith(f"\\{name} "):
+            text = f"{self.tokens.pop().text} {text}"
+        self.add("name", text)
         return position
 
     def _styled(self, name: str, meaning: str, position: int, end: int, depth: int) -> int:
