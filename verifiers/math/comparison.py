@@ -10,7 +10,7 @@ from functools import reduce
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size
 from ratchet.verifiers.math.intervals import variable_of
-from ratchet.verifiers.math.nodes import Node, in_radians, kinds_of, names_of, nodes_of
+from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
@@ -204,6 +204,9 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return part is not None and bool(whole) and part / whole == other.value
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
+    is_column = one.kind == "matrix" and one.brackets == "(" and all(len(row.parts) == 1 for row in one.parts)
+    if is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
+        return same(replace(one, kind="tuple", brackets="()", parts=tuple(row.parts[0] for row in one.parts)), other)
     if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):
         cells = [[cell.node for cell in row.parts] for row in one.parts]
         if one.brackets == "|" or None in itertools.chain(*cells):
@@ -254,14 +257,14 @@ def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) 
 def is_symbol(answer: Answer) -> bool:
     """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if answer.kind == "tuple":
-        return all(variable_of(part) for part in answer.parts)
+        return answer.brackets == "[]" or all(variable_of(part) for part in answer.parts)  # a commutator
     if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
     tokens = [*answer.tokens]
     if answer.value is not None or not tokens:
         return False
     first = tokens[0]
-    if first.isa("\\lim", "\\int", "\\iint", "\\oint") or (first.isa(".") and "|" in answer.text):
+    if first.isa("\\lim", "\\int", "\\iint", "\\oint", "\\sum", "\\prod") or (first.isa(".") and "|" in answer.text):
         return True  # \left.\frac{dy}{dx}\right|_{x = 1}
     if len(tokens) > 14:
         return False
@@ -273,7 +276,7 @@ def is_symbol(answer: Answer) -> bool:
             return True
         is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
         second = tokens[1 % len(tokens)]
-        is_called = second.isa("(") and tokens[-1].isa(")") and not operators
+        is_called = second.isa("(", "\\{") and tokens[-1].isa(")", "\\}") and not operators
         return is_inverse or is_called or second.isa("_") or (len(tokens) == 1 and first.kind != "command")
     return False
 

@@ -5,6 +5,7 @@ import re
 from fractions import Fraction
 
 from ratchet.verifiers.math.nodes import ZERO, Node, Unsupported, in_radians, is_sum, kinds_of, names_of, replaced
+from ratchet.verifiers.math.propositions import set_table
 from ratchet.verifiers.math.tokens import (
     FUNCTIONS,
     OPAQUE_FUNCTIONS,
@@ -262,9 +263,11 @@ class _Parser:
             "\\cdot",
             "\\ast",
         ):
-            self.position += length
-            return "^*"
-        if self.token.isa("{"):
+            if not text.isupper():
+                self.position += length
+                return "^*"
+            self.tokens[self.position : self.position + length] = [Token("command", "\\dagger")]  # an adjoint
+        elif self.token.isa("{"):
             inside = self._skipped()
             is_order = _ORDER.fullmatch(inside) and (text[0] in _DERIVED or self.token.isa("("))
             if is_order or (text[0] in _TENSORS and _INDICES.fullmatch(inside)):
@@ -300,7 +303,7 @@ class _Parser:
             self.position = begin
             if text == "E" or (text not in "nkm" and _SEQUENCE.fullmatch(inside)):  # x[n - 1]
                 return ("call", text if text == "E" else text + "[", *self._arguments(depth))
-        if self.token.isa("("):
+        if self.token.isa("(") and not text.startswith("\\#"):  # the index of a sum is a number
             begin, tokens = self.position, [*self.tokens]
             inside = self._arguments(depth)
             powers = self.token.isa("^") and self.tokens[self.position + 1].kind != "number" and text[0] not in "fgh"
@@ -335,7 +338,9 @@ class _Parser:
             return nodes
         except Unsupported:
             self.position = begin
-            return [("text", self._skipped())]
+            text = self._skipped()
+            inside = tuple(self.tokens[begin + 1 : self.position - 1])
+            return [("text", set_table(inside) or text)]
 
     def _skipped(self) -> str:
         """Skips a group or a single token, and returns its spelling."""

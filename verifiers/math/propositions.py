@@ -39,8 +39,8 @@ def set_table(tokens: Tokens) -> str:
         before = split[i - 1] if i else token
         if (
             token.isa(*CONNECTIVES, *_QUANTIFIERS)
-            or (token.kind == "name" and not token.text.isupper())
-            and token.text != "c"
+            or ((token.kind == "name" and not token.text.isupper())
+            and token.text != "c")
         ):
             return ""
         if token.isa("'") or (token.text == "c" and before.isa("^")):

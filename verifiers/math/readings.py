@@ -70,10 +70,9 @@ def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> l
     constants = [name for name in constants if name in linear and text.count(repr(("name", name))) == 1]
     if len(constants) == 1 and _is_added(node, constants[0]):
         return constants
-    is_plain = all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
-    return (
-        constants if is_plain and "c" not in constants and (constants != ["A"] or pattern is _LOOSE_CONSTANTS) else []
-    )
+    is_plain = names > {*constants} and all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
+    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in "ABD")
+    return constants if is_plain and is_arbitrary else []
 
 
 def _linear_names(node: Node) -> Iterator[str]:
@@ -128,7 +127,7 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
 
 def _operators(node: Node) -> frozenset[Node]:
     """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
-    matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; and what would cancel (`ghg^{-1}`)."""
+    matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; what would cancel (`ghg^{-1}`)."""
     nodes = nodes_of(node)
     names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
     capitals = {*filter(_is_capital, names)}
@@ -137,13 +136,14 @@ def _operators(node: Node) -> frozenset[Node]:
     pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
     inverted = [nodes_of(each[1]) for each in powers if each[2] in _INVERSE]
-    alone = names == capitals and all(each[1] in _SETS for each in names) and kinds_of(node) <= _SUMS
+    alone = names == capitals and all(each[1] in _SETS or each[1] == "I" for each in names) and kinds_of(node) <= _SUMS
     if (
         any((two, one) in pairs and {one, two} <= capitals for one, two in pairs)
         or any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers)
         or any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes)
         or any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs)  # bold ones
         or (alone and pairs and (node[0] != "*" or len(pairs) > 1))
+        or (alone and ("name", "I") in names and len(names) > 1)
         or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
     ):
         return frozenset(capitals)

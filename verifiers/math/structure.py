@@ -391,6 +391,6 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _product, _bracketed, _plus_minus, _based,
-    _ratio, _located, _scalar, _phrase,
+    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _product, _bracketed, _plus_minus,
+    _based, _ratio, _located, _scalar, _phrase,
 )  # fmt: skip
