@@ -76,7 +76,8 @@ def decide(reference: str, answer: str) -> Decision:
     parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
     if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
         return Decision(True, "string", f"both are written {texts[1]}")
-    sides = parsed.parts if parsed.kind == "equation" else (parsed,)  # \\int_0^1 x^2 dx = 1/3 says 1/3
+    states = parsed.kind == "equation" and parsed_reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
+    sides = parsed.parts if states else (parsed,)
     left = set.intersection(*({token.text for token in side.tokens} for side in sides)) & _UNEVALUATED
     left -= {token.text for token in parsed_reference.tokens}
     if left or (_has_tower(parsed) and not _has_tower(parsed_reference)):

@@ -37,10 +37,8 @@ def set_table(tokens: Tokens) -> str:
     split, rest = single_letters(tokens), list[Token]()
     for i, token in enumerate(split):
         before = split[i - 1] if i else token
-        if (
-            token.isa(*CONNECTIVES, *_QUANTIFIERS)
-            or ((token.kind == "name" and not token.text.isupper())
-            and token.text != "c")
+        if token.isa(*CONNECTIVES, *_QUANTIFIERS) or (
+            (token.kind == "name" and not token.text.isupper()) and token.text != "c"
         ):
             return ""
         if token.isa("'") or (token.text == "c" and before.isa("^")):

@@ -142,7 +142,7 @@ def _operators(node: Node) -> frozenset[Node]:
         or any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers)
         or any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes)
         or any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs)  # bold ones
-        or (alone and pairs and (node[0] != "*" or len(pairs) > 1))
+        or (alone and pairs and kinds_of(node) & {"+", "-", "^"})
         or (alone and ("name", "I") in names and len(names) > 1)
         or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
     ):

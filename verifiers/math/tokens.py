@@ -67,7 +67,7 @@ _CYCLE = re.compile(
     r"\s*(?:\\(?:overline|bar)\s*\{(\d+)\}|\\(?:bar|overline)\s*(\d)|\\dot\{?(\d)\}?|\((\d+)\)(?![\d(]))"
 )
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\dA-Za-z({^]|\.\d|\\(?!math|text|[ ,;:!]))")
-_CHOICES = re.compile(r"(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
+_CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
 _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
