@@ -1,20 +1,26 @@
 """Compares two parsed answers part by part, each scalar by the cheapest evidence."""
 
+import itertools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.evaluated import arithmetic_left
+from ratchet.verifiers.math.evaluated import arithmetic_left, is_size
 from ratchet.verifiers.math.intervals import variable_of
-from ratchet.verifiers.math.nodes import Node, in_radians, kinds_of, names_of
+from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
-from ratchet.verifiers.math.readings import together
+from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
+from ratchet.verifiers.math.tokens import single_letters, spelled
 from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.words import moment
 
+_DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
+_CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
 _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", "\\overline")
 
 
@@ -35,6 +41,8 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if "equation" in (reference.kind, answer.kind):
         return _same_equation(reference, answer, evidence)
     if reference.kind != answer.kind:
+        if answer.words in ("otherwise", "else", "elsewhere") and reference.variable:
+            return True  # of a case, where the reference has its condition
         forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
         return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
     if reference.kind == "scalar":
@@ -44,8 +52,10 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
             " " in reference.words and reference.words.rstrip("s") == answer.words.rstrip("s")
         )
     if reference.kind == "collection":
-        if reference.words != answer.words and reference.words and answer.words and not _is_plain(reference):
-            return False  # or, and
+        if reference.words != answer.words and not _is_plain(reference):
+            conjunction = next((side for side in (reference, answer) if side.words == "and"), None)
+            if (reference.words and answer.words) or (conjunction and any(each.variable for each in conjunction.parts)):
+                return False  # x < 1 or x > 3, not and
         return _same_collection(reference.parts, answer.parts, evidence)
     if reference.kind == "phrase" and reference.words != answer.words:
         return False
@@ -101,11 +111,14 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     ):
         evidence.unevaluated = True
         return False
+    if is_size(reference.tokens):
+        return reference.text == answer.text
     scale = answer.unit.size / reference.unit.size if reference.unit and answer.unit else Fraction(1)
     if reference.value is not None and answer.value is not None and not is_angle:
         return _same_number(reference, replace(answer, value=answer.value * scale))
     if reference.node is None or answer.node is None:
-        return reference.node is answer.node and reference.text == answer.text != ""
+        ours, theirs = (spelled(single_letters(side.tokens)) for side in (reference, answer))
+        return reference.node is answer.node and ours == theirs != ""
     if reference.percent != answer.percent:
         return False
     if reference.places is not None and (value := constant_value(answer.node)) is not None:
@@ -114,7 +127,10 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     one, other = _in_radians(reference, answer), _in_radians(answer, reference)
     evidence.numeric = True
     one, other = together(one, other)
-    return same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
+    same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
+    if same is False and scale == 1:
+        return any(same_value(one, each, evidence.work) for each in renamed(one, other))
+    return same
 
 
 def _units_differ(reference: Answer, answer: Answer) -> bool:
@@ -188,6 +204,20 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return part is not None and bool(whole) and part / whole == other.value
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
+    is_column = one.kind == "matrix" and one.brackets == "(" and all(len(row.parts) == 1 for row in one.parts)
+    if is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
+        return same(replace(one, kind="tuple", brackets="()", parts=tuple(row.parts[0] for row in one.parts)), other)
+    if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):
+        cells = [[cell.node for cell in row.parts] for row in one.parts]
+        if one.brackets == "|" or None in itertools.chain(*cells):
+            return False
+        return same(replace(other, node=("rows", *(("row", *row) for row in cells))), other)
+    if one.kind == "tuple" and one.brackets == "()" and other.kind == "scalar" and other.node:
+        vectors = {part for part in kinds_of(other.node, names=True) if ("vector", part) in nodes_of(other.node)}
+        if not vectors or not vectors <= {*"ijk"[: len(one.parts)]} or None in (nodes := [p.node for p in one.parts]):
+            return False
+        terms = [("*", node, ("vector", unit)) for node, unit in zip(nodes, "ijk", strict=False)]
+        return len(nodes) in (2, 3) and same(replace(other, node=reduce(lambda x, y: ("+", x, y), terms)), other)
     if one.kind == "tuple" and one.brackets == "()":
         if other.kind == "matrix" and all(len(row.parts) == 1 for row in other.parts):
             return same(one, replace(one, parts=tuple(row.parts[0] for row in other.parts)))
@@ -227,13 +257,17 @@ def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) 
 def is_symbol(answer: Answer) -> bool:
     """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if answer.kind == "tuple":
-        return all(variable_of(part) for part in answer.parts)
+        return answer.brackets == "[]" or all(variable_of(part) for part in answer.parts)  # a commutator
     if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
     tokens = [*answer.tokens]
-    if answer.value is not None or not tokens or len(tokens) > 14:
+    if answer.value is not None or not tokens:
         return False
     first = tokens[0]
+    if first.isa("\\lim", "\\int", "\\iint", "\\oint", "\\sum", "\\prod") or (first.isa(".") and "|" in answer.text):
+        return True  # \left.\frac{dy}{dx}\right|_{x = 1}
+    if len(tokens) > 14:
+        return False
     operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
@@ -242,9 +276,25 @@ def is_symbol(answer: Answer) -> bool:
             return True
         is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
         second = tokens[1 % len(tokens)]
-        is_called = second.isa("(") and tokens[-1].isa(")") and not operators
+        is_called = second.isa("(", "\\{") and tokens[-1].isa(")", "\\}") and not operators
         return is_inverse or is_called or second.isa("_") or (len(tokens) == 1 and first.kind != "command")
     return False
+
+
+def _is_same_name(one: Answer, other: Answer) -> bool:
+    """`v` is `v(t)`, and `y'` is dy/dx as well as `y'(t)`."""
+    if one.text == other.text or (one.node is not None and one.node == other.node):
+        return True
+    (name, variable), (other_name, other_variable) = map(_name_and_variable, (one, other))
+    return name == other_name and (not variable or not other_variable or variable == other_variable)
+
+
+def _name_and_variable(answer: Answer) -> tuple[str, str]:
+    text = spelled(single_letters(answer.tokens))
+    if match := _DERIVATIVE.fullmatch(text):
+        return match[2] + " " + "'" * int(match[1] or 1), match[3]
+    match = _CALLED.fullmatch(text)
+    return (match[1], match[2]) if match else (text, "")
 
 
 def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
@@ -270,8 +320,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
     (left, *_, right), (got_left, *_, got_right) = reference.parts, answer.parts
     if not reference.words and is_symbol(left) and is_symbol(got_left):
         same = [same_answer(right, value, evidence) for value in (*reference.parts[1:-1], *answer.parts[1:])]
-        is_same = left.text == got_left.text or (left.node is not None and left.node == got_left.node)
-        return is_same and _all(same)
+        return _is_same_name(left, got_left) and _all(same)
     if len(reference.parts) != 2 or len(answer.parts) != 2:
         return reference.text == answer.text
     nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None]

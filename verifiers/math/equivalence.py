@@ -76,7 +76,10 @@ def decide(reference: str, answer: str) -> Decision:
     parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
     if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
         return Decision(True, "string", f"both are written {texts[1]}")
-    left = {token.text for token in parsed.tokens} & _UNEVALUATED - {token.text for token in parsed_reference.tokens}
+    states = parsed.kind == "equation" and parsed_reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
+    sides = parsed.parts if states else (parsed,)
+    left = set.intersection(*({token.text for token in side.tokens} for side in sides)) & _UNEVALUATED
+    left -= {token.text for token in parsed_reference.tokens}
     if left or (_has_tower(parsed) and not _has_tower(parsed_reference)):
         return Decision(False, "cost", f"unevaluated {min(left)}" if left else "a tower of powers")
     evidence = Evidence()

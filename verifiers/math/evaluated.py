@@ -9,6 +9,7 @@ number itself (`2^{10}`, `5!`, `\\sqrt{8}`), it asks for no more, and its answer
 from fractions import Fraction
 
 from ratchet.verifiers.math.nodes import ZERO, Node
+from ratchet.verifiers.math.tokens import Tokens
 
 _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 
@@ -16,6 +17,11 @@ _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     """Whether the answer is not evaluated although the reference is."""
     return reference is not None and answer is not None and _is_number(reference) and not _is_number(answer)
+
+
+def is_size(tokens: Tokens) -> bool:
+    """`2\\times 3`, of a matrix or a grid, is not `3\\times 2`, and no 6."""
+    return len(tokens) == 3 and tokens[1].isa("\\times") and all(token.text.isdigit() for token in tokens[::2])
 
 
 def _is_number(node: Node) -> bool:

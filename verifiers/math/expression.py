@@ -1,10 +1,20 @@
 """The parser of expressions: from tokens to trees (`nodes.py`). An ambiguous expression (1/2x) is not parsed."""
 
 import contextlib
+import re
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import ZERO, Node, Unsupported, in_radians, is_sum, kinds_of, names_of
-from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, VOCABULARY, Token, Tokens, spelled
+from ratchet.verifiers.math.nodes import ZERO, Node, Unsupported, in_radians, is_sum, kinds_of, names_of, replaced
+from ratchet.verifiers.math.propositions import set_table
+from ratchet.verifiers.math.tokens import (
+    FUNCTIONS,
+    OPAQUE_FUNCTIONS,
+    VOCABULARY,
+    Token,
+    Tokens,
+    single_letters,
+    spelled,
+)
 
 _MOST_TOKENS = 300
 """With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""
@@ -12,6 +22,14 @@ _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
+_ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
+_INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
+_INDICES = re.compile(rf"{_INDEX}(?: {_INDEX})+")
+_DERIVED, _TENSORS = frozenset("fghuvyFG"), frozenset("ABDEFGHJKLMPQRSTUVWXghj\\")
+_SEQUENCE = re.compile(r"\[ (?:-? ?\d* ?)[nkm](?: [+-] \w+)? \]")
+_START = re.compile(r"(\\#\d+) (?:=|\\ge) (\d)")
+_STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
+"""\\Z_6: a set or a group, and no number."""
 _INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
 _END = Token("end", "")
 
@@ -31,10 +49,7 @@ class _Parser:
     """A recursive descent parser: sum, product, power, atom. Juxtaposition multiplies."""
 
     def __init__(self, tokens: Tokens) -> None:
-        self.tokens: list[Token] = []
-        for token in tokens:
-            letters = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
-            self.tokens += letters if token.kind == "run" else [token]
+        self.tokens = [*single_letters(tokens)]
         for i, (one, name, slash, other) in enumerate(zip(*(self.tokens[i:] for i in range(4)), strict=False)):
             same = one.text in ("d", "\\partial") and one.text == other.text and name.kind == "name" and slash.isa("/")
             if same and len(self.tokens) > i + 4 and self.tokens[i + 4].kind == "name":  # dy/dx
@@ -78,14 +93,20 @@ class _Parser:
             negative ^= sign == "-"
         node: Node = self._power(depth)
         while True:
-            if sign := self._eat("\\cdot", "\\times", "/"):
+            if sign := self._eat("\\cdot", "\\times", "/", "\\div"):
                 while minus := self._eat("-", "+"):
                     negative ^= minus == "-"
                 opening = self.token
-                factor = self._denominator(depth) if sign == "/" else self._power(depth)
-                is_cross = sign == "\\times" and names_of(node) and names_of(factor)
-                node = ("/" if sign == "/" else "cross" if is_cross else "*", node, factor)
-                divided |= sign == "/" and not (opening.isa("(") and self.tokens[self.position - 1].isa(")"))
+                factor = self._denominator(depth) if sign in ("/", "\\div") else self._power(depth)
+                if sign == "\\div":  # left to do, and no fraction
+                    factor = ("/", ("number", Fraction(1)), factor)
+                kind = "/" if sign == "/" else "*"
+                if sign == "\\times" and names_of(node) and names_of(factor):
+                    kind = "cross"
+                elif sign == "\\cdot" and "vector" in kinds_of(node) & kinds_of(factor):
+                    kind = "dot"
+                node = (kind, node, factor)
+                divided |= sign in ("/", "\\div") and not (opening.isa("(") and self.tokens[self.position - 1].isa(")"))
             elif self._starts_factor():
                 if divided:
                     raise Unsupported  # 1/2x: which of the two?
@@ -114,7 +135,9 @@ class _Parser:
         return token.kind in ("number", "name") or (token.kind == "command" and not ends)
 
     def _juxtaposed(self, node: Node, depth: int) -> Node:
-        begin, after, before = self.token, self.tokens[self.position + 1], self.tokens[self.position - 1]
+        begin, after = self.token, self.tokens[self.position + 1]
+        is_index = self.position > 1 and self.tokens[self.position - 2].isa("_")  # N_0 2^n
+        before = _END if is_index else self.tokens[self.position - 1]
         factor = self._power(depth)
         if begin.kind == "number" and not before.isa("!", ")", "]") and (before.kind == "number" or not after.isa("^")):
             raise Unsupported  # two numbers side by side, or x2
@@ -224,16 +247,43 @@ class _Parser:
         return self.position + comma + 1 if fits and token.gap != comma else 0
 
     def _decorated(self, text: str) -> str:
-        """A name with its index, its primes, and a function's argument."""
-        while self.token.isa("_", "'", "''", "'''"):
-            mark = self._eat("_", "'", "''", "'''")
+        """A name with its indices, primes and stars."""
+        while mark := self._eat("_", "'", "''", "'''") or self._raised(text):
             text += mark + (self._skipped() if mark == "_" else "")
         return text
+
+    def _raised(self, text: str) -> str:
+        """The mark in `x^*`, `f^{(n)}` and `T^{ij}`, which are no powers; "" if there is none."""
+        begin = self.position
+        if not self._eat("^"):
+            return ""
+        length = 3 if self.token.isa("{") else 1
+        if "".join(token.text for token in self.tokens[self.position :][:length]).strip("{}") in (
+            "*",
+            "\\cdot",
+            "\\ast",
+        ):
+            if not text.isupper():
+                self.position += length
+                return "^*"
+            self.tokens[self.position : self.position + length] = [Token("command", "\\dagger")]  # an adjoint
+        elif self.token.isa("{"):
+            inside = self._skipped()
+            is_order = _ORDER.fullmatch(inside) and (text[0] in _DERIVED or self.token.isa("("))
+            if is_order or (text[0] in _TENSORS and _INDICES.fullmatch(inside)):
+                return "^" + inside
+        self.position = begin
+        return ""
 
     def _named(self, token: Token, text: str, depth: int) -> Node:
         """A name, one with an index that is bound, or a function or factor before a bracket."""
         begin = self.position
         text = self._decorated(text)
+        if _STRUCTURE.fullmatch(text):
+            raise Unsupported
+        if "^( \\#" in text:  # f^{(n)}, in a sum over n
+            name, _, index = text.partition("^( ")
+            return ("call", name + "^()", ("name", index.split()[0]), *self._arguments(depth))
         if "\\#" in text and not text.startswith("\\#"):
             self.position = begin
             self._expect("_")
@@ -248,8 +298,20 @@ class _Parser:
             if is_sum((inside := self._arguments(depth))[0]):
                 raise Unsupported
             return ("call", text, *inside)
-        if self.token.isa("(") or (text == "E" and self.token.isa("[")):
+        if self.token.isa("["):
+            begin, inside = self.position, self._skipped()
+            self.position = begin
+            if text == "E" or (text not in "nkm" and _SEQUENCE.fullmatch(inside)):  # x[n - 1]
+                return ("call", text if text == "E" else text + "[", *self._arguments(depth))
+        if self.token.isa("(") and not text.startswith("\\#"):  # the index of a sum is a number
+            begin, tokens = self.position, [*self.tokens]
             inside = self._arguments(depth)
+            powers = self.token.isa("^") and self.tokens[self.position + 1].kind != "number" and text[0] not in "fgh"
+            if powers and len(inside) == 1 and inside[0][0] != "text" and not names_of(inside[0]):
+                self.position, self.tokens = begin, tokens  # N_0(1/2)^{t/T}
+                return ("name", text)
+            if text == "C" and len(inside) == 2 and names_of(("/", *inside)) <= {"n", "k", "m", "r"}:
+                return ("binomial", *inside)
             may_multiply = len(inside) == 1 and inside[0][0] != "text" and "'" not in text
             return ("applied" if may_multiply and not token.vector else "call", text, *inside)
         return ("vector" if token.vector else "name", text)
@@ -276,7 +338,9 @@ class _Parser:
             return nodes
         except Unsupported:
             self.position = begin
-            return [("text", self._skipped())]
+            text = self._skipped()
+            inside = tuple(self.tokens[begin + 1 : self.position - 1])
+            return [("text", set_table(inside) or text)]
 
     def _skipped(self) -> str:
         """Skips a group or a single token, and returns its spelling."""
@@ -307,7 +371,9 @@ class _Parser:
             return ("root", self._argument(depth), int(order[1]))
         if name == "overline":
             inside = self._argument(depth)
-            is_complex = kinds_of(inside, names=True) & {"z", "w", "i"}
+            if inside[0] == "name" and self.token.isa("_"):  # \\bar z_1
+                inside = ("name", self._decorated(inside[1]))
+            is_complex = {name.partition("_")[0] for name in kinds_of(inside, names=True)} & {"z", "w", "i"}
             return ("conjugate", inside) if is_complex else ("call", "\\overline", inside)
         if name in ("lfloor", "lceil"):
             inside = self.sum(depth + 1)
@@ -317,6 +383,8 @@ class _Parser:
             return self._application(name, depth)
         if name in ("sum", "prod"):
             return self._series(name, depth)
+        if name == "mean":
+            return ("call", "\\mean", *self._arguments(depth))
         token = self.tokens[self.position - 1]
         if token.upright or token.text in _OPAQUE:
             mark = name + self._eat("\\cdot", "\\times")
@@ -329,7 +397,9 @@ class _Parser:
         if name == "Delta" and self.token.kind == "name":  # a difference is one quantity
             self.position += 1
             name += f" {self.tokens[self.position - 1].text}"
-        return ("name", "\\pi") if name == "pi" else self._named(token, "\\" + name, depth)
+        counts = [each.text for each in self.tokens[self.position :][:3]] in (["(", "x", ")"], ["(", "n", ")"])
+        is_number = name == "pi" and not counts  # the primes up to x
+        return ("name", "\\pi") if is_number else self._named(token, "\\" + name, depth)
 
     def _rows(self, depth: int) -> Node:
         """A matrix among other terms."""
@@ -352,7 +422,7 @@ class _Parser:
     def _derivative(self, depth: int) -> Node | None:
         r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
         begin, above, below = self.position, "", ""
-        if self.token.isa("{") and self.tokens[begin + 1].text in ("d", "\\partial"):
+        if self.token.isa("{") and self.tokens[begin + 1].text in ("d", "D", "\\partial", "\\delta"):
             above = self._skipped()
             below = self._skipped() if self.token.isa("{") else ""
         sign, _, rest = below.partition(" ")
@@ -388,8 +458,15 @@ class _Parser:
                 self.tokens[i] = token._replace(text=bound[token.text])
         self.position = begin
         bounds = self._skipped() if self.tokens[begin - 1].isa("_") else ""
-        bounds += "^" + self._skipped().removeprefix("+ ") if self._eat("^") else ""
+        if index == ["p"] and bounds == "\\#" + bounds[2:3] + "0":
+            bounds = "p"  # the primes
+        above = self._skipped().removeprefix("+ ") if self._eat("^") else ""
         body = self._product(depth + 1)
+        start = _START.fullmatch(bounds)
+        if start and len(bound) == 1 and above in ("\\infty", ""):  # from zero on
+            body = replaced(body, {("name", start[1]): ("+", ("name", start[1]), ("number", Fraction(start[2])))})
+            bounds, above = f"{start[1]} = 0", "\\infty"
+        bounds += f"^{above}" * bool(above)
         self._bound -= 1
         for i in range(self.position, len(self.tokens)):
             if (text := self.tokens[i].text) in bound.values():
@@ -422,7 +499,8 @@ class _Parser:
         self._is_bare = bare
         self._in_function -= 1
         after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self._holds_function()
-        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after)):
+        over = self.token.isa("/") and argument[0] == "number" and self.tokens[self.position + 1].kind != "number"
+        if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after or over)):  # \\ln 2/T
             raise Unsupported
         node: Node = ("^", ("name", "e"), argument) if name == "exp" else (name, argument)
         node = ("log_base", base, argument) if name in ("log", "lg") else node

@@ -56,6 +56,17 @@ def kinds_of(node: Node, names: bool = False) -> set[str]:
     return kinds
 
 
+def nodes_of(node: Node) -> list[Node]:
+    """This and every node in it."""
+    return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in nodes_of(part)]
+
+
+def replaced(node: Node, changes: dict[Node, Node]) -> Node:
+    if node in changes:
+        return changes[node]
+    return tuple(replaced(part, changes) if isinstance(part, tuple) else part for part in node)
+
+
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
     """The exact value of a node without roots and functions; None if it is not rational, or too large."""
     kind = node[0]

@@ -8,6 +8,7 @@ random, of every sign and several sizes, complex if that helps, and small intege
 expressions are equal if they are wherever both are real. Work is limited.
 """
 
+import functools
 import hashlib
 import operator
 import random
@@ -21,7 +22,7 @@ from flint import acb, acb_mat, arb, ctx, fmpq
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-_OPERATORS["cross"] = operator.mul  # of numbers
+_OPERATORS |= {"cross": operator.mul, "dot": operator.mul}  # of numbers
 _UNCOMMON = {"call", "applied", "series", "product", "rows", "vector", "matrix"}
 _ARB = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
 _PROBE_BITS = 192
@@ -108,9 +109,13 @@ def _points(difference: Node) -> Iterator[Point]:
         yield {}
         return
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
-    if _is_complex(difference):
+    may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
+    if may_be_complex and (planar := sorted(_complex_names(difference))):
         for _ in range(4):
-            yield {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in names}
+            point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
+            point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
+            stars = [name for name in planar if name.rstrip("(").endswith("^*")]
+            yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
         return
     discrete = bool(kinds & {"factorial", "binomial"})
     count = len(names)
@@ -126,11 +131,17 @@ def _points(difference: Node) -> Iterator[Point]:
         yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
 
 
-def _is_complex(node: Node) -> bool:
-    """Whether it has a conjugate, or the absolute value of a z or a w."""
-    if node[0] == "conjugate" or (node[0] == "abs" and names_of(node) & {"z", "w"}):
-        return True
-    return any(isinstance(part, tuple) and _is_complex(part) for part in node[1:])
+def _complex_names(node: Node) -> set[str]:
+    """Those in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
+    kind, names = node[0], set[str]()
+    if kind == "conjugate" or (kind == "abs" and {name[0] for name in names_of(node)} & {"z", "w"}):
+        names |= names_of(node)
+    elif kind == "^" and node[1][0] == "abs" and node[1][1][0] in ("name", "call", "applied"):
+        names |= names_of(node[1][1][:2]) - {"x", "y", "t", "n"}
+    elif kind in ("name", "call", "applied") and node[1].endswith("^*"):
+        name = node[1] + "(" * (kind != "name")
+        names |= {name, name.replace("^*", "")}
+    return names.union(*(_complex_names(part) for part in node[1:] if isinstance(part, tuple)))
 
 
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
@@ -196,9 +207,19 @@ def _drawn(*seed: Any) -> Fraction:
     return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
 
 
+@functools.lru_cache(maxsize=1024)
+def _drawn_entries(node: Node, salt: str, count: int) -> list[tuple[Fraction, Fraction]]:
+    """The real and imaginary parts of a matrix."""
+    draw = random.Random(repr((node, salt)))
+    return [
+        (Fraction(draw.getrandbits(40) - 2**39, 2**39), Fraction(draw.getrandbits(40), 2**40))
+        for _ in range(count // 2)
+    ]
+
+
 def _opaque(node: Node, point: Point, work: list[int]) -> acb:
     """An unknown function: a number drawn for its name and the value of its arguments."""
-    seed = [node[1]]
+    seed = [node[1].removesuffix("^*")]
     for part in node[2:]:
         for entry in () if part[0] == "text" else _entries(_evaluate(part, point, work)):
             for each in (entry.real, entry.imag):
@@ -236,7 +257,7 @@ def _matrix_operation(kind: str, one: Any, other: Any) -> Any:
         return acb_mat(3, 1, [b * z - c * y, c * x - a * z, a * y - b * x])
     if kind == "/" and isinstance(other, acb_mat):
         raise Unsupported
-    if kind == "*" and isinstance(one, acb_mat) and isinstance(other, acb_mat):
+    if kind in ("*", "dot") and isinstance(one, acb_mat) and isinstance(other, acb_mat):
         one = one.transpose() if one.ncols() == other.ncols() == 1 else one
         product = one * other
         return product.entries()[0] if (product.nrows(), product.ncols()) == (1, 1) else product
@@ -248,6 +269,10 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind not in _UNCOMMON:
         pass
     elif kind in ("call", "applied"):
+        if node[1] in ("\\det", "\\tr") and isinstance(value := _evaluate(node[2], point, work), acb_mat):
+            if value.nrows() != value.ncols():
+                raise Unsupported
+            return value.det() if node[1] == "\\det" else sum((value[i, i] for i in range(value.nrows())), acb(0))
         return _opaque(node, point, work)
     elif kind in ("series", "product"):
         return _series(node, point, work)
@@ -257,8 +282,10 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     else:
         if node == ("matrix", "I"):
             return acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
-        columns, salt = 1 if kind == "vector" else 3, str(point.get(node[1]))
-        return acb_mat(3, columns, [_exact(_drawn(node, salt, i) - 1) for i in range(3 * columns)])
+        rows, columns = node[2:] or (3, 1 if kind == "vector" else 3)
+        parts = _drawn_entries(node, str(point.get(node[1])), 2 * rows * columns)
+        pairs = ((one, Fraction(0) if kind == "vector" else other) for one, other in parts)
+        return acb_mat(rows, columns, [acb(*(fmpq(p.numerator, p.denominator) for p in pair)) for pair in pairs])
     if kind == "name":
         value = {"i": acb(0, 1), "e": acb(1).exp(), "\\pi": acb.pi()}.get(node[1], point.get(node[1]))
         if value is None:
@@ -306,11 +333,12 @@ def _exact(value: Fraction) -> acb:
 
 def _power(node: Node, point: Point, work: list[int]) -> Any:
     if node[1] == ("name", "e"):
-        return _exponential(_evaluate(node[2], point, work))
+        value = _evaluate(node[2], point, work)
+        return value.exp() if isinstance(value, acb_mat) else _exponential(value)
     exponent, base = rational_value(node[2], point), _evaluate(node[1], point, work)
     if isinstance(base, acb_mat):
-        if node[2] == ("name", "\\top"):
-            return base.transpose()
+        if node[2][0] == "name" and node[2][1] in ("\\top", "\\dagger"):
+            return base.transpose() if node[2][1] == "\\top" else base.conjugate().transpose()
         if base.ncols() == 1 and exponent == 2:
             return _matrix_operation("*", base, base)
         if base.ncols() == 1 or exponent is None or exponent.denominator > 1 or abs(exponent) > 8:

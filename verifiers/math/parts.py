@@ -45,6 +45,10 @@ def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     top = top_level(tokens)
     wide = [i for i in top if tokens[i].isa(";", "\\vee") or words.word(tokens[i]) == "or"]
     narrow = [i for i in top if tokens[i].isa(",", "\\and", "\\wedge") or words.word(tokens[i]) == "and"]
+    if wide + narrow and not any(
+        tokens[i].isa("=", "\\ne", "\\in", "<", ">", "\\le", "\\ge") for i in top
+    ):  # a \\wedge b
+        wide, narrow = ([i for i in at if not tokens[i].isa("\\vee", "\\wedge")] for at in (wide, narrow))
     commas = (i for i in narrow if tokens[i].isa(",") and i + 1 < len(tokens))
     close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
     if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):

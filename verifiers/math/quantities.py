@@ -27,7 +27,14 @@ _UNIT_COMMANDS = {
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")
 _SHOUTED = ("YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "DNE")
-_SYNONYMS = {"dne": "does not exist", "infinity": "infinite", "infinitely": "infinite", "true": "yes", "false": "no"}
+_SYNONYMS = {
+    "dne": "does not exist",
+    "infinity": "infinite",
+    "infinitely": "infinite",
+    "true": "yes",
+    "false": "no",
+    "elsewhere": "otherwise",
+}
 
 
 def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
@@ -112,6 +119,9 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     is_argument = suffix[0].kind == "run" and not (suffix[0].gap and value[-1].kind == "number")
     if not value or value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
         return None  # \\cos 2\\pi ft
+    is_product = suffix[0].kind == "run" and not suffix[0].gap and suffix[0].text.isupper()  # \\frac12CV^2, but 5MW
+    if is_product and suffix[0].text[0] not in "GMKT" and len(suffix[0].text) > 1 and not suffix[0].upright:
+        return None
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.

@@ -5,18 +5,24 @@ reading. A letter is a factor only where the reference shows it, or both do.
 """
 
 import itertools
+import re
+from collections.abc import Iterator
 
-from ratchet.verifiers.math.nodes import Node, is_sum, kinds_of, names_of
+from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, nodes_of, replaced
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
 """Functions wherever they stand before a bracket, unless the reference has them bare."""
-_SETS = frozenset("ABCDGSXY")
-"""Capital letters whose product with × alone is one of sets."""
+_SETS = frozenset("ABCDGPQSXY")
+"""Capital letters of sets and matrices: alone, their products keep their order."""
+_SUMS = {"name", "vector", "number", "+", "-", "*", "^"}
+_FAMILIES = ("\\hat ", "\\sigma_", "S_", "L_", "J_")
+"""Names beside another of the same kind that are operators."""
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
-_INTEGERS, _CONSTANTS = frozenset("kmn"), frozenset("CcK")
-_TRANSPOSED = (("name", "T"), ("name", "\\top"))
+_INTEGERS = frozenset("kmn")
+_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[ABD]"), re.compile(r"[cCkKABD](?:_\d)?")
+_TRANSPOSED, _DAGGER = (("name", "T"), ("name", "\\top")), ("name", "\\dagger")
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
 
@@ -32,27 +38,49 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
             name for name in _applied(reference).keys() | _applied(answer).keys() if _is_factor(name, reference, answer)
         }
         reference, answer = (_rewritten(node, factors) for node in (reference, answer))
-    crossed = {part for each in _nodes(reference) if each[0] == "cross" for part in each[1:]}
+    crossed = {part for each in nodes_of(reference) if each[0] == "cross" for part in each[1:]}
     if len(crossed) > 1 and reference[0] != "cross" and all(map(_is_capital, crossed)):  # E \times B, in a formula
         vectors = {each: ("vector", each[1]) for each in crossed}
-        reference, answer = _replaced(reference, vectors), _replaced(answer, vectors)
-    if "vector" in kinds or _has_matrices(reference) or _has_matrices(answer):
-        return _linear(reference, answer)
+        reference, answer = replaced(reference, vectors), replaced(answer, vectors)
+    may_be = len(names_of(reference) | names_of(answer)) > 1 or "call" in kinds
+    operators = _operators(reference) | _operators(answer) if may_be else frozenset()
+    if "vector" in kinds or operators:
+        return _linear(reference, answer, operators)
     if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
         return ("call", "cross", *reference[1:]), answer
-    ours, theirs = names_of(reference) - names_of(answer), names_of(answer) - names_of(reference)
-    if ours and all(name[:1] in "cC" and "_" in name for name in ours | theirs):  # c_1, C_1
-        answer = _replaced(
-            answer, {("name", name): ("name", name.swapcase()) for name in theirs if name.swapcase() in ours}
-        )
-    if len(ours) == len(theirs) == 1:
-        one, other = *ours, *theirs
-        is_index = (
-            {one, other} <= _INTEGERS and names_of(reference) == ours and "\\pi" in kinds_of(reference, names=True)
-        )
-        if is_index or ({one, other} <= _CONSTANTS and _is_added(reference, one) and _is_added(answer, other)):
-            answer = _replaced(answer, {("name", other): ("name", one)})
     return reference, answer
+
+
+def renamed(reference: Node, answer: Node) -> Iterator[Node]:
+    """The answer with the reference's names for what is arbitrary: one integer (k\\pi, n\\pi), and constants that the
+    expression is linear in (+C, +K; c_1, C_1, A), in any order."""
+    ours, theirs = names_of(reference), names_of(answer)
+    if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):
+        yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
+    mine, given = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
+    if 0 < len(mine) == len(given) <= 3 and ours - {*mine} == theirs - {*given} and (mine != given or "_" in mine[0]):
+        for order in itertools.permutations(mine):
+            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(given, order, strict=True)})
+
+
+def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> list[str]:
+    """The constants that this is linear in, each once, with coefficients in small letters; or the one it adds."""
+    constants = sorted(filter(pattern.fullmatch, names))
+    text, linear = (repr(node), {*_linear_names(node)}) if constants else ("", set[str]())
+    constants = [name for name in constants if name in linear and text.count(repr(("name", name))) == 1]
+    if len(constants) == 1 and _is_added(node, constants[0]):
+        return constants
+    is_plain = names > {*constants} and all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
+    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in "ABD")
+    return constants if is_plain and is_arbitrary else []
+
+
+def _linear_names(node: Node) -> Iterator[str]:
+    """The names outside of denominators, powers and functions."""
+    if node[0] == "name":
+        yield node[1]
+    for part in node[1 : 2 if node[0] == "/" else 3] if node[0] in "+-*/" else ():
+        yield from _linear_names(part)
 
 
 def _is_added(node: Node, name: str) -> bool:
@@ -97,58 +125,103 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
     return ("*", ("name", parts[1]), parts[2]) if node[0] == "applied" and node[1] in factors else parts
 
 
-def _has_matrices(node: Node) -> bool:
-    """Whether capital letters do not commute here: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`."""
-    if not any(name[-1].isupper() or name == "\\top" for name in kinds_of(node, names=True)):
-        return False
-    products = [_factors(each) for each in _nodes(node) if each[0] == "*"]
-    pairs = {(one, two) for each in products for one, two in itertools.pairwise(each)}
-    if any((two, one) in pairs for one, two in pairs if one != two):
-        return True
-    powers = [each for each in _nodes(node) if each[0] == "^"]
-    if any(each[2] in _TRANSPOSED and (each[1][0] != "number") and each[1] != ("name", "e") for each in powers):
-        return True
-    inverted = [each[1] for each in powers if each[2] in _INVERSE]
-    capitals = {each[1] for each in _nodes(node) if _is_capital(each)}
-    return any(_is_capital(each) or sum(map(_is_capital, _nodes(each))) > 1 for each in inverted) and (
-        len(capitals) > 1 or any(name for name in names_of(node) if name not in capitals)
-    )
+def _operators(node: Node) -> frozenset[Node]:
+    """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
+    matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; what would cancel (`ghg^{-1}`)."""
+    nodes = nodes_of(node)
+    names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
+    capitals = {*filter(_is_capital, names)}
+    chains = [_chain(each) for each in nodes if each[0] == "*"]
+    pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
+    pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
+    powers = [each for each in nodes if each[0] == "^"]
+    inverted = [nodes_of(each[1]) for each in powers if each[2] in _INVERSE]
+    alone = names == capitals and all(each[1] in _SETS or each[1] == "I" for each in names) and kinds_of(node) <= _SUMS
+    if (
+        any((two, one) in pairs and {one, two} <= capitals for one, two in pairs)
+        or any(each[2] in _TRANSPOSED and each[1][0] != "number" and each[1] != ("name", "e") for each in powers)
+        or any(each[:2] in (("call", "\\det"), ("call", "\\tr")) for each in nodes)
+        or any(one in capitals and one[0] == two[0] == "vector" for one, two in pairs)  # bold ones
+        or (alone and pairs and kinds_of(node) & {"+", "-", "^"})
+        or (alone and ("name", "I") in names and len(names) > 1)
+        or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
+    ):
+        return frozenset(capitals)
+    found = {each for chain in chains for each in _cancelling(chain, names)}
+    if any(each[2] == _DAGGER for each in powers):
+        bases = {inner for each in powers if each[2] == _DAGGER for inner in nodes_of(each[1])}
+        found |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
+    beneath = {
+        each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[1 if part[0] == "root" else 2])
+    }
+    for one, two in pairs:
+        family = next((each for each in _FAMILIES if one[1].startswith(each) and two[1].startswith(each)), None)
+        if family and not beneath & {one, two}:
+            found |= {name for name in names if name[1].startswith(family)}
+    return frozenset(found)
 
 
-def _factors(node: Node) -> list[str]:
-    """The capital letters of a product, in order."""
-    if node[0] == "*":
-        return _factors(node[1]) + _factors(node[2])
-    node = node[1] if node[0] == "^" else node
-    return [node[1]] if _is_capital(node) else []
+def _chain(node: Node) -> list[Node]:
+    """The factors of a product, in order."""
+    return _chain(node[1]) + _chain(node[2]) if node[0] == "*" else [node]
+
+
+def _base(node: Node) -> Node:
+    return node[1] if node[0] == "^" else node
+
+
+def _cancelling(chain: list[Node], names: set[Node]) -> set[Node]:
+    """Those in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
+    for one, two in ((chain[i], chain[j]) for i in range(len(chain)) for j in range(i + 2, len(chain))):
+        powers = one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and one[2:] != two[2:]
+        if (names_of(one) and (_are_inverse(one, two) or _are_inverse(two, one))) or (
+            powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])
+        ):
+            within = names & {each for part in chain for each in nodes_of(part)}
+            return (powers and {each for each in within if each[1][-1].isupper()}) or within
+    return set()
+
+
+def _are_inverse(one: Node, two: Node) -> bool:
+    return two[0] == "^" and two[1] == one and two[2] in _INVERSE
 
 
 def _is_capital(node: Node) -> bool:
     return node[0] in ("name", "vector") and len(node[1]) == 1 and node[1].isupper()
 
 
-def _nodes(node: Node) -> list[Node]:
-    return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in _nodes(part)]
-
-
-def _linear(reference: Node, answer: Node) -> tuple[Node, Node]:
-    """With vectors and matrices as such, if either expression shows that they are."""
-    nodes = [*_nodes(reference), *_nodes(answer)]
+def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[Node, Node]:
+    """With vectors and matrices as such. A is tall where A^TA is inverted: alone it has no inverse."""
+    nodes = [*nodes_of(reference), *nodes_of(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
-    if _has_matrices(reference) or _has_matrices(answer):
-        for each in nodes:
-            if _is_capital(each) and each not in _TRANSPOSED:
-                changes[each] = ("matrix", each[1])
-            elif each[0] == "^" and each[2] in _TRANSPOSED:
-                changes[each[2]] = ("name", "\\top")
-                if each[1][0] == "name" and each[1][1].islower():
-                    changes[each[1]] = ("vector", each[1][1])
-            elif each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _factors(each[1])[-1:]:
-                changes[each[2]] = ("vector", each[2][1])
-    return _replaced(reference, changes), _replaced(answer, changes)
+    inverted = [_chain(each[1]) for each in nodes if each[0] == "^" and each[2] in _INVERSE]
+    tall = {chain[-1] for chain in inverted if any(chain[0] == ("^", chain[-1], sign) for sign in _TRANSPOSED)}
+    for each in nodes if operators else ():
+        if (each in operators or (_is_capital(each) and any(map(_is_capital, operators)))) and each not in _TRANSPOSED:
+            changes[each] = ("matrix", each[1], *(3, 2)[: 2 * (each in tall)])
+        elif each[0] == "^" and each[2] in _TRANSPOSED:
+            changes[each[2]] = ("name", "\\top")
+            if each[1][0] == "name" and each[1][1].islower():
+                changes[each[1]] = ("vector", each[1][1])
+        elif (
+            each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _is_capital(_base(_chain(each[1])[-1]))
+        ):
+            changes.setdefault(each[2], ("vector", each[2][1]))
+    for constant in ("e", "i"):
+        changes.pop(("name", constant), None)
+    ours, theirs = replaced(reference, changes), replaced(answer, changes)
+    return (_lifted(ours), _lifted(theirs)) if any(not _is_capital(each) for each in operators) else (ours, theirs)
 
 
-def _replaced(node: Node, changes: dict[Node, Node]) -> Node:
-    if node in changes:
-        return changes[node]
-    return tuple(_replaced(part, changes) if isinstance(part, tuple) else part for part in node)
+def _lifted(node: Node) -> Node:
+    """With numbers beside operators as multiples of the identity."""
+    node = tuple(_lifted(part) if isinstance(part, tuple) else part for part in node)
+    if not is_sum(node) or _holds_matrix(node[1]) == _holds_matrix(node[2]):
+        return node
+    return (node[0], *(part if _holds_matrix(part) else ("*", part, ("matrix", "I")) for part in node[1:]))
+
+
+def _holds_matrix(node: Node) -> bool:
+    return node[0] == "matrix" or (
+        node[0] != "call" and any(isinstance(part, tuple) and _holds_matrix(part) for part in node)
+    )

@@ -10,7 +10,7 @@ from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import names_of, rational_value
 from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
-from ratchet.verifiers.math.propositions import truth_table
+from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
 
@@ -94,8 +94,17 @@ def _option(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _formula(tokens: Tokens, depth: int) -> Answer | None:
-    table = truth_table(tokens)
+    table = truth_table(tokens) or set_table(tokens)
     return Answer("text", tokens, words=table) if table else None
+
+
+def _product(tokens: Tokens, depth: int) -> Answer | None:
+    r"""`\mathbb{Z}_2 \times \mathbb{Z}_4`, a product of groups, in any order."""
+    factors = split(tokens, "\\times", "\\oplus")
+    named = any(token.kind == "name" and token.text[0] == "\\" and token.text[1:].isupper() for token in tokens)
+    if not named or not 1 < len(factors) < 8 or not all(factors):
+        return None
+    return Answer("collection", tokens, parts=tuple(_parse(each, depth) for each in factors), brackets="product")
 
 
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
@@ -281,7 +290,14 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
     if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
-    if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
+    is_choice = tokens[0].text == "C" and {"n", "k", "r"} & {token.text for token in tokens}
+    if (
+        len(tokens) > 4
+        and tokens[0].kind == "name"
+        and tokens[0].text.isupper()
+        and tokens[1].isa("(")
+        and not is_choice
+    ):
         name, tokens = tokens[0].text, tokens[1:]
     if len(tokens) < 3 or not tokens[0].isa("(", "[") or closing(tokens) != len(tokens) - 1:
         return None
@@ -375,6 +391,6 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _bracketed, _plus_minus, _based,
-    _ratio, _located, _scalar, _phrase,
+    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _product, _bracketed, _plus_minus,
+    _based, _ratio, _located, _scalar, _phrase,
 )  # fmt: skip

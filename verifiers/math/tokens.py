@@ -6,6 +6,7 @@ Commands for size and position are dropped, synonyms become one command, numbers
 """
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,13 +67,27 @@ _CYCLE = re.compile(
     r"\s*(?:\\(?:overline|bar)\s*\{(\d+)\}|\\(?:bar|overline)\s*(\d)|\\dot\{?(\d)\}?|\((\d+)\)(?![\d(]))"
 )
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\dA-Za-z({^]|\.\d|\\(?!math|text|[ ,;:!]))")
-_CHOICES = re.compile(r"(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
+_CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
 _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
 _ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
-_BRA = re.compile(r"\\langle(?=[^,;]*\|[^,;]*\\rangle)")
-"""An inner product of states: no vector, and no product."""
+_SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)\s*(?=\||\\[lr]?vert(?![a-z])|\\[lr]angle)")
+_BAR = r"(?:(?<!\\)\||\\[lr]?vert(?![a-z])|\\mid(?![a-z]))"
+_INSIDE = rf"((?:(?!{_BAR}|\\[lr]angle).)*)"
+_STATES = (  # an inner product, one with an operator, a ket, a bra, a mean: no vectors, and no products
+    (re.compile(rf"\\langle{_INSIDE}{_BAR}{_INSIDE}\\rangle"), r"\\braket{\1|\2}"),
+    (re.compile(rf"\\langle([^|,]+?){_BAR}{_INSIDE}{_BAR}([^|,]+?)\\rangle"), r"\\braket{\1|\2|\3}"),
+    (re.compile(rf"{_BAR}{_INSIDE}\\rangle"), r"\\ket{\1}"),
+    (re.compile(rf"\\langle(?![^|]*,){_INSIDE}{_BAR}"), r"\\bra{\1}"),
+    (re.compile(r"\\langle((?:(?!\\[lr]angle)[^,;])*)\\rangle"), r"\\mean{\1}"),
+)
+_FACED = re.compile(r"(\\(?:wide)?hat\s*\{?\s*)\\(?:math(?:bf|rm)|boldsymbol|bm|vec)\s*(?:\{\s*(\\?\w+)\s*\})?")
+_COMPLEMENTS = re.compile(r"[+'*]|\\(?:cdot|o(?:plus|r)|l(?:or|and)|vee|wedge|c[au]p|(?:overline|bar)\s*\{?\s*[A-Z]\b)")
+"""Beside it, \\overline{AB} is no segment."""
+_SPACING = re.compile(r"[\s{}]|\\[,;! ]")
+_CALLED = re.compile(r"\s*(?:\\left\s*)?[(\[]")
+_CONVOLVED = re.compile(r"(?<![A-Za-z])([fgh])\s*(?:\*|\\ast(?![a-z]))\s*(?=[fgh](?![A-Za-z]))")
 _INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
@@ -81,10 +96,16 @@ def tokenize(text: str) -> Tokens:
     text = text if text.isascii() else text.translate(_UNICODE)
     if "C_" in text:
         text = _CHOICES.sub(lambda match: "\\binom{{{}}}{{{}}}".format(*filter(None, match.groups())), text)
+    if "*" in text or "\\ast" in text:
+        text = _CONVOLVED.sub(r"\1\\star ", text)
     if "\\" in text:
         text = _ROOM.sub("", text)
         text = _INFIX.sub(lambda m: f"\\{'frac' if m[2] == 'over' else 'binom'}{{{m[1]}}}{{{m[3]}}}", text)
-        text = _BRA.sub(r"\\bra ", text)
+        text = _FACED.sub(r"\1\2", text) if "hat" in text else text
+        if "angle" in text:
+            text = _SIZED.sub("", text)
+            for pattern, meaning in _STATES:
+                text = pattern.sub(meaning, text)
     lexer = _Lexer(text)
     lexer.read(0, len(text), False, 0)
     return tuple(lexer.tokens)
@@ -160,6 +181,10 @@ class _Lexer:
             self.gap = True
         elif meaning in ("text", "letters", "vector"):
             return self._styled(name, meaning, position, end, depth)
+        elif name in ("ket", "bra", "braket"):
+            position = self._state(name, position, end)
+        elif name == "underline" and self.tokens[-2:-1] and self.tokens[-2].isa("^"):
+            self.add("command", "\\underline")  # a falling factorial
         elif name in _ACCENTS and (accented := self._accented(meaning, position, end, depth)):
             return accented
         elif name == "triangle" and not (self.tokens and self.tokens[-1].kind in ("name", "run", "number")):
@@ -171,9 +196,13 @@ class _Lexer:
             self.add("op", _OPERATORS[name])
         elif name == "mathbb":
             (begin, close), position = self._argument(position, end)
-            self.add("name", "\\" + self.text[begin:close].strip())
+            text = self.text[begin:close].strip()
+            self.add("name", text if text in ("E", "P") and _CALLED.match(self.text, position) else "\\" + text)
+        elif name == "Pr":
+            self.add("name", "P")
         elif meaning == "overline" and re.fullmatch("[A-Z]{2,3}", self.text[slice(*self._argument(position, end)[0])]):
-            pass  # a segment
+            if _COMPLEMENTS.search(self.text):
+                self.add("command", "\\overline")
         elif meaning != "nothing":
             self.add("command", "\\" + meaning)
         return position
@@ -192,6 +221,17 @@ class _Lexer:
         if depth < _MAX_TEXT_DEPTH:
             self.read(match.end(), close, False, depth + 1)
         return after
+
+    def _state(self, name: str, position: int, end: int) -> int:
+        """A ket, a bra or an inner product as one name, as are kets in a row: they do not commute."""
+        (begin, close), position = self._argument(position, end)
+        text = f"\\{name} {_SPACING.sub('', self.text[begin:close])}"
+        if name != "braket" and self.tokens and self.tokens[-1].isa("\\otimes"):
+            self.tokens.pop()
+        if name != "braket" and self.tokens and self.tokens[-1].text.startswith(f"\\{name} "):
+            text = f"{self.tokens.pop().text} {text}"
+        self.add("name", text)
+        return position
 
     def _styled(self, name: str, meaning: str, position: int, end: int, depth: int) -> int:
         (begin, close), position = self._argument(position, end)
@@ -243,8 +283,17 @@ def _cycle(digits: str, places: int) -> Fraction:
     return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
 
+def single_letters(tokens: Iterable[Token]) -> Tokens:
+    """With runs of letters as products of names."""
+    split = []
+    for token in tokens:
+        names = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]
+        split += names if token.kind == "run" else [token]
+    return tuple(split)
+
+
 def spelled(tokens: Tokens) -> str:
     """The answer in one spelling: equal for answers that differ only in typography."""
     folds = (token.kind in ("word", "run") and not token.text.isupper() for token in tokens)
     text = " ".join(token.text.casefold() if fold else token.text for token, fold in zip(tokens, folds, strict=True))
-    return re.sub(r"([\^_]) \{ (\S+) \}", r"\1 \2", text)
+    return re.sub(r"(_|\^(?! \{ [a-zA-Z]{2})) \{ (\S+) \}", r"\1 \2", text)  # a^{bc} is not a^bc
