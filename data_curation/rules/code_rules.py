@@ -62,7 +62,8 @@ _DIALOGUE = (
         r"\brepl(?:y|ies) to\b",
         r"\b(?:prints?|writes?|sends?)\b[^.\n]{0,80}\b(?:then|and|before|upon which)\b[^.\n]{0,30}"
         r"\b(?:reads?|receives?|tells?)\b",
-        r"\bwait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
+        r"\b(?:you|your program|prints?|writes?|outputs?|sends?|asks?|then|and) (?:[^.\n]{0,60} )?"  # nobody else
+        r"wait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
     ),
     any_of(  # calls
         r"\b(?:helper|pre-?defined|provided|custom) functions?\b[^.]{0,60}\w\(",
