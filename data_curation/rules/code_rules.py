@@ -99,7 +99,7 @@ _OUTPUT = r"(?:answers?|outputs?|results?)"
 _SPECIAL_JUDGE = {
     "any_answer": any_of(
         rf"\b{_SEVERAL} (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
-        r"\b(?:any|whichever|whatever|one of them|one of those)\b",
+        r"\b(?:any(?! (?:pair|two|number|adjacent|other)\b)|whichever|whatever|one of them|one of those)\b",
         rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )any (?:one )?{_ONE_OF_THEM}\b",
         r"\b(?:print|output|return|report) any(?: one)?\s*(?:[.,;]|\Z)",
         r"\bconstruct any (?:valid|such|suitable)\b|\bfind any way\b",

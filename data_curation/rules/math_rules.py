@@ -128,7 +128,7 @@ _PROOF = any_of(
     r"\b(?:is|are|has|have|can|must|exists?)\b",
     r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
     rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
-    rf"{_START}explain (?:why|that)\b",
+    rf"{_START}(?:in your own words,? )?explain (?:why|that|how|what)\b",
     r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint[.:].*", re.IGNORECASE | re.DOTALL)

@@ -130,9 +130,12 @@ def needed(text: str) -> re.Match[str] | None:
         return None
     match = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
-        few = len(_QUANTITY.findall(prose)) + len(_FORMULA.findall(prose)) == 1
+        quantities, formulas = _QUANTITY.findall(prose), _FORMULA.findall(prose)
+        few = len(quantities) + len(formulas) == 1
         shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text) or _AS_A_WORD.search(text)
         shown = shown or (_SHOWS.search(text) if few else None)
+        if quantities in (["two"], ["Two"]) and len(formulas) <= MOST_FORMULAS:  # things, rather than their sizes
+            shown = shown or match
         return shown or _undescribed(text) or (_named_once(text) if match else None)
     return match
 
