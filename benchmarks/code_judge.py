@@ -13,6 +13,11 @@ packages. Verdicts of both must agree. `--profile` shows where the judge's own s
 The judge of another revision beside this one, in turns: in each both judge `--programs` programs of either form, one
 after the other, and who is first changes. Medians of the turns; the ratio is the median of the turns' own ratios. CPU
 time hardly depends on what else the machine does, and turns even out what is left.
+
+    python -m benchmarks.code_judge --livecodebench DIRECTORY --turns 5
+
+LiveCodeBench's own `check_correctness` (DIRECTORY is its repository) beside this judge in the same turns, one program
+after the other, wall time: it starts two processes for each program, and confines nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from statistics import median
 
 from benchmarks import judge_worker
 from benchmarks.judge_worker import FORMS, Spent, doubling, measured, trivial
+from ratchet.verifiers.code.domain import inputs_and_outputs
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import TOTAL_LIMIT_FACTOR, TOTAL_LIMIT_S
 from ratchet.verifiers.outcome import Outcome
@@ -144,6 +150,47 @@ def compare(revision: str, turns: int, count: int, tests: int) -> None:
             )
 
 
+LIVECODEBENCH = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+from lcb_runner.evaluation.compute_code_generation_metrics import check_correctness
+print("ready", flush=True)
+for line in sys.stdin:
+    sample, sources = json.loads(line)
+    started = time.perf_counter()
+    passed = [all(r is True for r in check_correctness(sample, source, 6, False)[0]) for source in sources]
+    print(json.dumps([time.perf_counter() - started, passed]), flush=True)
+"""
+
+
+def against_livecodebench(directory: Path, turns: int, count: int, tests: int) -> None:
+    command = [sys.executable, "-c", LIVECODEBENCH, str(directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child, Sandbox() as own:
+        assert child.stdin and child.stdout
+        if child.stdout.readline() != "ready\n":
+            raise SystemExit(f"{directory} has no lcb_runner/evaluation, or Python lacks numpy or tqdm")
+        for form in FORMS:
+            problem = doubling(tests, form)
+            truth = json.loads(inputs_and_outputs(problem))
+            walls: list[tuple[float, float]] = []
+            for turn in range(turns + 1):
+                sources = [trivial(turn * count + number, form) for number in range(count)]
+                child.stdin.write(json.dumps([{"input_output": json.dumps(truth)}, sources]) + "\n")
+                child.stdin.flush()
+                theirs, passed = json.loads(child.stdout.readline())
+                started = time.perf_counter()
+                ours = [judge(problem, source, own).passed for source in sources]
+                walls.append((time.perf_counter() - started, theirs))
+                if not all(ours) or not all(passed):
+                    raise SystemExit(f"a right program fails: {ours.count(False)} here, {passed.count(False)} there")
+            walls = walls[1:]  # both have started
+            here, there = (1000 * median(side) / count for side in zip(*walls, strict=True))
+            ratio = median(theirs / ours for ours, theirs in walls)
+            print(f"{form + ':':6} {tests} trivial tests, {turns} turns of {count} programs: {here:.1f} ms wall a "
+                  f"program, LiveCodeBench {there:.1f}; ratio {ratio:.1f}")  # fmt: skip
+        child.stdin.close()
+
+
 @contextmanager
 def worker(root: Path, tests: int) -> Iterator[Callable[[str, int], Spent]]:
     """A process with the judge of the checkout at `root`."""
@@ -174,9 +221,12 @@ def main() -> None:
     parser.add_argument("--peer", type=int, default=32)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--against", metavar="REVISION")
+    parser.add_argument("--livecodebench", type=Path, metavar="DIRECTORY")
     parser.add_argument("--turns", type=int, default=15)
     options = parser.parse_args()
     print(demand())
+    if options.livecodebench:
+        return against_livecodebench(options.livecodebench, options.turns, min(options.programs, 32), options.tests)
     if options.against:
         return compare(options.against, options.turns, min(options.programs, 256), options.tests)
     overhead(min(options.programs, 256), options.tests, options.profile)

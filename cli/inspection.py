@@ -62,6 +62,8 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     artifact = run.outcome(result)
     console.print()
     _print_rows(artifact.manifest.get("summary_table"))
+    if artifact.kind == "problems":
+        console.print(Text.assemble("  ", (str(artifact.kept), "underline")), soft_wrap=True)
     for shown in artifact.manifest.get("shown", []):
         if shown.endswith((".html", ".md")) and "/" not in shown:  # pages in folders are linked from these
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)

@@ -2,7 +2,7 @@
 identity computed; rows that cannot be read are rejected. Runs in any process."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import chain
@@ -100,11 +100,13 @@ SHARED_FORMATS = (
 
 @dataclass
 class RawBatch:
-    """Consecutive rows of a file, not parsed yet; `first` is the number of the first one in the file."""
+    """Consecutive rows of a file, not parsed yet; `first` is the number of the first one in the file. Rows of a folder
+    have `names`, those of their files."""
 
     file: RawFile
     first: int
     rows: list[Raw] = field(default_factory=list)
+    names: Sequence[str] = ()
 
 
 def normalise(batch: RawBatch) -> Split:
@@ -119,12 +121,16 @@ def normalise(batch: RawBatch) -> Split:
         rejected.append({name: row.get(name) for name in _SHOWN} | reason)
 
     def malformed(row: Row, fault: Malformed) -> None:
-        number = int(row["source_id"])
-        evidence = {"file": file.path.name, "row": number, "field": fault.field, "reason": fault.reason}
+        place = row["source_id"]
+        where = {"file": f"{place}.json", "row": 0} if batch.names else {"file": file.path.name, "row": int(place)}
+        evidence = where | {"field": fault.field, "reason": fault.reason}
         reject(row, "malformed", evidence)
 
+    numbers = dict[str, int]()
     for number, row in enumerate(chain.from_iterable(map(parsed, batch.rows)), batch.first):
-        place = {"source": file.source, "source_id": str(number)}
+        name = batch.names[number - batch.first] if batch.names else str(number)
+        numbers[name] = number
+        place = {"source": file.source, "source_id": name}
         statement = None if isinstance(row, Malformed) else _statement(row)
         try:
             if isinstance(row, Malformed):
@@ -156,7 +162,7 @@ def normalise(batch: RawBatch) -> Split:
             else:
                 fit.append(problem)
         table = pa.Table.from_pylist(fit, schema=PROBLEM_SCHEMA)
-    rejected.sort(key=lambda row: int(row["source_id"]))
+    rejected.sort(key=lambda row: numbers[row["source_id"]])
     lost = sum(row["rule"] == "malformed" for row in rejected)
     measured = {
         "files": {file.title: len(table) + len(rejected)},

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
-from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows
+from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.split import Split, joined
 from ratchet.verifiers.errors import RatchetError
@@ -83,7 +84,8 @@ def read_problems(
     on the Hugging Face Hub.
 
     `columns` maps fields to the file's columns; without it, the columns decide the layout. `source` is by default the
-    file's name without endings; `source_id` is the row's number in the file, from 0. With a window, rows without a
+    file's name without endings; `source_id` is the row's number in the file, from 0, or in a folder of files with one
+    row each the name of its file. With a window, rows without a
     release date in it are rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row
     could be read.
     """
@@ -119,16 +121,16 @@ def _read(files: Sequence[RawFile], each: Each) -> Iterator[Split]:
 
 def _batches(files: Iterable[RawFile]) -> Iterator[RawBatch]:
     for file in files:
-        batch, rows, size = RawBatch(file, 0), 0, 0
+        batch, rows, size, names = RawBatch(file, 0), 0, 0, row_names(file.path)
         for raw in raw_rows(file.path):
             batch.rows.append(raw)
             rows += 1 if isinstance(raw, dict | Malformed | bytes) else raw.num_rows
             size += _size(raw)
             if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-                yield batch
+                yield replace(batch, names=names[batch.first : batch.first + rows])
                 batch, rows, size = RawBatch(file, batch.first + rows), 0, 0
         if batch.rows:
-            yield batch
+            yield replace(batch, names=names[batch.first :])
 
 
 def _size(value: Any) -> int:

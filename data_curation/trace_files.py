@@ -112,7 +112,7 @@ def _of_problems(
             yield Trace(problem, template(problem), response)
         else:
             about = {"problem_id": problem.problem_id, "prompt": problem.prompt}
-            yield _rejected(path, int(problem.source_id or 0), source, "no worked solution") | about
+            yield _rejected(path, problem.source_id or 0, source, "no worked solution") | about
 
 
 def worked_solution(problem: Problem) -> str | None:
@@ -129,7 +129,7 @@ def worked_solution(problem: Problem) -> str | None:
     return None
 
 
-def _rejected(path: Path, number: int, source: str, reason: str) -> Row:
+def _rejected(path: Path, number: int | str, source: str, reason: str) -> Row:
     evidence = to_json({"file": path.name, "row": number, "reason": reason})
     return {"source": source, "source_id": str(number), "step": STEP, "rule": "malformed", "evidence": evidence}
 

@@ -79,7 +79,7 @@ def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], f
     """The rows with this problem_id (or its beginning), at this `source:row`, or with this text; and the share of the
     text that they contain (1 otherwise). Copies of one problem are several rows. Raises RatchetError for no match."""
     what, rows = what.strip(), []
-    place = re.fullmatch(r"(.+):(\d+)", what)
+    place = re.fullmatch(r"(.+?):(\S+)", what)
     for chain in chains:
         if place:
             match = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])

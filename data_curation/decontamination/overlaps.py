@@ -8,7 +8,7 @@ a long row and a row that is part of a long item both count as copies. N-grams o
 text has enough other n-grams, because all drawings look alike.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -68,10 +68,9 @@ class BenchmarkIndex:
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
         new = _first_of_equals(grams, owners)
         self._grams, owners, prose = grams[new], owners[new], ~drawn[new]
-        self._owners, self._is_prose = owners.tolist(), prose.tolist()
+        self._owners, self._is_prose = owners, prose
         self.gram_counts = np.bincount(owners, minlength=len(self.texts))
-        prose_counts = np.bincount(owners[prose], minlength=len(self.texts))
-        self._counts = list(zip(self.gram_counts.tolist(), prose_counts.tolist(), strict=True))
+        self._prose_counts = np.bincount(owners[prose], minlength=len(self.texts))
         self._seen = _bitmap(self._grams, _SEEN_BITS)
 
         # For each length below n: from the hash of a whole item to the first item that has it.
@@ -92,27 +91,38 @@ class BenchmarkIndex:
         at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
         rows, inside = _rows_of(tokens, at, self.n)
         first, end = (np.searchsorted(self._grams, grams[at], side=side) for side in ("left", "right"))
-        places: dict[int, set[int]] = defaultdict(set)
-        for hit in np.flatnonzero(inside & (end > first)).tolist():
-            places[int(rows[hit])].update(range(first[hit], end[hit]))
-        drawings = [kind for kind in DRAWINGS if kind[0] in tokens.folded]
-        return {row: self._overlaps(tokens, row, sorted(of_row), drawings) for row, of_row in places.items()}
+        hits = np.flatnonzero(inside & (end > first))
+        counts = (end - first)[hits]
+        places = np.repeat(first[hits] - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        # An n-gram that a row repeats counts once.
+        met = np.unique(np.repeat(rows[hits], counts) * len(self._grams) + places)
+        rows, places = np.divmod(met, max(len(self._grams), 1))
+        pairs, pair = np.unique(rows * len(self.texts) + self._owners[places], return_inverse=True)
+        rows, items = np.divmod(pairs, max(len(self.texts), 1))
 
-    def _overlaps(
-        self, tokens: Tokens, row: int, places: list[int], drawings: Sequence[tuple[bytes, bytes]]
-    ) -> list[Overlap]:
-        total = int(tokens.bounds[row + 1] - tokens.bounds[row]) - self.n + 1
-        prose = total - (len(_drawn_ngrams(tokens, row, self.n, drawings)) if drawings else 0)
-        shared = Counter(self._owners[place] for place in places)
-        shared_prose = Counter(self._owners[place] for place in places if self._is_prose[place])
-        overlaps = []
-        for item, common in shared.items():
-            its_total, its_prose = self._counts[item]
-            shorter = min(its_total, total)
-            if its_prose >= MIN_PROSE_NGRAMS and prose >= MIN_PROSE_NGRAMS:  # without drawings
-                common, shorter = shared_prose[item], min(its_prose, prose)
-            overlaps.append(Overlap(item, min(common / max(shorter, 1), 1.0), common))
-        return sorted(overlaps, key=lambda overlap: (-overlap.coverage, -overlap.shared, overlap.item))
+        totals = np.diff(tokens.bounds)[rows] - self.n + 1
+        prose, its_prose = totals - self._drawn(tokens, rows), self._prose_counts[items]
+        shared, shorter = np.bincount(pair, minlength=len(pairs)), np.minimum(self.gram_counts[items], totals)
+        without = (its_prose >= MIN_PROSE_NGRAMS) & (prose >= MIN_PROSE_NGRAMS)  # drawings
+        shared[without] = np.bincount(pair, self._is_prose[places], len(pairs))[without]
+        shorter[without] = np.minimum(its_prose, prose)[without]
+        coverage = np.minimum(shared / np.maximum(shorter, 1), 1.0)
+
+        overlaps: dict[int, list[Overlap]] = {}
+        best_first = np.lexsort((items, -shared, -coverage, rows))
+        columns = (column[best_first].tolist() for column in (rows, items, coverage, shared))
+        for row, *overlap in zip(*columns, strict=True):
+            overlaps.setdefault(row, []).append(Overlap(*overlap))
+        return overlaps
+
+    def _drawn(self, tokens: Tokens, rows: np.ndarray) -> np.ndarray:
+        """How many n-grams of each of these rows, which are sorted, touch a drawing."""
+        drawings = [kind for kind in DRAWINGS if kind[0] in tokens.folded]
+        if not drawings:
+            return np.zeros(len(rows), np.int64)
+        distinct, place = np.unique(rows, return_inverse=True)
+        counts = [len(_drawn_ngrams(tokens, row, self.n, drawings)) for row in distinct.tolist()]
+        return np.array(counts, np.int64)[place]
 
     def whole_matches(self, tokens: Tokens) -> dict[int, int]:
         """By row the longest item in it that is too short for an n-gram."""

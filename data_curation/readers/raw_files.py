@@ -1,7 +1,8 @@
 """Rows of a file as dictionaries: Parquet, Arrow, JSON values, JSON lines and CSV, perhaps in gzip, zstd or zip.
 
 The container is recognized by the file's content. Parquet, Arrow, JSON lines and CSV are streamed. A file of JSON
-values over several lines, each a row, a list of rows or an object that contains them, is read whole.
+values over several lines, each a row, a list of rows or an object that contains them, is read whole. A folder whose
+JSON files have one row each is read as one file.
 """
 
 import csv
@@ -14,8 +15,8 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -82,6 +83,9 @@ def read_rows(path: Path) -> Iterator[Row | Malformed]:
 
 def raw_rows(path: Path) -> Iterator[Raw]:
     """As `read_rows`, before parsing."""
+    if path.is_dir():
+        yield from map(_only_row, data_files(path))
+        return
     try:
         with path.open("rb") as file:
             yield from _unpacked(file, path)
@@ -90,6 +94,35 @@ def raw_rows(path: Path) -> Iterator[Raw]:
     except (OSError, EOFError, zlib.error, pa.ArrowException, zipfile.BadZipFile, RuntimeError) as error:
         # RuntimeError: an encrypted zip archive, or a compression that zipfile does not know
         raise RatchetError(f"{path}: cannot be read ({error}). Fetch or unpack the file again.") from error
+
+
+def data_files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if file.is_file() and is_data(str(file))]
+
+
+def row_names(path: Path) -> list[str]:
+    """The names of a folder's rows: those of their files, without ending; none of a file's, which have numbers."""
+    return [str(file.relative_to(path).with_suffix("")) for file in data_files(path)] if path.is_dir() else []
+
+
+def has_a_file_per_row(files: Sequence[Path]) -> bool:
+    """Whether these are a folder of JSON files with one row each, by the first, second and last of them."""
+    if len(files) < 2 or any(file.suffix != ".json" for file in files):
+        return False
+    samples = [files[0], files[1], files[-1]]
+    if any(file.stat().st_size > MAX_LINE_BYTES for file in samples):
+        return False
+    rows = [row for row in map(_only_row, samples) if not isinstance(row, Malformed) or row.field != "rows"]
+    return len(rows) == len(samples) and any(isinstance(row, dict) for row in rows)
+
+
+def _only_row(file: Path) -> Row | Malformed:
+    """Of a file in a folder; `rows` is the field at fault where it has none or several."""
+    try:
+        rows = list(islice(read_rows(file), 2))
+    except RatchetError as error:
+        return Malformed("file", str(error).removeprefix(f"{file}: "))
+    return rows[0] if len(rows) == 1 else Malformed("rows", f"{'more than' if rows else 'not'} one row in the file")
 
 
 def _unpacked(file: Buffered, path: Path) -> Iterator[Raw]:

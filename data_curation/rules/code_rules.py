@@ -62,7 +62,8 @@ _DIALOGUE = (
         r"\brepl(?:y|ies) to\b",
         r"\b(?:prints?|writes?|sends?)\b[^.\n]{0,80}\b(?:then|and|before|upon which)\b[^.\n]{0,30}"
         r"\b(?:reads?|receives?|tells?)\b",
-        r"\bwait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
+        r"\b(?:you|your program|prints?|writes?|outputs?|sends?|asks?|then|and) (?:[^.\n]{0,60} )?"  # nobody else
+        r"wait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
     ),
     any_of(  # calls
         r"\b(?:helper|pre-?defined|provided|custom) functions?\b[^.]{0,60}\w\(",
@@ -98,7 +99,7 @@ _OUTPUT = r"(?:answers?|outputs?|results?)"
 _SPECIAL_JUDGE = {
     "any_answer": any_of(
         rf"\b{_SEVERAL} (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
-        r"\b(?:any|whichever|whatever|one of them|one of those)\b",
+        r"\b(?:any(?! (?:pair|two|number|adjacent|other)\b)|whichever|whatever|one of them|one of those)\b",
         rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )any (?:one )?{_ONE_OF_THEM}\b",
         r"\b(?:print|output|return|report) any(?: one)?\s*(?:[.,;]|\Z)",
         r"\bconstruct any (?:valid|such|suitable)\b|\bfind any way\b",

@@ -124,10 +124,11 @@ _PROOF = any_of(
     r"(?:\s+(?:that|by|or|if|why|your|it|this|these|there|each|every|using)\b|\s*[:,])",
     r"\bprove\s+(?:\$|the\b|a\b|an\b|[A-Z]\w+'s)|\bprove\s[^.?!]{0,40}=|\binduction\b[^.?!]{0,40}\bprove\b",
     r"\bshow\s+(?:that|how|why)\b|\bshow\s*:|\bhence show\b",
-    r"\bshow\s+(?:there|it|both|each|every|all)\b[^.?!]{0,60}\b(?:is|are|has|have|can|must|exists?)\b",
+    r"\bshow\s+(?:there|it|both|each|every|all)\b(?:(?!\b(?:that|which|who)\b)[^.?!]){0,60}"  # not "all letters that"
+    r"\b(?:is|are|has|have|can|must|exists?)\b",
     r"\bshow,[^.?!]{1,80}(?:\bthat\b|:|\$)",
     rf"{_START}(?:verify|check|confirm|conclude|deduce|argue|establish|justify|derive)\s+(?:that|why|the {_CLAIM})\b",
-    rf"{_START}explain (?:why|that)\b",
+    rf"{_START}(?:in your own words,? )?explain (?:why|that|how|what)\b",
     r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint[.:].*", re.IGNORECASE | re.DOTALL)

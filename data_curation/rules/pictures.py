@@ -109,8 +109,13 @@ _SHOWS_PLACES = any_of(  # of numbers to write in, and of what the text does not
     r"\b(?:lengths?|angles?|segments?|points?|sides?|regions?) (?:indicated|marked) (?:in|on) the (?:figure|diagram)",
     r"\bcolou?red as shown\b",
 )
-_TAG = re.compile(r"<image_?\d*>")
-"""An input of its own in data sets for models that see."""
+_SHOWS = re.compile(
+    r"\b(?:the|this) (?:diagram|picture|figure|drawing|illustration|image)s? (?:(?:below|above|(?:on|to) the \w+) )?"
+    r"shows?\b(?! that\b)",
+    re.IGNORECASE,
+)
+_AS_A_WORD = re.compile(r"\b(?:in|on|from|of|with|see|at|under|using) <image_?\d*>", re.IGNORECASE)
+"""The tag of a picture, as data sets for models that see have it, in the place of a word."""
 
 
 def without_pictures(text: str) -> str:
@@ -125,7 +130,12 @@ def needed(text: str) -> re.Match[str] | None:
         return None
     match = PICTURE.search(text) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
-        shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text)
+        quantities, formulas = _QUANTITY.findall(prose), _FORMULA.findall(prose)
+        few = len(quantities) + len(formulas) == 1
+        shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text) or _AS_A_WORD.search(text)
+        shown = shown or (_SHOWS.search(text) if few else None)
+        if quantities in (["two"], ["Two"]) and len(formulas) <= MOST_FORMULAS:  # things, rather than their sizes
+            shown = shown or match
         return shown or _undescribed(text) or (_named_once(text) if match else None)
     return match
 

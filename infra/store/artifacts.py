@@ -234,11 +234,15 @@ class ArtifactStore:
             self._intact.add(file)
 
     def file(self, path: str | Path) -> Artifact:
-        """A raw input file as an artifact: its key is the hash of its content. A link keeps its own name, because the
+        """A raw input file as an artifact: its key is the hash of its content, in a folder of
+        that of its files. A link keeps its own name, because the
         Hub's cache names the target after its hash."""
         file = Path(path).expanduser()
         try:
-            return Artifact(FILE_KIND, file.name, hash_once(file), Path(os.path.abspath(file)))
+            inside = sorted(path for path in file.rglob("*") if path.is_file()) if file.is_dir() else ()
+            names = [(str(path.relative_to(file)), hash_once(path)) for path in inside]
+            key = content_key(names) if inside else hash_once(file)
+            return Artifact(FILE_KIND, file.name, key, Path(os.path.abspath(file)))
         except OSError as error:
             raise RatchetError(f"Cannot read the input file {path}: {error.strerror}. Check the path.") from error
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -71,6 +72,8 @@ def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(fi
     done = ratchet("curate", "math", MINI, "--refresh", "teacher_attempts", "--refresh", "rules", "--home", ready_home)
     assert done.returncode == 0, done.stderr
     made = re.findall(r"✓ (.*?) math \((?!cached)", done.stdout)
+    (kept,) = re.findall(r"^  (/\S+/problems/math-curated-\w+/kept\.parquet)$", done.stdout, re.MULTILINE)
+    assert Path(kept).is_file()
     assert made == ["rules", "teacher attempts", "majority vote", "length", "curated"]
 
 

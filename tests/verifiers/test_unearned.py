@@ -21,7 +21,8 @@ EVEN = [number for number in NUMBERS if number % 2 == 0][: COUNT // 2]
 ODD = [number for number in NUMBERS if number % 2][: COUNT // 2]
 CASES = [(number, "NO" if number % 2 else "YES") for number in _draw.sample(EVEN + ODD, COUNT)]
 REWARDS = {
-    "all": JudgeSettings(), "fraction": EVERY_TEST, "total time": JudgeSettings(fraction=True, total_s=1.0)
+    "all": JudgeSettings(), "fraction": EVERY_TEST, "either": JudgeSettings(either=True),
+    "total time": JudgeSettings(fraction=True, total_s=1.0),
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def paid(kind, name, reward, sandbox):
     verdict = judge(problem(kind), program(kind, UNEARNED[name]), sandbox, REWARDS[reward])
     assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), (kind, reward, verdict)
     limit = CHANCE if len(TESTS[kind]) == COUNT else 0.99
-    assert reward == "all" or verdict.fraction < limit, (kind, reward, verdict)
+    assert reward in ("all", "either") or verdict.fraction < limit, (kind, reward, verdict)
 
 
 QUICK = [name for name, source in UNEARNED.items() if "numpy" not in source][::8]

@@ -20,7 +20,7 @@ from typing import Any
 
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, runs
+from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
 from ratchet.verifiers.sandbox.runs import CheckExecution, Execution, Limits, Report, TestRun
 
 _START_TIMEOUT_S = 60.0
@@ -168,6 +168,7 @@ class Sandbox:
         configuration = {
             "judge_pid": os.getpid(), "channel": theirs.fileno(), "root": ROOT, "level": level, "site": self.site,
             "work": self.work, "mount_point": os.path.realpath(tempfile.gettempdir()),
+            "memory_group": None if self.work else os.environ.get(memory_group.NAMED_BY),
         }  # fmt: skip
         options = ["-P"] if self.work else ["-P", "-s", "-S"]
         program = child_source("ratchet.verifiers.sandbox.zygote")
@@ -184,9 +185,13 @@ class Sandbox:
         self._channel = ours
         self._channel.settimeout(_START_TIMEOUT_S)
         try:
-            return self._answer()["layers"]
+            answer = self._answer()
         except TimeoutError as error:
             raise SandboxFault("the sandbox server does not answer") from error
+        if answer["no_group"]:
+            self.close()
+            raise RatchetError(f"{memory_group.NAMED_BY} names no control group for memory: {answer['no_group']}")
+        return answer["layers"]
 
     def run(
         self, source: str, tests: list[dict[str, Any]], limits: Limits, *, entry_point: str | None, prelude: str | None,

@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import Any
 
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
+from ratchet.verifiers.sandbox.memory_group import MemoryGroup
 from ratchet.verifiers.sandbox.progress import Progress
 
 _TICK_S = 0.02
@@ -50,13 +51,19 @@ def main() -> None:
         gc.freeze()
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
     readable = isolation.readable_paths(configuration["site"])
+    group, no_group = None, ""
+    if configuration["memory_group"]:
+        try:
+            group = MemoryGroup(configuration["memory_group"])
+        except OSError as error:
+            no_group = str(error)
     spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["level"] == "A" else ""
     server = linux.fork()
     if server == 0:
         try:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(judge)
-            _Server(channel, configuration, readable, names, spaces, run).serve()
+            _Server(channel, configuration, readable, names, spaces, run, group, no_group).serve()
         except (OSError, EOFError, ValueError) as error:
             print(f"sandbox server: {error!r}", file=sys.stderr, flush=True)
         finally:
@@ -66,6 +73,8 @@ def main() -> None:
     select.select([judge, os.pidfd_open(server)], [], [])
     os.kill(server, signal.SIGKILL)
     _end_descendants(everyone=False)
+    if group:
+        group.remove()
 
 
 def _end_descendants(everyone: bool) -> None:
@@ -96,9 +105,12 @@ def _children() -> list[int]:
 class _Server:
     def __init__(
         self, channel: socket.socket, configuration: dict, readable: list[str], names: dict, spaces: str,
-        run: Callable[..., None],
+        run: Callable[..., None], group: MemoryGroup | None, no_group: str,
     ) -> None:  # fmt: skip
         self.channel = channel
+        self.group = group
+        if group:
+            group.enter()
         self.names = names
         self.run = run
         self.isolated = bool(spaces)
@@ -111,7 +123,8 @@ class _Server:
             layers = [spaces, "private-root"]
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         self.confinement.prepare(configuration["level"])
-        self.send({"layers": [*layers, *self.confinement.active, "rlimits"]})
+        layers += [*self.confinement.active, *(["memory-group"] if group else []), "rlimits"]
+        self.send({"layers": layers, "no_group": no_group})
 
     def serve(self) -> None:
         while True:
@@ -129,6 +142,8 @@ class _Server:
         last report."""
         *inputs, copy = files
         progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
+        if self.group:
+            self.group.hold(limits["memory_bytes"] * (1 if len(inputs) == 3 else 2))
         if len(inputs) == 3:
             program = self._start(self.run, limits, inputs)
         else:
@@ -148,7 +163,11 @@ class _Server:
         self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
     ) -> "_Child":
         """Never returns in the child; exit code 0 means that the harness finished."""
+        if self.group:
+            self.group.offer(True)
         if child := linux.fork():
+            if self.group:
+                self.group.offer(False)
             return _Child(child, self.proc)
         try:
             where = harness.Files._make([*files, os.open("/dev/null", os.O_RDWR)])
@@ -183,6 +202,7 @@ class _Server:
         begin = last = time.monotonic()
         test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
         check_ended = "exited"
+        kills = self.group.kills() if self.group else 0
         while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
@@ -228,6 +248,9 @@ class _Server:
             child.kill()
         statuses = [child.reap() for child in both]
         _end_descendants(self.isolated)
+        if self.group and self.group.kills() > kills:  # of which the statuses tell nothing but the signal
+            ended = "exhausted" if ended == "exited" and statuses[0] == signal.SIGKILL else ended
+            check_ended = "exhausted" if statuses[-1] == signal.SIGKILL and check_ended == "exited" else check_ended
         spent = max(spent, program.used_s)
         check = {"check_ended": check_ended, "check_status": statuses[1]} if checker else {}
         return {"ended": ended, "status": statuses[0], "spent_s": spent} | check

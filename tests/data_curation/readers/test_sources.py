@@ -75,6 +75,41 @@ def test_files_of_one_name_are_told_apart_by_what_stands_before_it(tmp_path):
     }  # fmt: skip
 
 
+def test_a_folder_with_a_file_for_each_problem_is_one_data_set(tmp_path):
+    """As the published MATH is laid out."""
+    for kind in ("algebra", "geometry"):
+        for number in range(4):
+            file = tmp_path / "train" / kind / f"{number}.json"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps({"problem": f"What is {number} in {kind}?", "answer": str(number)}, indent=1))
+    broken = {
+        "algebra/2": ('{"problem": "What', "line", "not valid JSON"),
+        "algebra/3": (ROW.decode() * 2, "rows", "more than"),
+        "geometry/1": ("<html>", "file", "this is XML or HTML"),
+    }
+    before = ArtifactStore(tmp_path / "home").file(tmp_path / "train")
+    for name, (text, _, _) in broken.items():
+        (tmp_path / "train" / f"{name}.json").write_text(text)
+    (tmp_path / "train" / "README.md").write_text("MATH")
+    assert local_files(tmp_path / "train") == [tmp_path / "train"]
+    assert ArtifactStore(tmp_path / "home").file(tmp_path / "train").key != before.key
+    split = read_problems(tmp_path / "train")
+    names = ["algebra/0", "algebra/1", "geometry/0", "geometry/2", "geometry/3"]
+    assert split.kept.column("source_id").to_pylist() == names and {*split.kept["source"].to_pylist()} == {"train"}
+    assert split.rejected.column("source_id").to_pylist() == [*broken]
+    for name, evidence in zip(broken, split.rejected["evidence"].to_pylist(), strict=True):
+        fault, (_, field, reason) = json.loads(evidence), broken[name]
+        assert (fault["file"], fault["row"], fault["field"]) == (f"{name}.json", 0, field) and reason in fault["reason"]
+    (tmp_path / "train" / "more.jsonl").write_bytes(ROW)
+    assert len(local_files(tmp_path / "train")) == 9, "a file of rows among them: each file is a data set"
+
+
+def test_a_folder_of_files_with_many_rows_is_several_data_sets(tmp_path):
+    for name in ("test", "train"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([json.loads(ROW)] * 2))
+    assert [file.name for file in local_files(tmp_path)] == ["test.json", "train.json"]
+
+
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
