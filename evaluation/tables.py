@@ -215,7 +215,7 @@ def task_rows(tasks: Sequence[Task]) -> list[Row]:
     rows = []
     for task in tasks:
         gains = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
-        rows += [{"benchmark": task.benchmark, "task": task.title} | row for row in gains]
+        rows += [{"benchmark": task.benchmark, "task": task.name} | row for row in gains]
     return rows
 
 

@@ -248,11 +248,11 @@ def estimate(
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
     once = 1.0  # share of the prompts that a step computes
-    if hardware.packed and hardware.advanced.sequence_ranks == 1:
+    if hardware.packed:
         once = min(1.0, math.ceil(PIECES * ranks / stage.prompts_per_batch) / stage.most_rollouts)
     most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
     micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
-    tokens = max(longest / hardware.advanced.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
+    tokens = max(longest, min(hardware.micro_batch_tokens, most / micro_batches))
     # Attention sees whole sequences, also where their prompts are computed once.
     whole = tokens * min(WHOLE, longest * responses / ranks / most)
     attended = whole * (2 * shape.attention + 2 * shape.cache_width)
@@ -294,10 +294,8 @@ def estimate(
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
-    # Copied to host memory, and written during the steps until the next one.
-    checkpoint, machines = (parameters + trained) * size + state, max(1, ranks // machine.in_one)
+    checkpoint = (parameters + trained) * size + state
     written = checkpoint / rates.disk
-    waited = written - training.checkpoint_every * (sampling + update)
     handed_over = {
         "": 0.0, "disk": 2 * work.weights / rates.disk,  # written and read
         "memory": work.weights / (machine.link if ranks > 1 else machine.bandwidth),
@@ -310,7 +308,7 @@ def estimate(
             "judge": max(0.0, judging - sampling) + verdict,
             "weights": handed_over[engine.transfer],
             "update": update,
-            "checkpoints": max(checkpoint / HOST_BANDWIDTH / machines, waited) / training.checkpoint_every,
+            "checkpoints": written / training.checkpoint_every,
         },
         engine=engine,
         longest=longest,
@@ -329,10 +327,9 @@ def update_seconds(
     where arithmetic does not hide that."""
     hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
-    groups = max(1, ranks // hardware.advanced.sequence_ranks)
     more = FORWARD * (hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1))
     work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
-    flops, tokens = (max(sum(each) / groups, max(each)) / hardware.advanced.sequence_ranks for each in (work, lengths))
+    flops, tokens = (max(sum(each) / ranks, max(each)) for each in (work, lengths))
     seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
     moved = trained * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
     if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered

@@ -84,11 +84,11 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     optimizer = training.advanced.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
     policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
-    with Checkpoints(work / "checkpoints", policy) as checkpoints:
-        done = (checkpoints.restore() or (0,))[0]
-        metrics = Journal(work / "metrics.jsonl", done, policy.rank)
-        Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-        return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    done = (checkpoints.restore() or (0,))[0]
+    metrics = Journal(work / "metrics.jsonl", done, policy.rank)
+    Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
+    return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
 
 
 def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
@@ -113,10 +113,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     reference = stage.kl_coefficient > 0
     policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
-    with (
-        _worker(recipe, stage, policy, spec["model_dir"], work) as worker,
-        Checkpoints(work / "checkpoints", policy) as checkpoints,
-    ):
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
