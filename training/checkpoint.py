@@ -15,7 +15,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -129,17 +129,14 @@ class Checkpoints:
         """What is proven to be wrong with this rank's share of a checkpoint's files, None if nothing is."""
         try:
             wanted = _manifest(path)["files"]
-            changed = [name for name in self._share(path, wanted) if sha256_file(path / name) != wanted[name]]
+            by_size = sorted(wanted, key=lambda name: (path / name).stat().st_size)
+            mine = by_size[self._policy.rank :: self._policy.ranks]
+            changed = [name for name in mine if sha256_file(path / name) != wanted[name]]
         except (FileNotFoundError, ValueError, KeyError) as error:
             if isinstance(error, OSError) and not path.is_dir():  # such as a file system not mounted yet
                 raise
             return f"{type(error).__name__}: {error}"
         return f"{changed[0]} is not what was written (sha256 differs)" if changed else None
-
-    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
-        """This rank's share of these files; all shares are of about the same size."""
-        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
-        return by_size[self._policy.rank :: self._policy.ranks]
 
     def _set_aside(self, path: Path, damage: str) -> None:
         """Under its name it would count as one to keep."""

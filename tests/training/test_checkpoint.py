@@ -1,9 +1,7 @@
 import errno
 import json
-import os
 import resource
 import signal
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -127,18 +125,6 @@ def test_a_damaged_one_that_cannot_be_set_aside_is_told(three, monkeypatch):
     monkeypatch.setattr(checkpoint.Path, "rename", stale)
     with pytest.raises(RatchetError, match=r"rename .*step-00000003: .*Stale"):
         checkpoints.restore()
-
-
-def test_ranks_share_out_what_is_hashed(tmp_path):
-    """Each file is one rank's, and none has much more to read than another."""
-    sizes = {f"part-{i:02d}": 1000 * i for i in range(20)} | {"engine/whole": 60_000, "state.json": 3}
-    for name, size in sizes.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(os.urandom(size))
-    shares = [Checkpoints(tmp_path, SimpleNamespace(rank=r, ranks=3))._share(tmp_path, sizes) for r in range(3)]
-    assert sorted(name for share in shares for name in share) == sorted(sizes)
-    read = [sum(sizes[name] for name in share) for share in shares]
-    assert max(read) - min(read) <= max(sizes.values())
 
 
 def test_a_draft_is_not_a_checkpoint(policy, tmp_path):
