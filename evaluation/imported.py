@@ -113,6 +113,8 @@ def _responses(row: Mapping[str, Any], where: str) -> list[tuple[str, str, int |
             "(docs/evaluation.md lists the known formats)."
         )
     texts = _list(own[name])
+    if len(texts) == 1 and isinstance(texts[0], list):  # lm-eval's
+        texts = texts[0]
     facts = (
         next((_list(own[key]) for key in keys if own.get(key) is not None), []) for keys in (ENDINGS, LENGTHS, THOUGHTS)
     )
@@ -127,10 +129,7 @@ def _responses(row: Mapping[str, Any], where: str) -> list[tuple[str, str, int |
 
 
 def _list(value: Any) -> list[Any]:
-    """The value as a list; lm-eval nests it in another list."""
-    if not isinstance(value, list):
-        return [value]
-    return value[0] if len(value) == 1 and isinstance(value[0], list) else value
+    return value if isinstance(value, list) else [value]
 
 
 def _fenced(text: str, problem: Problem) -> str:
