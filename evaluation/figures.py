@@ -35,7 +35,9 @@ def pass_at_k_curves(benchmarks: Benchmarks) -> Drawing | None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(lambda k, _: f"{k:.0f}")
         axes.set_xlabel("k, responses per question")
-        share_axis(axes, "pass@k")
+        axes.set_ylim(0, 1.02)
+        axes.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
+        axes.set_ylabel("pass@k")
         if len(series) > 1:
             # Below the axes: with low scores every place inside covers a curve.
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2)
@@ -63,12 +65,6 @@ def solve_rate_histograms(benchmarks: Benchmarks) -> Drawing | None:
 
     graded = {name: s for name, s in benchmarks.items() if s[0][1]["solve_rates"] and s[-1][1]["solve_rates"]}
     return draw("solve-rates", [(n, partial(paint, s)) for n, s in graded.items()]) if graded else None
-
-
-def share_axis(axes: Axes, label: str) -> None:
-    axes.set_ylim(0, 1.02)
-    axes.yaxis.set_major_locator(FixedLocator([0, 0.25, 0.5, 0.75, 1]))
-    axes.set_ylabel(label)
 
 
 def floats(values: Any) -> np.ndarray:

@@ -133,9 +133,7 @@ class Correlation(NamedTuple):
     tasks: int
 
 
-def gain_correlation(
-    base: Sequence[Counts], last: Sequence[Counts], k: int, of: int, seed: int = 0
-) -> Correlation | None:
+def gain_correlation(base: Sequence[Counts], last: Sequence[Counts], k: int, of: int) -> Correlation | None:
     """The correlation, over tasks, of the gain of pass@`of` with the base model's pass@k; None for fewer than
     `FEWEST_TASKS`, NaN where the tasks do not differ.
 
@@ -146,7 +144,7 @@ def gain_correlation(
     """
     if len(base) < FEWEST_TASKS:
         return None
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     strength, gain = np.empty((2, SPLITS, len(base)))
     for task, (before, after) in enumerate(zip(base, last, strict=True)):
         c, n = np.array([*before.values()]).T

@@ -91,20 +91,15 @@ class Preflight:
         machine, self.on_each = local_machine(), self.training.hardware.processes
         cores = sum(ranks.gather(machine.cores)) // self.on_each
         self.machine = replace(machine, count=1 if machine.is_cpu else self.ranks, cores=cores)
-        self.model_dir = recipe.model.path or str(self._grown())
+        texts = [template for domain in recipe.curation for template in domain_of(domain).templates.values()]
+        grow = recipe.model.grow
+        self.model_dir = recipe.model.path or str(growth.grown(grow, texts, recipe.seed, work / "grown"))
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         adapter = Adapter.of(recipe)
         optimizer = self.training.advanced.optimizer
         self.policy = Policy(self.model_dir, self.training.hardware, optimizer, reference, adapter)
         self.shape = Shape.of(self.policy.model.config.to_dict())
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
-
-    def _grown(self) -> Path:
-        if self.rank == 0:
-            texts = [template for domain in self.recipe.curation for template in domain_of(domain).templates.values()]
-            growth.grow(self.recipe.model.grow, texts, self.recipe.seed, self.work / "grown")
-        ranks.barrier()
-        return self.work / "grown"
 
     def check(self) -> None:
         self.line("versions", lambda: versions(self.training.hardware.machines))

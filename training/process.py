@@ -80,7 +80,10 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
         assert recipe.model.path is not None, "checked when the run was planned"
         return Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe)), 0
     traces = warm_start.read_traces(Path(spec["traces"]))
-    path = recipe.model.path or str(_grown(recipe, traces, work))
+    path = recipe.model.path
+    if path is None:
+        texts = warm_start.tokenizer_texts(traces, recipe.seed)
+        path = str(growth.grown(recipe.model.grow, texts, recipe.seed, work / "grown"))
     optimizer = training.advanced.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
     policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
@@ -89,17 +92,6 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     metrics = Journal(work / "metrics.jsonl", done, policy.rank)
     Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
     return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
-
-
-def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
-    """The new model, created once and kept, so that a resumed run starts from the same one."""
-    grown, draft = work / "grown", work / ".grown"
-    if ranks.rank() == 0 and not grown.is_dir():
-        texts = warm_start.tokenizer_texts(traces, recipe.seed)
-        growth.grow(recipe.model.grow, texts, recipe.seed, draft)
-        replace_directory(draft, grown)
-    ranks.barrier()
-    return grown
 
 
 def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
