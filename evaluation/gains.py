@@ -7,19 +7,16 @@ reasoning-gym's does, the questions of one topic are a task.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, question_changes
-from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.evaluation.regimes import Regime, regime
 
 LARGEST_K = 128
-FEWEST_TASKS = 5  # for a correlation
-SPLITS = 50
 SHOWN = 240  # characters of a question in `question_table`
 CHANGES = ("newly solved", "newly lost", "solved before and after", "never solved")
 
@@ -122,43 +119,3 @@ def question_table(gains: BenchmarkGains) -> pd.DataFrame:
         rows[f"right, {label}"] = [counts[str(question)][0] for question in changes.index]
         rows[f"graded, {label}"] = [counts[str(question)][1] for question in changes.index]
     return rows.rename_axis("problem_id").reset_index()
-
-
-class Correlation(NamedTuple):
-    """Pearson's r over tasks, with a 95 % interval."""
-
-    r: float
-    low: float
-    high: float
-    tasks: int
-
-
-def gain_correlation(base: Sequence[Counts], last: Sequence[Counts], k: int, of: int) -> Correlation | None:
-    """The correlation, over tasks, of the gain of pass@`of` with the base model's pass@k; None for fewer than
-    `FEWEST_TASKS`, NaN where the tasks do not differ.
-
-    A task whose base model was lucky looks strong and seems to gain little: regression to the mean, a negative
-    correlation where nothing happened. So the base model's responses are split in two random halves: one gives the
-    strength, the other the gain. k is at most half the responses. Mean of Fisher's z over `SPLITS` splits, with z's
-    interval; sampling noise pulls r towards 0.
-    """
-    if len(base) < FEWEST_TASKS:
-        return None
-    generator = np.random.default_rng(0)
-    strength, gain = np.empty((2, SPLITS, len(base)))
-    for task, (before, after) in enumerate(zip(base, last, strict=True)):
-        c, n = np.array([*before.values()]).T
-        half = n // 2
-        first = generator.hypergeometric(c, n - c, half, size=(SPLITS, len(c)))
-        passed, graded = np.array([*after.values()]).T
-        strength[:, task] = _pass_at(half, first, k)
-        gain[:, task] = _pass_at(graded, passed[None], of) - _pass_at(n - half, c - first, of)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.arctanh([np.corrcoef(*pair)[0, 1] for pair in zip(strength, gain, strict=True)]).mean()
-    half = 1.96 / np.sqrt(len(base) - 3)
-    return Correlation(float(np.tanh(z)), float(np.tanh(z - half)), float(np.tanh(z + half)), len(base))
-
-
-def _pass_at(n: np.ndarray, c: np.ndarray, k: int) -> np.ndarray:
-    """Mean over the questions, shape [splits]; n is [questions], c [splits, questions]."""
-    return pass_at_k_table(np.broadcast_to(n, c.shape).ravel(), c.ravel())[:, k - 1].reshape(c.shape).mean(axis=1)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ratchet.evaluation import figures, responses, tables
 from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
-from ratchet.evaluation.gains import FEWEST_TASKS, gain_correlation, gains_of, question_table
+from ratchet.evaluation.gains import gains_of, question_table
 from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
@@ -80,10 +80,6 @@ def compose(
     picks = _picks(benchmarks, directories)
     all_gains = gains_of(benchmarks, directories)
     regimes = {b.tasks[0].benchmark: regime for b in all_gains if (regime := b.tasks[0].regime)}
-    parts = [task for gains in all_gains for task in gains.tasks[1:] or gains.tasks]
-    k = min((task.k for task in parts), default=1)
-    ks = sorted({1, k})
-    first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
     rows = {
         "scores": tables.by_checkpoint(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
@@ -110,9 +106,8 @@ def compose(
         WORDS, headlines, rows, drawings, sections,
         title=title, evaluations=evaluations, benchmarks=benchmarks,
         differing=[(e.label, different) for e in others if (different := setting_differences(first.scores, e.scores))],
-        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN, k=k,
-        regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
-        correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks if k > 1},
+        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN,
+        regimes=regimes,
         number=number, signed=signed, percent=percent, interval=interval, repr=repr, warnings=tables.warnings,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip

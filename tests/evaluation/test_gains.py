@@ -1,12 +1,8 @@
-"""What training gained: values worked by hand, and simulations in which the truth is known."""
+"""What training gained: values worked by hand."""
 
-import math
-
-import numpy as np
 import pandas as pd
-import pytest
 
-from ratchet.evaluation.gains import FEWEST_TASKS, BenchmarkGains, gain_correlation, question_table, tasks_of
+from ratchet.evaluation.gains import BenchmarkGains, question_table, tasks_of
 from ratchet.evaluation.tables import task_rows
 
 QUESTIONS = pd.DataFrame(
@@ -71,45 +67,3 @@ def test_every_question_is_listed_with_what_became_of_it():
     assert rows[0]["task"] == "graph color" and rows[0]["level"] == "5" and rows[0]["significant"]
     assert [rows[0][f"right, {label}"] for label in ("start", "mid", "end")] == [0, 3, 8]
     assert rows[0]["graded, end"] == 8 and rows[0]["question"] == "a <b>"
-
-
-# ----------------------------------------------------------------------------------------- the correlation
-
-
-def counts(rates, n, generator):
-    return {str(i): (int(c), n) for i, c in enumerate(generator.binomial(n, rates))}
-
-
-def test_the_correlation_of_tasks_without_noise_is_exact():
-    base = [{str(i): (8 * (i < solved), 8) for i in range(6)} for solved in range(7)]
-    gains = [0.4 - 0.5 * solved / 6 + 0.05 * (-1) ** solved for solved in range(7)]
-    last = [
-        {str(i): (round((solved / 6 + gain) * 800), 800) for i in range(6)}
-        for solved, gain in zip(range(7), gains, strict=True)
-    ]
-    found = gain_correlation(base, last, k=4, of=1)
-    expected = np.corrcoef(np.arange(7) / 6, gains)[0, 1]
-    assert found and found.r == pytest.approx(expected, abs=1e-3) and found.low < found.r < found.high < 0
-    assert gain_correlation(base[: FEWEST_TASKS - 1], last[: FEWEST_TASKS - 1], k=4, of=1) is None
-
-
-def test_tasks_that_do_not_differ_have_no_correlation():
-    same = [{str(i): (8, 8) for i in range(6)}] * 6
-    found = gain_correlation(same, same, k=4, of=1)
-    assert found and math.isnan(found.r)
-
-
-@pytest.mark.parametrize("truth", [0.0, -0.4])
-def test_regression_to_the_mean_makes_no_correlation(truth):
-    """Few, noisy questions: the plain correlation is negative although nothing happened."""
-    generator = np.random.default_rng(3)
-    found, plain = [], []
-    for _ in range(60):
-        rates = [np.full(6, p) for p in generator.uniform(0.1, 0.9, 20)]
-        base = [counts(p, 4, generator) for p in rates]
-        last = [counts(p - truth * (1 - p), 4, generator) for p in rates]
-        found.append(gain_correlation(base, last, k=1, of=1))
-        before, after = ([np.mean([c / n for c, n in one.values()]) for one in some] for some in (base, last))
-        plain.append(np.corrcoef(before, np.subtract(after, before))[0, 1])
-    significant = np.mean([each.high < 0 for each in found])
-    assert np.median(plain) < -0.2 and (significant <= 0.1 if truth == 0 else significant > 0.3)
