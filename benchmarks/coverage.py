@@ -161,7 +161,7 @@ def false_claims(name: str, questions: int, k: int, clustered: bool = False, set
             rates = change(solve_rates(world, 1, clusters, generator)[0], generator)
             counts = [generator.binomial(2 * k, np.clip(p, 0, 1)).tolist() for p in rates]
             asked = [{str(q): (c, 2 * k) for q, c in enumerate(each)} for each in counts]
-            named += regimes.regime(*asked, k=k, clusters=contest_of).regime in false
+            named += regimes.regime(*asked, k=k, clusters=contest_of) in false
     return named / sets
 
 

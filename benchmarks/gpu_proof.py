@@ -197,8 +197,7 @@ class Proof:
         batch = self.policy.micro_batches([self.sample(1, min(self.tokens))])
         before = self.policy.score(batch[0], 1.0)[0].clone()
         started = time.perf_counter()
-        for write in self.policy.snapshot(directory).values():
-            write()
+        self.policy.save_state(directory)
         saved = time.perf_counter() - started
         size, read = (_size(part) / GIB for part in (directory, directory / "engine"))
         self.update(batch)

@@ -14,7 +14,7 @@ from ratchet.evaluation.statistics import cluster_sums, gain_limit, paired_inter
 from ratchet.infra.keys import flat
 
 SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
-EXACT_SIGN_FLIPS = 14  # differing units up to which all 2^m sign patterns are enumerated
+EXACT_SIGN_FLIPS, SIGN_FLIPS = 14, 10_000  # differing units up to which all 2^m patterns count; random ones beyond
 Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
 
 
@@ -59,11 +59,11 @@ def paired_difference(
     return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names))
 
 
-def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0) -> float:
+def sign_flip_p_value(differences: ArrayLike) -> float:
     """Two-sided p-value of "no difference": how often random signs give a mean at least as far from zero.
 
     Signs are flipped per question (or cluster), because the responses to one question are not independent. With few
-    differences all patterns are enumerated, else `draws` random ones plus the observed one, so that the p-value is
+    differences all patterns are enumerated, else `SIGN_FLIPS` random ones plus the observed one, so that the p-value is
     never 0. It is 1 when nothing differs.
     """
     differences = np.asarray(differences, dtype=np.float64)
@@ -75,8 +75,8 @@ def sign_flip_p_value(differences: ArrayLike, draws: int = 10_000, seed: int = 0
     if m <= EXACT_SIGN_FLIPS:
         signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
         return float(np.mean(np.abs(signs @ differences) >= observed))
-    signs = 1.0 - 2.0 * np.random.default_rng(seed).integers(2, size=(draws, m))
-    return float((1 + np.sum(np.abs(signs @ differences) >= observed)) / (draws + 1))
+    signs = 1.0 - 2.0 * np.random.default_rng(0).integers(2, size=(SIGN_FLIPS, m))
+    return float((1 + np.sum(np.abs(signs @ differences) >= observed)) / (SIGN_FLIPS + 1))
 
 
 def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
@@ -106,9 +106,9 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
     )
 
 
-def zero_of_n_limit(n: int, level: float = 0.95) -> float:
-    """Upper confidence limit of the solve rate after n failures and no success: 4.6 % for n = 64."""
-    return 1 - (1 - level) ** (1 / n) if n else NAN
+def zero_of_n_limit(n: int) -> float:
+    """Upper limit, at 95 %, of the solve rate after n failures and no success: 4.6 % for n = 64."""
+    return 1 - (1 - 0.95) ** (1 / n) if n else NAN
 
 
 def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -4,14 +4,12 @@ The format of a file is recognized by its content; docs/evaluation.md lists the 
 reasons or lengths are undefined where a file has none.
 """
 
-import ast
 import gzip
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,18 +17,17 @@ import pyarrow.parquet as pq
 from ratchet.evaluation.benchmarks import PUBLISHED_IDS, metadata_value
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.spec import Plan
-from ratchet.infra.inference.openai_stream import FINISHED, Answer, CallFailed, with_thought
+from ratchet.infra.inference.openai_stream import FINISHED, with_thought
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 ROWS_AT_ONCE = 256
-IDS = ("problem_id", *PUBLISHED_IDS, "custom_id")
-STATEMENTS = ("question", "problem", "question_content", "prompt", "query", "full_prompt", "example", "input",
-              "messages")  # fmt: skip
+IDS = ("problem_id", *PUBLISHED_IDS)
+STATEMENTS = ("question", "problem", "question_content", "prompt", "query", "full_prompt", "input", "messages")
 RESPONSES = ("response", "responses", "output", "outputs", "generation", "generations", "completion", "completions",
-             "solution", "predictions", "prediction", "model_output", "generated_text", "resps",
-             "output_list", "text")  # fmt: skip
-"""Columns with a response or a list of them; the first that a row has. Qwen-Math has `code`, beside `pred`."""
+             "solution", "predictions", "prediction", "model_output", "generated_text", "resps", "output_list",
+             "code_list", "code", "text")  # fmt: skip
+"""Columns with a response or a list of them; the first that a row has counts, if it is not an empty list."""
 THOUGHTS = ("reasoning_content", "reasoning", "thinking")
 ENDINGS = ("finish_reason", "finish_reasons", "stop_reason")
 LENGTHS = ("tokens", "output_tokens", "completion_tokens", "num_tokens")
@@ -50,14 +47,6 @@ class ImportedGenerations:
     in_order = stream
 
 
-class Said(NamedTuple):
-    """One response. `finish_reason` as in `GENERATION_SCHEMA`; `tokens` if known."""
-
-    text: str
-    finish_reason: str = "unknown"
-    tokens: int | None = None
-
-
 def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
     """A benchmark's responses from another tool's file, with `GENERATION_SCHEMA`. Raises RatchetError naming file and
     row for an unknown format, and for a question that the benchmark does not have."""
@@ -73,13 +62,12 @@ def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) 
                 f"{where}: benchmark {benchmark} has no question {asked[:80]!r}. A row must have the id or the text of "
                 "a question of this benchmark, in this version."
             )
-        for response in responses:
-            text = response.text
-            if by_id[question].domain == "code" and response.finish_reason != "error":
+        for text, reason, tokens in responses:
+            if by_id[question].domain == "code" and reason != "error":
                 text = _fenced(text, by_id[question])
             generations.append(
                 {"benchmark": benchmark, "problem_id": question, "sample": samples[question], "text": text,
-                 "finish_reason": response.finish_reason, "tokens": response.tokens}
+                 "finish_reason": reason, "tokens": tokens}
             )  # fmt: skip
             samples[question] += 1
     if not generations:
@@ -113,27 +101,22 @@ def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield at, row
 
 
-def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
-    """Raises RatchetError for a row without any."""
-    if "custom_id" in row and ("response" in row or "error" in row):
-        return _of_a_batch(row)
-    inner = row.get("model_response")
-    own: Mapping[str, Any] = {**inner, "response": inner.get("text")} if isinstance(inner, Mapping) else row
-    name = next((name for name in RESPONSES if name in own), None)
-    if "code" in row and "pred" in row:
-        name = "code"
-    if "code_list" in row:
-        # LiveCodeBench's bare programs, which are in both lists if there was nothing else.
-        name = "output_list" if row.get("output_list") else "code_list"
+def _responses(row: Mapping[str, Any], where: str) -> list[tuple[str, str, int | None]]:
+    """Text, finish reason as in `GENERATION_SCHEMA`, and number of tokens, if known, of each response. Raises
+    RatchetError for a row without any."""
+    inner = row.get("model_response")  # lighteval's
+    own = inner if isinstance(inner, Mapping) else row
+    name = next((name for name in RESPONSES if name in own and own[name] != []), None)
     if name is None:
         raise RatchetError(
             f"{where}: no response. It has {', '.join(row)}; a response must be in one of {', '.join(RESPONSES)} "
             "(docs/evaluation.md lists the known formats)."
         )
-    texts = _list(own[name], where, name)
+    texts = _list(own[name])
+    if len(texts) == 1 and isinstance(texts[0], list):  # lm-eval's
+        texts = texts[0]
     facts = (
-        next((_list(own[key], where, key) for key in keys if own.get(key) is not None), [])
-        for keys in (ENDINGS, LENGTHS, THOUGHTS)
+        next((_list(own[key]) for key in keys if own.get(key) is not None), []) for keys in (ENDINGS, LENGTHS, THOUGHTS)
     )
     ends, counts, thoughts = (values if len(values) == len(texts) else [None] * len(texts) for values in facts)
     responses = []
@@ -141,38 +124,12 @@ def _responses(row: Mapping[str, Any], where: str) -> list[Said]:
         reason = FINISHED.get(str(end).lower(), "error" if end == "error" else "unknown")
         text = with_thought("" if text is None else str(text), str(thought or ""), reason != "length")
         tokens = len(count) if isinstance(count, list) else count
-        responses.append(Said(text, reason, tokens if isinstance(tokens, int) else None))
+        responses.append((text, reason, tokens if isinstance(tokens, int) else None))
     return responses
 
 
-def _of_a_batch(row: Mapping[str, Any]) -> list[Said]:
-    """A line of OpenAI's batch output; a failed request becomes an infra error."""
-    body = (row.get("response") or {}).get("body") or {}
-    choices, usage = body.get("choices") or [], body.get("usage") or {}
-    if row.get("error") or not choices:
-        return [Said(str(row.get("error") or body.get("error") or "no answer in the batch"), "error")]
-    responses = []
-    for choice in choices:
-        answer = Answer(ended=True)
-        try:
-            answer.add(json.dumps({"choices": [choice], "usage": usage if len(choices) == 1 else {}}).encode())
-            completion = answer.completion(None)
-            responses.append(Said(completion.text, completion.finish_reason, completion.tokens))
-        except CallFailed as failed:
-            responses.append(Said(str(failed), "error"))
-    return responses
-
-
-def _list(value: Any, where: str, name: str) -> list[Any]:
-    """The value as a list; lm-eval nests it in another list, and an older lighteval writes it as text."""
-    if isinstance(value, str) and name == "predictions" and value.lstrip()[:1] == "[":
-        try:
-            value = ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-            raise RatchetError(f"{where}: {name} is no list ({error})") from error
-    if not isinstance(value, list):
-        return [value]
-    return value[0] if name == "resps" and len(value) == 1 and isinstance(value[0], list) else value
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _fenced(text: str, problem: Problem) -> str:
@@ -222,10 +179,7 @@ class _Finder:
                 return self.by_statement[text]
             if match := next((self.by_statement[s] for s in self.longest_first if s and s in text), None):
                 return match
-        names = _ids(row)
-        if "custom_id" in row:  # unique in a batch, so with a sample number: `aime-60-3`, `aime-60_sample3`
-            names.append(re.sub(r"[-_:#/.]?(sample)?[-_]?\d+\Z", "", str(row["custom_id"])))
-        return next((self.by_id[name] for name in names if self.by_id.get(name)), None)
+        return next((self.by_id[name] for name in _ids(row) if self.by_id.get(name)), None)
 
 
 def _folded(text: str) -> str:

@@ -47,7 +47,7 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
-def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100, seed: int = 0) -> float:
+def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100) -> float:
     """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k
     responses.
 
@@ -60,7 +60,7 @@ def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: 
         raise ValueError(f"maj@{k} is undefined: k starts at 1")
     if k > len(votes):
         return NAN
-    order = np.random.default_rng(seed).random((draws if k < len(votes) else 1, len(votes))).argsort(axis=1)
+    order = np.random.default_rng(0).random((draws if k < len(votes) else 1, len(votes))).argsort(axis=1)
     chosen = np.zeros(order.shape)  # [subsets, votes], 1 where a response belongs to the subset
     np.put_along_axis(chosen, order[:, :k], 1, axis=1)
     classes = {answer: i for i, answer in enumerate(dict.fromkeys(a for a, _ in votes if a is not None))}

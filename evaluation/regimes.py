@@ -6,10 +6,9 @@ interval above zero, "did not rise" an upper limit below a margin.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
-from ratchet.evaluation.comparison import Counts, PairedDifference, paired_difference
+from ratchet.evaluation.comparison import Counts, paired_difference
 from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.evaluation.statistics import share_interval, standard_error_across_clusters
 
@@ -18,17 +17,9 @@ MARGIN = 0.05
 Regime = Literal["sustained", "at ceiling", "plateau", "diminish", "unclear"]
 
 
-@dataclass(frozen=True)
-class RegimeFound:
-    regime: Regime
-    gain_at_1: PairedDifference
-    late: PairedDifference
-    """Of pass@k, from the intermediate checkpoint to the last."""
-
-
 def regime(
     base: Counts, middle: Counts, last: Counts, k: int, clusters: Mapping[str, Hashable] | None = None
-) -> RegimeFound:
+) -> Regime:
     """The regime of one task, from the questions with k graded responses at each of three checkpoints.
 
     "Rose": the paired 95 % interval is above 0 and the upper limit (97.5 %) not below `MARGIN`. "Did not rise": that
@@ -63,4 +54,4 @@ def regime(
         verdict = "plateau"
     elif at_1.low > 0 and flat:
         verdict = "diminish"
-    return RegimeFound(verdict, at_1, late)
+    return verdict

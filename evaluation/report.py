@@ -11,7 +11,7 @@ import pandas as pd
 
 from ratchet.evaluation import figures, responses, tables
 from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
-from ratchet.evaluation.gains import FEWEST_TASKS, Trained, gain_correlation, gains_of, question_table
+from ratchet.evaluation.gains import gains_of, question_table
 from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
@@ -47,17 +47,16 @@ def read_scores(label: str, directory: str | Path) -> Evaluated:
 
 def write_report(
     evaluations: Sequence[tuple[str, str | Path]], directory: str | Path, *, title: str,
-    sections: Sequence[Section] = (), trained: Trained | None = None,
+    sections: Sequence[Section] = (),
 ) -> list[Path]:  # fmt: skip
     """Write `report.html` (self-contained), `report.md`, `figures/*.png`, `responses/*.html`, and for several
     evaluations `questions.csv`, into `directory`; returns the files.
 
     `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores.
-    `trained` is the training set, None where it is unknown.
     """
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
-    document, linked = compose(evaluated, title, sections, trained)
+    document, linked = compose(evaluated, title, sections)
     files = {**document.images, **{name: text.encode() for name, text in linked.items()}}
     with disk_errors(directory):
         for name, content in files.items():
@@ -69,7 +68,7 @@ def write_report(
 
 
 def compose(
-    evaluations: Sequence[Evaluated], title: str, sections: Sequence[Section] = (), trained: Trained | None = None
+    evaluations: Sequence[Evaluated], title: str, sections: Sequence[Section] = ()
 ) -> tuple[Document, dict[str, str]]:
     """The document, folded sections last, and the files that it links to, by name. Empty sections are left out."""
     labels = [evaluation.label for evaluation in evaluations]
@@ -79,12 +78,8 @@ def compose(
     benchmarks = by_benchmark(evaluations)
     directories = {evaluation.label: evaluation.directory for evaluation in evaluations}
     picks = _picks(benchmarks, directories)
-    all_gains = gains_of(benchmarks, directories, trained)
-    regimes = {b.tasks[0].benchmark: b.tasks[0].regime.regime for b in all_gains if b.tasks[0].regime}
-    parts = [task for gains in all_gains for task in gains.tasks[1:] or gains.tasks]
-    k = min((task.k for task in parts), default=1)
-    ks = sorted({1, k})
-    first_counts, last_counts = ([task.counts[when] for task in parts] for when in (0, -1))
+    all_gains = gains_of(benchmarks, directories)
+    regimes = {b.tasks[0].benchmark: regime for b in all_gains if (regime := b.tasks[0].regime)}
     rows = {
         "scores": tables.by_checkpoint(benchmarks, tables.score_rows),
         "differences": tables.difference_rows(benchmarks, regimes),
@@ -103,8 +98,6 @@ def compose(
     }
     drawings = {
         "pass_at_k": figures.pass_at_k_curves(benchmarks),
-        "gain_by_base": figures.gain_by_base(parts, k, ks),
-        "by_level": figures.by_level(parts),
         "solve_rates": figures.solve_rate_histograms(benchmarks),
     }
     tries = (n for series in benchmarks.values() for _, n in series[0][1]["problems"].values() if n)
@@ -113,9 +106,8 @@ def compose(
         WORDS, headlines, rows, drawings, sections,
         title=title, evaluations=evaluations, benchmarks=benchmarks,
         differing=[(e.label, different) for e in others if (different := setting_differences(first.scores, e.scores))],
-        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN, k=k,
-        regimes=regimes, fewest_tasks=FEWEST_TASKS, parts=parts,
-        correlations={of: gain_correlation(first_counts, last_counts, k, of) for of in ks if k > 1},
+        fewest_tries=min(tries, default=0), zero_of_n_limit=zero_of_n_limit, margin=MARGIN,
+        regimes=regimes,
         number=number, signed=signed, percent=percent, interval=interval, repr=repr, warnings=tables.warnings,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from scipy.special import stdtrit
 
 from ratchet.evaluation.pass_at_k import NAN
 
+QUANTILE = 0.5 + 0.95 / 2  # the upper end of a 95 % interval
 UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (benchmarks.coverage)
 SPREAD, UNSEEN_WHOLE = 10.0, 2.5
 """Where a paired interval is Student's: the least effective number of changed clusters, and half its width in them."""
@@ -47,16 +48,16 @@ def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashabl
     return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
 
 
-def student_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
+def student_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
     """value ± t · standard error, with units - 1 degrees of freedom; NaN for fewer than two units (questions, or
     clusters)."""
     if units < 2:
         return NAN, NAN
-    half = float(stdtrit(units - 1, 0.5 + level / 2)) * standard_error
+    half = float(stdtrit(units - 1, QUANTILE)) * standard_error
     return value - half, value + half
 
 
-def share_interval(value: float, standard_error: float, units: int, level: float = 0.95) -> tuple[float, float]:
+def share_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
     """Interval of a mean of scores in [0, 1] that stays in [0, 1] and keeps its coverage near 0 and 1.
 
     Wilson's interval at the effective number of trials value (1 - value) / standard_error^2, with Student's quantile at
@@ -68,7 +69,7 @@ def share_interval(value: float, standard_error: float, units: int, level: float
     """
     if units < 2 or np.isnan(standard_error):
         return NAN, NAN
-    t = float(stdtrit(units - 1, 0.5 + level / 2))
+    t = float(stdtrit(units - 1, QUANTILE))
     spread, worst = value * (1 - value), 1 / units  # variances, of a score and, over it, of the mean
     if spread > 0:
         seen = standard_error**2 / spread
@@ -102,14 +103,14 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
     return max(mean - half, -1.0), min(mean + half, 1.0)
 
 
-def unseen_half(standard_error: float, clusters: Sequence[Hashable], level: float = 0.95) -> float:
+def unseen_half(standard_error: float, clusters: Sequence[Hashable]) -> float:
     """t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: how far a mean of scores with a range of 1 may be
     from that of a sample, also where the sample missed the few clusters that change whole.
 
     It is the width of Wilson's interval for a rare event of probability p, whose error is sqrt(p / C), with any noise
     added: 3.8 clusters where nothing changed at all.
     """
-    t, effective = float(stdtrit(len(set(clusters)) - 1, 0.5 + level / 2)), effective_clusters(clusters)
+    t, effective = float(stdtrit(len(set(clusters)) - 1, QUANTILE)), effective_clusters(clusters)
     return t**2 / (2 * effective) + t * float(np.hypot(standard_error, t / (2 * effective)))
 
 

@@ -32,8 +32,8 @@ def percent(value: float | None) -> str:
     return _shown(value, ".1%")
 
 
-def with_error(value: float | None, error: float | None, decimals: int = 3) -> str:
-    return f"{number(value, decimals)} ± {number(error, decimals)}"
+def with_error(value: float | None, error: float | None) -> str:
+    return f"{number(value)} ± {number(error)}"
 
 
 def estimate(point: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ def task_rows(tasks: Sequence[Task]) -> list[Row]:
     rows = []
     for task in tasks:
         gains = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
-        rows += [{"benchmark": task.benchmark, "task": task.title} | row for row in gains]
+        rows += [{"benchmark": task.benchmark, "task": task.name} | row for row in gains]
     return rows
 
 
@@ -250,9 +250,9 @@ def change(gain: PairedDifference) -> str:
     return f"{signed(gain.difference)} [{signed(gain.low)}, {signed(gain.high)}], p {p if p[0] == '<' else f'= {p}'}"
 
 
-def gain_between(series: Series, k: str | int, first: int = 0, last: int = -1) -> PairedDifference | None:
-    """The paired gain of pass@k between two checkpoints; None where there is one, or they are not comparable."""
-    before, after = series[first][1], series[last][1]
+def gain_between(series: Series, k: str | int, last: int = -1) -> PairedDifference | None:
+    """The paired gain of pass@k from the first checkpoint; None where there is one, or they are not comparable."""
+    before, after = series[0][1], series[last][1]
     if before is after or not comparable(before, after):
         return None
     return paired_difference(before["problems"], after["problems"], int(k), after.get("clusters"))

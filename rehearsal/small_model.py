@@ -61,9 +61,8 @@ def train_model(
         passes = max(LEAST_PASSES, min(MOST_PASSES, SEQUENCES // len(traces)))
         samples, _ = warm_start.encode([*traces] * passes, policy.tokenizer, prompts)
         settings = WarmStart(batch_size=BATCH, learning_rate=LEARNING_RATE)
-        with Checkpoints(Path(work) / "checkpoints", policy) as checkpoints:
-            metrics = Journal(Path(work) / "metrics.jsonl", 0, 0)
-            warm_start.train(settings, seed, samples, policy, checkpoints, metrics, 0)
+        checkpoints = Checkpoints(Path(work) / "checkpoints", policy)
+        warm_start.train(settings, seed, samples, policy, checkpoints, Journal(Path(work) / "metrics.jsonl", 0, 0), 0)
         policy.save_model(directory)
 
 

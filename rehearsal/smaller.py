@@ -116,9 +116,6 @@ def _own_settings(
     hardware = data["training"]["hardware"]
     hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
     words["training.hardware.processes"] = f"ranks: at most {processes} here"
-    ranks = hardware["advanced"]["sequence_ranks"]
-    hardware["advanced"]["sequence_ranks"] = math.gcd(ranks, hardware["processes"])
-    words["training.hardware.advanced.sequence_ranks"] = words["training.hardware.processes"]
     if engine is not None:
         data["training"]["engine"] = dict(engine)
         words["training.engine.kind"] = "engine: one that runs here"

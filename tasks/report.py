@@ -3,28 +3,22 @@
 pandas and Matplotlib are imported inside functions, because planning a run does not need them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.evaluation.benchmarks import difficulty_of, metadata_value, topics_of
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
 from ratchet.infra.store.draft import Draft
-from ratchet.infra.store.problem_table import from_table
 from ratchet.infra.tracking.events import mlflow_address, read_state
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
 
-if TYPE_CHECKING:
-    from ratchet.evaluation.gains import Trained
-
-REPORT = Step("report", 9, "report")
+REPORT = Step("report", 10, "report")
 
 
 def report(
@@ -55,11 +49,6 @@ def report(
             draft.path,
             title=title,
             sections=sections,
-            trained=training_tasks(
-                pq.read_table(a.kept, columns=["problem_id", "domain", "prompt", "metadata"])
-                for a in behind
-                if a.kind == "problems" and a.manifest["step"] == "curated"
-            ),
         )
         manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
@@ -71,19 +60,6 @@ def report(
     inputs = [*evaluations, *curated.values()]
     parameters = {"recipe": recipe.name, "title": title}
     return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
-
-
-def training_tasks(tables: Iterable[pa.Table]) -> "Trained | None":
-    """The domains of these training problems, with the levels of each task where all problems of the domain state their
-    task; None without any problems: then the training set is unknown."""
-    tasks: dict[str, dict[str, set[float]]] = {}
-    for table in tables:
-        for problem in from_table(table):
-            own, level = topics_of(problem) if metadata_value(problem, ["task"]) else (), difficulty_of(problem)
-            for task in own or ("",):
-                levels = tasks.setdefault(problem.domain, {}).setdefault(task, set())
-                levels.update([level] if isinstance(level, float) else [])
-    return {d: {} if "" in of else {t: frozenset(ls) for t, ls in of.items()} for d, of in tasks.items()} or None
 
 
 def _labels(evaluations: Sequence[Artifact]) -> list[str]:

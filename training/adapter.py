@@ -7,7 +7,6 @@ merged model is `adapter/`, in peft's format, which the next stage continues.
 import hashlib
 import json
 import sys
-from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -96,18 +95,14 @@ class Adapter:
         change = layer.scaling["default"] * (up @ down)
         return (whole.float() + (change.T if layer.fan_in_fan_out else change)).to(whole.dtype)  # rounded once
 
-    def writer(self, directory: Path, model: Any, copy: Callable[[Any], Any]) -> Callable[[], None]:
-        """A function that writes the adapter of `model` as it is now, below `directory`."""
+    def save(self, directory: Path, model: Any) -> None:
+        """Write the adapter of `model` below `directory`."""
         directory /= DIRECTORY
-        state = copy({_stored_name(name): weight.detach() for name, weight in trained(model).items()})
-
-        def write() -> None:
-            directory.mkdir(exist_ok=True)  # a killed save may have left it
-            self._config.save_pretrained(str(directory))
-            # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
-            save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
-
-        return write
+        directory.mkdir(exist_ok=True)  # a killed save may have left it
+        self._config.save_pretrained(str(directory))
+        state = {_stored_name(name): weight.detach() for name, weight in trained(model).items()}
+        # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
+        save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
 
 
 def trained(model: Any) -> dict[str, Any]:

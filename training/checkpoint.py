@@ -14,33 +14,25 @@ import errno
 import json
 import shutil
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from safetensors import SafetensorError
 
 from ratchet.infra.launching.group import STOP
-from ratchet.infra.store.files import disk_errors, replace_directory, sha256_file, sync_path, write_atomically
+from ratchet.infra.store.files import disk_errors, replace_directory, sha256_file, sync_path
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
-from ratchet.training.snapshot import Writes
 from ratchet.verifiers.errors import RatchetError
 
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """Signs of a failed write in errors of torch and safetensors."""
 KEPT = 2
 """The newest, and the one before in case the newest is unreadable; the one that validated best is kept too."""
-POLL_S = 0.05
-FAILED = ".failed"
-"""Suffix of a part that a rank could not write."""
-LEAVE_S = 5.0
-"""Wait for the checkpoint being written when a stage fails."""
 
 
 class Stopped(Exception):
@@ -52,113 +44,44 @@ class Stopped(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one stage. On several machines `directory` must be shared.
-
-    The state is copied to host memory, and a thread of each rank writes its part during the next steps, one checkpoint
-    at a time. Leaving the context waits for the last one; after an error, for some seconds.
-    """
+    """The checkpoints of one stage. On several machines `directory` must be shared."""
 
     def __init__(self, directory: Path, policy: Policy) -> None:
         self._directory, self._policy = directory, policy
-        self._writer: threading.Thread | None = None
-        self._failure: Exception | None = None
-        self._leaving = threading.Event()
-        self._seconds = 0.0  # that the last `save` took from its step
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None or issubclass(kind, Stopped):
-            self.finish()
-        elif self._writer is not None:
-            self._writer.join(LEAVE_S)
-            self._leaving.set()
-            self._writer.join(2 * POLL_S)
+        self._seconds = 0.0  # of the last `save`
 
     def stop_asked(self) -> bool:
-        """Whether a file STOP asks the stage to save and end. Collective. Raises the error of the last checkpoint's
-        writer."""
-        self._raise_failure()
+        """Whether a file STOP asks the stage to save and end. Collective."""
         return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
-        """Start to write a checkpoint, which will exist either whole or not at all; then delete those not kept.
-        Collective. `state` is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is
-        full, now or in a later call."""
-        started = time.perf_counter()
-        self.finish()
+        """Write a checkpoint, which exists either whole or not at all; then delete those not kept. Collective. `state`
+        is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is full."""
+        started, first = time.perf_counter(), self._policy.rank == 0
         draft = self._directory / f".draft-{step:08d}"
         with writing(self._directory):
-            if self._policy.rank == 0:
+            if first:
                 shutil.rmtree(draft, ignore_errors=True)
                 draft.mkdir(parents=True)
+                (draft / "state.json").write_text(json.dumps(state))
             ranks.barrier()
-            writes = self._policy.snapshot(draft)
-        if self._policy.rank == 0:
-            writes[draft / "state.json"] = partial((draft / "state.json").write_text, json.dumps(state))
-        manifest = {"step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape}
-        self._writer = threading.Thread(target=self._write, args=(draft, writes, manifest), daemon=True)
-        self._writer.start()
+            hashes = {}
+            for file in self._policy.save_state(draft):
+                sync_path(file)
+                hashes[str(file.relative_to(draft))] = sha256_file(file)
+            files = dict(sorted(chain.from_iterable(part.items() for part in ranks.gather(hashes))))
+            if first:
+                manifest = {"step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape}
+                (draft / "manifest.json").write_text(json.dumps({**manifest, "files": files}, indent=1))
+                replace_directory(draft, self._directory / f"step-{step:08d}")
+                best = self._best()
+                for old in _steps(self._directory)[:-KEPT]:
+                    if old != best:
+                        shutil.rmtree(old)
         self._seconds = time.perf_counter() - started
 
     def report(self) -> dict[str, float]:
         return {"checkpoint_seconds": self._seconds}
-
-    def finish(self) -> None:
-        """Wait for the checkpoint that is being written, if any. Collective. Raises its writer's error."""
-        if self._writer is None:
-            return
-        self._writer.join()
-        self._writer = None
-        # Rank 0 returns once all parts are written or one has failed.
-        ranks.first(lambda: None, self._policy.checkpoint_bytes, self._policy.hardware.advanced.timeout_minutes)
-        self._raise_failure()
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    def _write(self, draft: Path, writes: Writes, manifest: dict[str, Any]) -> None:
-        try:
-            with writing(self._directory):
-                for write in writes.values():
-                    write()
-                written = [file for path in writes for file in ([path] if path.is_file() else path.rglob("*"))]
-                hashes = {}
-                for file in filter(Path.is_file, written):
-                    sync_path(file)
-                    hashes[str(file.relative_to(draft))] = sha256_file(file)
-                write_atomically(draft / f"rank-{self._policy.rank}.json", json.dumps(hashes))
-                if self._policy.rank == 0:
-                    self._complete(draft, manifest)
-        except Exception as error:  # raised at the next step
-            self._failure = error
-            with suppress(OSError):  # rank 0 waits for it; an empty file fits on a full disk
-                (draft / f"rank-{self._policy.rank}{FAILED}").touch()
-
-    def _complete(self, draft: Path, manifest: dict[str, Any]) -> None:
-        """Rename the draft when the hash files of all ranks exist: this thread cannot use the collectives, which the
-        steps are using."""
-        parts = [draft / f"rank-{rank}.json" for rank in range(self._policy.ranks)]
-        minutes = ranks.minutes_for(self._policy.checkpoint_bytes, self._policy.hardware.advanced.timeout_minutes)
-        deadline = time.monotonic() + 60 * minutes
-        while not all(part.is_file() for part in parts):
-            if self._leaving.wait(POLL_S):
-                return
-            missing = next((part.stem for part in parts if part.with_suffix(FAILED).exists()), "")
-            if missing or time.monotonic() > deadline:
-                raise ranks.Lost(f"{draft}: {missing or 'a rank'} has not written its part of the checkpoint.")
-        hashes = dict(chain.from_iterable(json.loads(part.read_text()).items() for part in parts))
-        for part in parts:
-            part.unlink()
-        (draft / "manifest.json").write_text(json.dumps({**manifest, "files": dict(sorted(hashes.items()))}, indent=1))
-        replace_directory(draft, self._directory / f"step-{manifest['step']:08d}")
-        best = self._best()
-        for old in _steps(self._directory)[:-KEPT]:
-            if old != best:
-                shutil.rmtree(old)
 
     def _best(self) -> Path | None:
         """The checkpoint with the best validation score, the earliest of equals."""
@@ -169,41 +92,32 @@ class Checkpoints:
         """Load the newest undamaged checkpoint into the policy; its step and state, None when there is none: the stage
         then starts from its beginning. Collective.
 
-        A damaged checkpoint is reported on stderr and the one before it used. A checkpoint written by another number
-        of processes is converted, and a message says that the run is no longer bit for bit the interrupted one.
+        A damaged checkpoint is reported on stderr and the one before it used. Raises RatchetError for one of another
+        model, or of another number of ranks.
         """
-        self.finish()
         path = self._newest()
         return path and (self._load(path), json.loads((path / "state.json").read_text()))
 
     def restore_best(self) -> int | None:
         """Load the checkpoint that validated best; its step, or None when none did. Collective."""
-        self.finish()
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
         return path and self._load(path)
 
     def _load(self, path: Path) -> int:
-        manifest = _manifest(path)
-        other_ranks = manifest["ranks"] != self._policy.ranks
-        if other_ranks and self._policy.rank == 0:
-            print(
-                f"checkpoint {path} was written by {manifest['ranks']} processes, and there are {self._policy.ranks} "
-                "now: converting it. From here on the run is not bit for bit the interrupted one.",
-                file=sys.stderr, flush=True,
-            )  # fmt: skip
-        self._policy.load_state(path, other_ranks)
-        return manifest["step"]
+        self._policy.load_state(path)
+        return _manifest(path)["step"]
 
     def _newest(self) -> Path | None:
         steps = ranks.broadcast(_steps(self._directory))
         for path in reversed(steps):
             damage = next(filter(None, _on_each_rank(path, lambda path=path: self._damage(path))), None)
             if damage is None:
-                model = _manifest(path)["model"]
-                if model != self._policy.shape:
+                manifest = _manifest(path)
+                if manifest["model"] != self._policy.shape or manifest["ranks"] != self._policy.ranks:
                     raise RatchetError(
-                        f"{path} is a checkpoint of another model ({model}; this is {self._policy.shape}). "
-                        f"Delete {self._directory} to restart this stage, or use the checkpoint's model."
+                        f"{path} is a checkpoint of another model or number of ranks ({manifest['model']}, ranks: "
+                        f"{manifest['ranks']}; here {self._policy.shape}, ranks: {self._policy.ranks}). Delete "
+                        f"{self._directory} to restart this stage, or use the same ones."
                     )
                 return path
             _on_each_rank(path, lambda path=path, damage=damage: self._set_aside(path, damage))
@@ -215,17 +129,14 @@ class Checkpoints:
         """What is proven to be wrong with this rank's share of a checkpoint's files, None if nothing is."""
         try:
             wanted = _manifest(path)["files"]
-            changed = [name for name in self._share(path, wanted) if sha256_file(path / name) != wanted[name]]
+            by_size = sorted(wanted, key=lambda name: (path / name).stat().st_size)
+            mine = by_size[self._policy.rank :: self._policy.ranks]
+            changed = [name for name in mine if sha256_file(path / name) != wanted[name]]
         except (FileNotFoundError, ValueError, KeyError) as error:
             if isinstance(error, OSError) and not path.is_dir():  # such as a file system not mounted yet
                 raise
             return f"{type(error).__name__}: {error}"
         return f"{changed[0]} is not what was written (sha256 differs)" if changed else None
-
-    def _share(self, directory: Path, names: Iterable[str]) -> list[str]:
-        """This rank's share of these files; all shares are of about the same size."""
-        by_size = sorted(names, key=lambda name: ((directory / name).stat().st_size, name))
-        return by_size[self._policy.rank :: self._policy.ranks]
 
     def _set_aside(self, path: Path, damage: str) -> None:
         """Under its name it would count as one to keep."""

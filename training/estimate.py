@@ -23,8 +23,6 @@ TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
 PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
-OF_A_STEP = ("gradients", "activations", "logits, in chunks")
-"""Memory that only the update holds; `Rates.memory` scales it."""
 CHUNK_TOKENS, TILE, PIECES, WHOLE = 1024, 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
@@ -248,24 +246,24 @@ def estimate(
     if machine.is_cpu:
         held["libraries"] = LIBRARIES
     once = 1.0  # share of the prompts that a step computes
-    if hardware.packed and hardware.advanced.sequence_ranks == 1:
+    if hardware.packed:
         once = min(1.0, math.ceil(PIECES * ranks / stage.prompts_per_batch) / stage.most_rollouts)
     most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
     micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
-    tokens = max(longest / hardware.advanced.sequence_ranks, min(hardware.micro_batch_tokens, most / micro_batches))
+    tokens = max(longest, min(hardware.micro_batch_tokens, most / micro_batches))
     # Attention sees whole sequences, also where their prompts are computed once.
     whole = tokens * min(WHOLE, longest * responses / ranks / most)
     attended = whole * (2 * shape.attention + 2 * shape.cache_width)
     layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(CHUNK_TOKENS, tokens)
-    of_a_step = (
+    of_a_step = {
         # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
-        sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
-        recomputed if hardware.activation_checkpointing else shape.layers * layer,
-        3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
-    )
-    updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
+        "gradients": sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
+        "activations": recomputed if hardware.activation_checkpointing else shape.layers * layer,
+        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+    }
+    updating = {name: size * rates.memory for name, size in of_a_step.items()}
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
@@ -294,10 +292,8 @@ def estimate(
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
-    # Copied to host memory, and written during the steps until the next one.
-    checkpoint, machines = (parameters + trained) * size + state, max(1, ranks // machine.in_one)
+    checkpoint = (parameters + trained) * size + state
     written = checkpoint / rates.disk
-    waited = written - training.checkpoint_every * (sampling + update)
     handed_over = {
         "": 0.0, "disk": 2 * work.weights / rates.disk,  # written and read
         "memory": work.weights / (machine.link if ranks > 1 else machine.bandwidth),
@@ -310,7 +306,7 @@ def estimate(
             "judge": max(0.0, judging - sampling) + verdict,
             "weights": handed_over[engine.transfer],
             "update": update,
-            "checkpoints": max(checkpoint / HOST_BANDWIDTH / machines, waited) / training.checkpoint_every,
+            "checkpoints": written / training.checkpoint_every,
         },
         engine=engine,
         longest=longest,
@@ -329,10 +325,9 @@ def update_seconds(
     where arithmetic does not hide that."""
     hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
-    groups = max(1, ranks // hardware.advanced.sequence_ranks)
     more = FORWARD * (hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1))
     work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
-    flops, tokens = (max(sum(each) / groups, max(each)) / hardware.advanced.sequence_ranks for each in (work, lengths))
+    flops, tokens = (max(sum(each) / ranks, max(each)) for each in (work, lengths))
     seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
     moved = trained * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
     if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered

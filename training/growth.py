@@ -9,6 +9,8 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from ratchet.infra.inference.protocol import derive_seed
 from ratchet.infra.recipe.model import GrownModel
+from ratchet.infra.store.files import replace_directory
+from ratchet.training import ranks
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 TEXT_TOKENS = ("<think>", "</think>", "```")
@@ -50,6 +52,16 @@ def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
     model.generation_config = GenerationConfig(eos_token_id=stop, pad_token_id=stop)
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
+
+
+def grown(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> Path:
+    """The new model in `directory`, written once and kept: a resumed run starts from the same one. Collective."""
+    if ranks.rank() == 0 and not directory.is_dir():
+        draft = directory.with_name(f".{directory.name}")
+        grow(recipe, texts, seed, draft)
+        replace_directory(draft, directory)
+    ranks.barrier()
+    return directory
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:

@@ -107,12 +107,11 @@ class Learner:
     def old_logprobs(self, groups: Sequence[Group], temperature: float) -> list[Group]:
         """The groups with the current policy's log-probabilities, to be learned from later. Collective."""
         samples = [Sample(i, r.prompt, r.response) for i, r in enumerate(r for g in groups for r in g.rollouts)]
-        mine: dict[int, np.ndarray] = {}
+        logprobs: dict[int, np.ndarray] = {}
         for batch in self._policy.micro_batches(samples) if samples else ():
             scores = self._policy.score(batch, temperature)[0].cpu().numpy()
-            mine |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
-        parts = ranks.gather(mine)  # a response is on one rank, or divided over ranks in order
-        logprobs = {i: np.concatenate([part[i] for part in parts if i in part]) for i in range(len(samples))}
+            logprobs |= dict(zip(batch.indices, np.split(scores, np.cumsum(batch.lengths)[:-1]), strict=True))
+        logprobs = {i: own for rank in ranks.gather(logprobs) for i, own in rank.items()}
         numbers = iter(range(len(samples)))
         return [replace(g, old_logprobs=tuple(logprobs[next(numbers)] for _ in g.rollouts)) for g in groups]
 
@@ -190,8 +189,7 @@ class Learner:
                 reference = policy.reference.score(batch, temperature)
             inputs = LossInputs(
                 logprobs=logprobs, old_logprobs=old, sampled_logprobs=batch.sampled_logprobs,
-                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, local_lengths=batch.lengths,
-                lengths=batch.whole_lengths, sum_over_sharers=policy.sum_over_sharers,
+                reference_logprobs=reference, advantages=batch.weights, mask=batch.mask, lengths=batch.lengths,
             )  # fmt: skip
             outputs = self._policy_loss(inputs, stage)
             self._check_outputs(outputs, inputs)
@@ -285,8 +283,7 @@ class _TokenWatch:
         self.add("mismatch_kl", mismatch(difference, torch.zeros_like(difference)), batch.mask)
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
-            if len(values):  # a rank's stretch of a sequence may be prompt only
-                self._largest[name] = max(self._largest[name], float(values.abs().max()))
+            self._largest[name] = max(self._largest[name], float(values.abs().max()))
 
     def metrics(self) -> Metrics:
         """Means over all ranks' tokens, if any, and the largest differences. Collective."""

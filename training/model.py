@@ -9,8 +9,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.initialization import no_init_weights
 
-from ratchet.infra.inference import attention  # noqa: F401  what takes `sequences`
-from ratchet.infra.inference.attention import whole
+from ratchet.infra.inference.attention import KIND, whole
 from ratchet.infra.inference.models import (
     check_model,
     read_config,
@@ -21,8 +20,10 @@ from ratchet.infra.inference.models import (
     weight_files,
 )
 from ratchet.infra.inference.products import multiply_by_onednn
+from ratchet.infra.recipe.training import Hardware
 from ratchet.training.logprobs import CHUNK_TOKENS, ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
+from ratchet.verifiers.errors import RatchetError
 
 
 def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
@@ -71,6 +72,18 @@ def _fill(weight: Any, stored: Any) -> None:
     if first < last:
         rows = stored[first // row : -(-last // row)].flatten()
         weight.ds_tensor[: last - first].copy_(rows[first % row :][: last - first])
+
+
+def check_attention(model: Any, hardware: Hardware) -> None:
+    """Raises RatchetError if sequences are packed and the model's attention is not full in sdpa."""
+    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
+    ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
+    if hardware.packed and not ours:
+        raise RatchetError(
+            "training.hardware.packed needs full attention in PyTorch's own implementation (sdpa), and the layers of "
+            f"this {model.config.model_type} are {', '.join(sorted(kinds))} in {model.config._attn_implementation}: "
+            "--set training.hardware.packed=false"
+        )
 
 
 class ScoredModel(nn.Module):

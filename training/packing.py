@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,9 +36,8 @@ class MicroBatch:
 
     Padded on the right, input_ids [sequences, width]: causal attention never sees padding, so it needs no mask and is
     just never a target. Packed, input_ids [1, tokens]: `position_ids` [1, tokens] restart at 0 with every sequence, and
-    `sequences` has their lengths (of the whole row if ranks share it); both are None if padded. Consecutive sequences
-    with the same prompt have it once, unless ranks share the row: `prompts` has each prompt's length with those of its
-    responses, in order; None if every sequence is whole.
+    `sequences` has their lengths; both are None if padded. Consecutive sequences with the same prompt have it once:
+    `prompts` has each prompt's length with those of its responses, in order; None if every sequence is whole.
 
     `rows`, `columns` [tokens] locate the hidden state that predicts each response token, in whole sequences; targets,
     weights, mask, sampled_logprobs, old_logprobs [tokens] belong to that token. The mask is all 0 in a micro-batch that
@@ -54,8 +53,7 @@ class MicroBatch:
     weights: torch.Tensor
     mask: torch.Tensor
     sampled_logprobs: torch.Tensor
-    lengths: tuple[int, ...]  # response tokens of each sequence here
-    whole_lengths: tuple[int, ...]  # and on all ranks that share it
+    lengths: tuple[int, ...]  # response tokens of each sequence
     indices: tuple[int, ...]  # `Sample.index` of each sequence
     domains: tuple[str, ...]  # `Sample.domain` of each sequence
     sequences: tuple[int, ...] | None = None
@@ -63,11 +61,8 @@ class MicroBatch:
     old_logprobs: torch.Tensor | None = None
 
 
-def collate(
-    samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False, share_prompts: bool = True
-) -> MicroBatch:
-    """One micro-batch on `device`, all of whose tokens have this mask. `share_prompts`: packed sequences with
-    the same prompt compute it once."""
+def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, packed: bool = False) -> MicroBatch:
+    """One micro-batch on `device`, all of whose tokens have this mask."""
     lengths = [len(sample.response) for sample in samples]
     if packed:
         starts = np.cumsum([0, *(len(sample) for sample in samples)])
@@ -83,7 +78,7 @@ def collate(
     prompts: list[tuple[int, tuple[int, ...]]] = []
     first = np.ones(width, bool)  # not of a prompt that is in the row already
     for i, (start, sample) in enumerate(zip(starts, samples, strict=False)):
-        if share_prompts and i and np.array_equal(sample.prompt, samples[i - 1].prompt):
+        if i and np.array_equal(sample.prompt, samples[i - 1].prompt):
             first[start : start + len(sample.prompt)] = not packed
             prompts[-1] = prompts[-1][0], (*prompts[-1][1], lengths[i])
         else:
@@ -112,31 +107,9 @@ def collate(
         mask=torch.full((len(rows),), mask, device=device),
         sampled_logprobs=tensor(np.concatenate(sampled), torch.float32),
         old_logprobs=None if old is None else tensor(np.concatenate(old), torch.float32),
-        lengths=tuple(lengths), whole_lengths=tuple(lengths),
-        indices=tuple(sample.index for sample in samples), domains=tuple(sample.domain for sample in samples),
+        lengths=tuple(lengths), indices=tuple(sample.index for sample in samples),
+        domains=tuple(sample.domain for sample in samples),
     )  # fmt: skip
-
-
-def shard(batch: MicroBatch, part: int, parts: int) -> MicroBatch:
-    """The part of a packed micro-batch for one of `parts` ranks: a stretch of its tokens, equally long on all, and the
-    targets predicted from there, if any."""
-    assert batch.sequences is not None and batch.position_ids is not None, "ranks share packed rows"
-    tokens = batch.input_ids.shape[1]
-    width = -(-tokens // parts)
-    first, added = part * width, width * parts - tokens
-    ids, positions = (torch.nn.functional.pad(each, (0, added)) for each in (batch.input_ids, batch.position_ids))
-    here = (batch.columns >= first) & (batch.columns < first + width)
-    local = {name: getattr(batch, name)[here] for name in ("rows", "targets", "weights", "mask", "sampled_logprobs")}
-    return replace(
-        batch,
-        **local,
-        input_ids=ids[:, first : first + width],
-        position_ids=positions[:, first : first + width],
-        columns=batch.columns[here] - first,
-        lengths=tuple(int(own.sum()) for own in here.split(batch.lengths)),
-        sequences=(*batch.sequences, added) if added else batch.sequences,
-        old_logprobs=None if batch.old_logprobs is None else batch.old_logprobs[here],
-    )
 
 
 WHOLE = 3
@@ -147,21 +120,20 @@ ranks the busiest then has 1.05 of the mean, with whole groups 1.18."""
 
 
 def plan_micro_batches(
-    samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False, share_prompts: bool = True,
-    even: float = math.inf,
-) -> list[list[list[Sample]]]:  # fmt: skip
+    samples: Sequence[Sample], ranks: int, token_budget: int, packed: bool = False, even: float = math.inf
+) -> list[list[list[Sample]]]:
     """Assign samples to ranks and divide each rank's share into micro-batches of at most `token_budget` tokens, padding
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
     Padded: sequences of similar length go together, and to the ranks in turn, so that two ranks' tokens differ by less
-    than the longest sequence. Packed: those with the same prompt go together if they `share_prompts`, and ranks get
-    about the same arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
+    than the longest sequence. Packed: those with the same prompt go together, and ranks get about the same
+    arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
 
     A pure function: every rank computes the same plan. All ranks get equally many micro-batches, empty ones if needed:
     under ZeRO-3 the others wait for a missing rank's part of the weights.
     """
     if packed:
-        plan = [_packed(share, token_budget) for share in _shares(samples, ranks, share_prompts, even)]
+        plan = [_packed(share, token_budget) for share in _shares(samples, ranks, even)]
     else:
         by_length = sorted(samples, key=lambda sample: (len(sample), sample.index))
         plan = [_padded(by_length[rank::ranks], token_budget) for rank in range(ranks)]
@@ -199,12 +171,12 @@ def _packed(share: Sequence[Sequence[Sample]], budget: int) -> list[list[Sample]
     return batches
 
 
-def _shares(samples: Sequence[Sample], ranks: int, share_prompts: bool, even: float) -> list[list[list[Sample]]]:
-    """Each rank's groups of samples, by prompt if they share it. What costs most is assigned
-    first, to the rank with the least so far; costly groups are divided before."""
-    groups: dict[Any, list[Sample]] = {}
+def _shares(samples: Sequence[Sample], ranks: int, even: float) -> list[list[list[Sample]]]:
+    """Each rank's groups of samples, by prompt. What costs most is assigned first, to the rank with the least so far;
+    costly groups are divided before."""
+    groups: dict[bytes, list[Sample]] = {}
     for sample in samples:
-        groups.setdefault(sample.prompt.tobytes() if share_prompts else sample.index, []).append(sample)
+        groups.setdefault(sample.prompt.tobytes(), []).append(sample)
 
     def cost(group: Sequence[Sample]) -> float:
         prompt = _cost(len(group[0].prompt), even)

@@ -5,11 +5,8 @@ weights, and a *batch* was sampled together.
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
@@ -17,19 +14,17 @@ from typing import Any
 import deepspeed
 import numpy as np
 import torch
-from deepspeed.runtime.sequence_parallel import parallel_state_sp
+from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 from torch import nn
 
 from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained
-from ratchet.training.attention import check_attention, share_attention
-from ratchet.training.model import ScoredModel, load_model
-from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches, shard
+from ratchet.training.model import ScoredModel, check_attention, load_model
+from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
-from ratchet.training.snapshot import HostCopies, Writes, has_room, universal
 
 BETAS = (0.9, 0.95)
 """Decay rates of AdamW's moments; 0.95 is usual where gradients are noisy (GPT-3, Llama)."""
@@ -75,8 +70,6 @@ class Policy:
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
-        if hardware.advanced.sequence_ranks > 1:
-            share_attention(model, hardware.advanced.sequence_ranks)
         scored = ScoredModel(model.to(self.device))
         if sharded:
             # ScoredModel reads the head's weight, so it must be gathered there too.
@@ -101,8 +94,6 @@ class Policy:
         self.reference = None
         if with_reference:
             start = share_frozen(model) if adapter else load_model(path, hardware.dtype, sharded)[0]
-            if hardware.advanced.sequence_ranks > 1:
-                share_attention(start, hardware.advanced.sequence_ranks)
             self.reference = Reference(start.to(self.device), hardware)
         engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=configuration(hardware, optimizer))
         self.engine: Any = engine
@@ -113,16 +104,10 @@ class Policy:
 
     def micro_batches(self, samples: Sequence[Sample]) -> list[MicroBatch]:
         """This rank's part of the plan for one step, padded with zero-loss micro-batches."""
-        sharers = self.hardware.advanced.sequence_ranks  # ranks that compute a sequence together
-        packed = self.hardware.packed or sharers > 1
-        budget = sharers * self.hardware.micro_batch_tokens
-        plan = plan_micro_batches(samples, self.ranks // sharers, budget, packed, sharers == 1, self._even)
+        packed = self.hardware.packed
+        plan = plan_micro_batches(samples, self.ranks, self.hardware.micro_batch_tokens, packed, self._even)
         padding = Sample(-1, np.zeros(1, np.int32), np.zeros(1, np.int32))
-        batches = [
-            collate(share or [padding], self.device, float(bool(share)), packed, share_prompts=sharers == 1)
-            for share in plan[self.rank // sharers]
-        ]
-        return batches if sharers == 1 else [shard(b, self.rank % sharers, sharers) for b in batches]
+        return [collate(b or [padding], self.device, float(bool(b)), packed) for b in plan[self.rank]]
 
     @property
     def positions(self) -> int | None:
@@ -137,8 +122,7 @@ class Policy:
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and entropies [tokens] without gradient. Collective."""
-        # Ranks share attention only in training mode and over packed sequences.
-        self.model.train(self.hardware.advanced.sequence_ranks > 1 and batch.sequences is not None)
+        self.model.eval()
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
@@ -178,14 +162,6 @@ class Policy:
         finally:
             if self.hardware.sharding:
                 self.engine.optimizer.loss_scale = 1.0
-
-    def sum_over_sharers(self, values: torch.Tensor) -> torch.Tensor:
-        """The sum of `values`, any shape, over the ranks that share this rank's sequences. Collective among them."""
-        if self.hardware.advanced.sequence_ranks == 1:
-            return values
-        total = values.clone()
-        torch.distributed.all_reduce(total, group=parallel_state_sp.get_sequence_parallel_group())
-        return total
 
     def reset(self, optimizer: bool) -> None:
         """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and with `optimizer`
@@ -240,11 +216,8 @@ class Policy:
         return self._whole
 
     def save_model(self, directory: Path) -> None:
-        """Write a directory that transformers loads: configuration, safetensors, tokenizer. Collective."""
-        for write in self._model_writes(directory, copy=lambda state: state).values():
-            write()
-
-    def _model_writes(self, directory: Path, copy: Callable[[Any], Any]) -> Writes:
+        """Write a directory that transformers loads: configuration, safetensors, tokenizer; beside it the adapter.
+        Collective."""
         state = self.model.state_dict()
         if self.hardware.zero_stage == 3 or self._adapter:  # rank 0 copies one weight after the other to host memory
             whole: dict[Any, torch.Tensor] = {}
@@ -255,75 +228,38 @@ class Policy:
                     if weight not in whole:
                         whole[weight] = self._merged(weight).to("cpu", copy=True)
                     state[name] = whole[weight]
-        elif self.rank == 0:
-            state = copy(state)
-        if self.rank:
-            return {}
-        # Read now: a tokenizer cannot be saved by one thread while another uses it.
-        tokenizer = self._tokenizer_files
-        write_adapter = self._adapter.writer(directory, self.model, copy) if self._adapter else None
-
-        def write() -> None:
+        if self.rank == 0:
             self.model.save_pretrained(directory, state_dict=state)
-            for name, content in tokenizer.items():
-                (directory / name).parent.mkdir(exist_ok=True)
-                (directory / name).write_bytes(content)
-            if write_adapter:
-                write_adapter()
+            self.tokenizer.save_pretrained(directory)
+            if self._adapter:
+                self._adapter.save(directory, self.model)
 
-        return {directory: write}
-
-    @cached_property
-    def _tokenizer_files(self) -> dict[str, bytes]:
-        with tempfile.TemporaryDirectory() as scratch:
-            self.tokenizer.save_pretrained(scratch)
-            files = [file for file in Path(scratch).rglob("*") if file.is_file()]
-            return {str(file.relative_to(scratch)): file.read_bytes() for file in files}
-
-    def snapshot(self, directory: Path) -> Writes:
-        """Functions that write the current state, each rank its part: weights, optimizer moments and counters, the
-        reference, and the model as `save_model` does. A host without memory for a copy writes at once. Collective."""
-        room = has_room(self.checkpoint_bytes / self.hardware.machines)
-        copies = HostCopies(room)
-        usual, self.engine.checkpoint_engine = self.engine.checkpoint_engine, copies
-        try:
-            self.engine.save_checkpoint(
-                str(directory), tag="engine", save_latest=False, exclude_frozen_parameters=self._adapter is not None
-            )
-        finally:
-            self.engine.checkpoint_engine = usual
-        writes = copies.writes | self._model_writes(directory / "model", copies.copy)
+    def save_state(self, directory: Path) -> list[Path]:
+        """Write the current state, each rank its part: weights, optimizer moments and counters, the reference, and the
+        model as `save_model` does. Returns the files that this rank wrote. Collective."""
+        writer = self.engine.checkpoint_engine = _Writer()
+        frozen = self._adapter is not None
+        self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False, exclude_frozen_parameters=frozen)
+        self.save_model(directory / "model")
         if self.reference is not None and self.reference.reset:
-            writes |= self.reference.snapshot(directory / REFERENCE, self.rank)
-        for path in () if room else list(writes):
-            writes[path]()
-            writes[path] = lambda: None
-        return writes
+            self.reference.save(directory / REFERENCE, self.rank)
+        whole = [file for file in directory.rglob("*") if file.parent.name != "engine"] if self.rank == 0 else []
+        return writer.files + [file for file in whole if file.is_file()]
 
-    def load_state(self, directory: Path, other_ranks: bool = False) -> None:
-        """The reverse of `snapshot`, bit for bit. If another number of ranks wrote it, through DeepSpeed's universal
-        form. Collective."""
-        if other_ranks and self.hardware.sharding:
-            self._load_universal(directory)
-        else:
-            self._load_engine(directory)
+    def load_state(self, directory: Path) -> None:
+        """The reverse of `save_state`, bit for bit, on as many ranks. Collective."""
+        self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)
 
-    def _load_engine(self, directory: Path) -> None:
-        self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
 
-    def _load_universal(self, directory: Path) -> None:
-        scratch = directory.with_name(f".universal-{directory.name}")
+class _Writer(TorchCheckpointEngine):
+    """DeepSpeed's, noting the files that it writes."""
 
-        def convert() -> None:
-            shutil.rmtree(scratch, ignore_errors=True)  # from a killed run
-            universal(directory / "engine", scratch / "engine")
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[Path] = []
 
-        ranks.first(convert, self.checkpoint_bytes, self.hardware.advanced.timeout_minutes)
-        self.engine._config.load_universal_checkpoint = True
-        self._load_engine(scratch)
-        self.engine._config.load_universal_checkpoint = False
-        torch.distributed.barrier()
-        if self.rank == 0:
-            shutil.rmtree(scratch)
+    def save(self, state_dict: Any, path: str) -> None:
+        torch.save(state_dict, path)
+        self.files.append(Path(path))

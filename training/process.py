@@ -80,26 +80,18 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
         assert recipe.model.path is not None, "checked when the run was planned"
         return Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe)), 0
     traces = warm_start.read_traces(Path(spec["traces"]))
-    path = recipe.model.path or str(_grown(recipe, traces, work))
+    path = recipe.model.path
+    if path is None:
+        texts = warm_start.tokenizer_texts(traces, recipe.seed)
+        path = str(growth.grown(recipe.model.grow, texts, recipe.seed, work / "grown"))
     optimizer = training.advanced.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
     policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
     samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
-    with Checkpoints(work / "checkpoints", policy) as checkpoints:
-        done = (checkpoints.restore() or (0,))[0]
-        metrics = Journal(work / "metrics.jsonl", done, policy.rank)
-        Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-        return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
-
-
-def _grown(recipe: Recipe, traces: list[dict[str, str]], work: Path) -> Path:
-    """The new model, created once and kept, so that a resumed run starts from the same one."""
-    grown, draft = work / "grown", work / ".grown"
-    if ranks.rank() == 0 and not grown.is_dir():
-        texts = warm_start.tokenizer_texts(traces, recipe.seed)
-        growth.grow(recipe.model.grow, texts, recipe.seed, draft)
-        replace_directory(draft, grown)
-    ranks.barrier()
-    return grown
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    done = (checkpoints.restore() or (0,))[0]
+    metrics = Journal(work / "metrics.jsonl", done, policy.rank)
+    Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
+    return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
 
 
 def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
@@ -113,10 +105,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         )
     reference = stage.kl_coefficient > 0
     policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
-    with (
-        _worker(recipe, stage, policy, spec["model_dir"], work) as worker,
-        Checkpoints(work / "checkpoints", policy) as checkpoints,
-    ):
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)

@@ -6,8 +6,7 @@ import signal
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -181,31 +180,6 @@ def machine_slots(count: int) -> Iterator[int | None]:
 def tally(name: str) -> int:
     """How often this was called on all ranks together, including this call."""
     return _get_default_store().add(f"ratchet-tally-{name}", 1)
-
-
-SLOW_DISK = 50e6
-"""Bytes per second of the slowest disk expected."""
-_firsts = count()
-
-
-def minutes_for(size: float, timeout_minutes: float) -> float:
-    """How long to wait for another rank's work on `size` bytes of files."""
-    return timeout_minutes + size / SLOW_DISK / 60
-
-
-def first(work: Callable[[], object], size: float, timeout_minutes: float) -> None:
-    """Rank 0 does `work` on `size` bytes of files, while the others wait, allowing for a slow disk. Collective. Raises
-    Lost."""
-    store, done = _get_default_store(), f"ratchet-first-{next(_firsts)}"
-    if rank() == 0:
-        work()
-        store.set(done, "1")
-    minutes = minutes_for(size, timeout_minutes)
-    deadline, pause = time.monotonic() + 60 * minutes, 0.005
-    while not store.check([done]):
-        if time.monotonic() > deadline:
-            raise Lost(f"Rank 0 did not finish {size / 1e9:,.1f} GB of files within {minutes:,.0f} minutes.")
-        time.sleep(pause := min(2 * pause, 0.5))
 
 
 def barrier() -> None:

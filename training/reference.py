@@ -1,6 +1,5 @@
 """The reference policy of the KL term: the policy at the stage's start or last reset."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from ratchet.infra.recipe.training import Hardware
 from ratchet.training.adapter import trained
 from ratchet.training.model import ScoredModel
 from ratchet.training.packing import MicroBatch
-from ratchet.training.snapshot import Writes
 
 FILE = "reference.safetensors"
 
@@ -21,9 +19,8 @@ class Reference:
     """A frozen model, sharded like the policy. All methods are collective."""
 
     def __init__(self, model: Any, hardware: Hardware) -> None:
-        shared = hardware.advanced.sequence_ranks > 1  # attention is shared only in training mode
         self._own = trained(model)  # the others are the policy's
-        model.requires_grad_(False).train(shared)
+        model.requires_grad_(False).eval()
         self._scored: Any = ScoredModel(model)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # then it is the stage's start, which need not be saved
@@ -35,7 +32,7 @@ class Reference:
                 "bf16": {"enabled": hardware.dtype == "bfloat16"},
             }
             self._scored = deepspeed.initialize(model=self._scored, config=configuration)[0]
-            self._scored.train(shared)
+            self._scored.eval()
 
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> torch.Tensor:
@@ -50,14 +47,14 @@ class Reference:
             self._set(self._own[name], value)
         self.reset = True
 
-    def snapshot(self, file: Path, rank: int) -> Writes:
-        """A function that writes its current state."""
+    def save(self, file: Path, rank: int) -> None:
         weights = {}
         for name, own in self._own.items():
             with self._whole(own):
                 if rank == 0:
                     weights[name] = own.detach().to("cpu", copy=True)
-        return {file: partial(save_file, weights, file)} if rank == 0 else {}
+        if rank == 0:
+            save_file(weights, file)
 
     def load(self, directory: Path) -> None:
         weights = load_file(directory / FILE)

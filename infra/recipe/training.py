@@ -236,9 +236,6 @@ class HardwareDetails(Section):
 
     cpu_offload: bool = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
-    sequence_ranks: int = Field(default=1, ge=1)
-    """Ranks that share each packed micro-batch in the update (DeepSpeed's Ulysses), with `micro_batch_tokens` each, for
-    responses that do not fit on one; must divide `processes` and the model's key-value heads."""
     timeout_minutes: NotInKey[float] = Field(default=30, gt=0)
     """A rank that waits longer for the others stops the run."""
 
@@ -280,10 +277,6 @@ class Hardware(Section):
     def _belong_together(self) -> "Hardware":
         if self.advanced.cpu_offload and not self.zero_stage:
             raise ValueError("cpu_offload needs zero_stage 1 or more")
-        if self.processes % self.advanced.sequence_ranks:
-            raise ValueError(
-                f"sequence_ranks ({self.advanced.sequence_ranks}) must divide processes ({self.processes})"
-            )
         return self
 
 

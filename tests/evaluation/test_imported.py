@@ -40,13 +40,6 @@ def test_lightevals_details(tmp_path):
     assert found == {long: [("\\boxed{4}", 3), ("\\boxed{5}", 1)], short: [("no", 2)]}
 
 
-def test_lightevals_older_details(tmp_path):
-    rows = [{"full_prompt": f"<|user|>{SHORT}", "example": "x", "predictions": str(["\\boxed{2}", "it's 3"])}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
-    (found,) = texts(import_generations(tmp_path / "details.parquet", "sums", SUMS)).values()
-    assert found == [("\\boxed{2}", None), ("it's 3", None)]
-
-
 @pytest.mark.parametrize(
     "row, expected",
     [
@@ -62,36 +55,9 @@ def test_livecodebench_generations(tmp_path, row, expected):
     assert set(table["finish_reason"].to_pylist()) == {"unknown"} and set(table["tokens"].to_pylist()) == {None}
 
 
-def batch(custom_id: str, *messages: dict, error: dict | None = None, usage: dict | None = None) -> dict:
-    choices = [{"index": i, "message": m, "finish_reason": "stop"} for i, m in enumerate(messages)]
-    body = {"object": "chat.completion", "choices": choices, "usage": usage or {}}
-    return {"id": "batch_req_1", "custom_id": custom_id, "error": error,
-            "response": None if error else {"status_code": 200, "body": body}}  # fmt: skip
-
-
-IDED = [Problem(f"p{i}", "math", f"Question {i}?", answer="1", metadata=json.dumps({"id": 60 + i})) for i in range(3)]
-
-
 def lines(path, *rows: dict):
     path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
     return path
-
-
-def test_openais_batch_output(tmp_path):
-    path = lines(
-        tmp_path / "batch_output.jsonl",
-        batch("60-0", {"role": "assistant", "content": "\\boxed{1}"}, usage={"completion_tokens": 7}),
-        batch("60-1", {"role": "assistant", "content": None, "reasoning_content": "hm"}),
-        batch("p1", {"content": ""}, {"content": "x", "reasoning": "y"}),
-        batch("62_sample3", error={"code": "batch_expired", "message": "late"}),
-    )
-    rows = import_generations(path, "some", IDED).to_pylist()
-    assert [(r["problem_id"], r["sample"], r["finish_reason"], r["tokens"]) for r in rows] == [
-        ("p0", 0, "stop", 7), ("p0", 1, "stop", None), ("p1", 0, "stop", None), ("p1", 1, "stop", None),
-        ("p2", 0, "error", None),
-    ]  # fmt: skip
-    texts = [r["text"] for r in rows]
-    assert texts[1] == "<think>\nhm\n</think>\n" and texts[3] == "<think>\ny\n</think>\nx" and "late" in texts[4]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,7 @@ def test_each_regime_is_recognised():
     }
     for name, checkpoints in cases.items():
         found = regime(*(sampled(rates, generator, 32) for rates in checkpoints), k=16)
-        assert found.regime == name, (name, found)
-    assert found.gain_at_1.difference == pytest.approx(0.15, abs=0.02) and found.late.questions == 300
+        assert found == name
 
 
 @pytest.mark.parametrize(("questions", "clustered"), [(30, False), (120, True)])
@@ -40,7 +39,7 @@ def test_three_of_thirty_questions_that_become_solved_are_no_diminishing():
     generator = np.random.default_rng(0)
     base = np.where(np.arange(30) < 15, 0.0, generator.beta(1, 1, 30))
     last = np.where(np.arange(30) < 3, 0.4, np.minimum(2 * base, 1))
-    assert regime(*(sampled(p, generator, 128) for p in (base, last, last)), k=64).regime != "diminish"
+    assert regime(*(sampled(p, generator, 128) for p in (base, last, last)), k=64) != "diminish"
 
 
 def test_a_regime_needs_enough_responses():

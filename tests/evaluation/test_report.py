@@ -131,8 +131,7 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
     assert not {"script", "iframe", "object", "link"} & {tag for tag, _ in page.tags}
     images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
     assert all(src.startswith("data:image/") for src in images)
-    # Two benchmarks (pass@k, solve rates) or two panels (gains); each benchmark has two topics with levels.
-    assert len([src for src in images if "svg" in src]) == 2 * 3 + 4
+    assert len([src for src in images if "svg" in src]) == 2 * 2  # pass@k and solve rates of two benchmarks
     words = " ".join(page.words)
     for expected in (
         f"tiny {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–", "Contamination", "Topics",

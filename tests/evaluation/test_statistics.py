@@ -130,5 +130,5 @@ def test_clustered_error_by_hand_and_in_the_two_limits():
 
 
 def test_student_interval_is_scipys():
-    low, high = student_interval(0.4, 0.1, 30, level=0.9)
-    assert (low, high) == pytest.approx(stats.t.interval(0.9, 29, loc=0.4, scale=0.1))
+    low, high = student_interval(0.4, 0.1, 30)
+    assert (low, high) == pytest.approx(stats.t.interval(0.95, 29, loc=0.4, scale=0.1))

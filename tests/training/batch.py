@@ -16,9 +16,6 @@ from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
 
-SEQUENCE_LOSS = {"loss": "gspo", "updates_per_batch": 2, "learning_rate": 0.0, "clip_low": 0.02, "clip_high": 0.04}
-"""A loss that is not a sum over tokens, and so has to see whole responses."""
-
 EACH_LOSS = (
     {}, {"loss": "dr_grpo", "advantage": "dr_grpo"}, {"loss": "gspo", "kl_coefficient": 0.1},
     {"loss": "cispo", "advantage": "rloo", "entropy_bonus": 0.01},

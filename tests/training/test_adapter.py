@@ -146,8 +146,7 @@ def test_a_resumed_run_ends_with_the_same_bits(alone, micro_model, tmp_path, zer
     learner = Learner(policy, stage(learning_rate=1e-2, kl_coefficient=0.1))
     learner.reset(optimizer=False)  # the reference is a copy of the adapter from now on
     learner.learn(groups(1, policy.version), 1.0)
-    with Checkpoints(tmp_path, policy) as checkpoints:
-        checkpoints.save(2, {"learner": learner.state_dict()})
+    Checkpoints(tmp_path, policy).save(2, {"learner": learner.state_dict()})
     learner.learn(groups(2, policy.version), 1.0)
     other = adapted(micro_model, zero_stage=zero_stage, reference=True)
     resumed = Learner(other, stage(learning_rate=1e-2, kl_coefficient=0.1))

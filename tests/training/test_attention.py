@@ -7,8 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from ratchet.infra.inference.attention import attention
 from ratchet.infra.recipe.training import Hardware
-from ratchet.training.attention import check_attention
-from ratchet.training.model import load_model
+from ratchet.training.model import check_attention, load_model
 from ratchet.verifiers.errors import RatchetError
 
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -1,10 +1,7 @@
 import errno
 import json
-import os
 import resource
 import signal
-import threading
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,7 +11,6 @@ from ratchet.training import checkpoint
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import Policy
-from ratchet.training.snapshot import HostCopies, has_room, left_in_cgroups
 from ratchet.verifiers.errors import RatchetError
 from tests.training.test_policy import samples
 
@@ -43,7 +39,6 @@ def three(policy, tmp_path):
         saved[step] = weights(policy)
         checkpoints.save(step, {"note": f"after {step}"})
     change(policy)
-    checkpoints.finish()
     return checkpoints, policy, saved, tmp_path / "checkpoints"
 
 
@@ -132,18 +127,6 @@ def test_a_damaged_one_that_cannot_be_set_aside_is_told(three, monkeypatch):
         checkpoints.restore()
 
 
-def test_ranks_share_out_what_is_hashed(tmp_path):
-    """Each file is one rank's, and none has much more to read than another."""
-    sizes = {f"part-{i:02d}": 1000 * i for i in range(20)} | {"engine/whole": 60_000, "state.json": 3}
-    for name, size in sizes.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(os.urandom(size))
-    shares = [Checkpoints(tmp_path, SimpleNamespace(rank=r, ranks=3))._share(tmp_path, sizes) for r in range(3)]
-    assert sorted(name for share in shares for name in share) == sorted(sizes)
-    read = [sum(sizes[name] for name in share) for share in shares]
-    assert max(read) - min(read) <= max(sizes.values())
-
-
 def test_a_draft_is_not_a_checkpoint(policy, tmp_path):
     draft = tmp_path / "checkpoints" / ".draft-00000005"
     draft.mkdir(parents=True)
@@ -161,7 +144,6 @@ def test_the_best_validated_is_kept_and_can_be_had_back(policy, tmp_path):
         change(policy)
         saved[step] = weights(policy)
         checkpoints.save(step, {}, score)
-    checkpoints.finish()
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == [
         "step-00000002", "step-00000005", "step-00000006",
     ]  # fmt: skip
@@ -174,39 +156,21 @@ def test_a_checkpoint_of_another_model_is_refused_by_name(three):
     checkpoints, _, _, directory = three
     for path in directory.glob("step-*/manifest.json"):
         path.write_text(path.read_text().replace("llama, ", "qwen2, "))
-    with pytest.raises(RatchetError, match=r"step-00000003 is a checkpoint of another model \(qwen2, .*this is llama"):
+    with pytest.raises(RatchetError, match=r"step-00000003 is a checkpoint of another model .*\(qwen2, .*here llama"):
         checkpoints.restore()
-
-
-@pytest.fixture
-def held(monkeypatch):
-    """An event that what writes checkpoints waits for."""
-    go_on, save = threading.Event(), torch.save
-
-    def hold(*arguments):
-        assert go_on.wait(30)
-        save(*arguments)
-
-    monkeypatch.setattr(torch, "save", hold)
-    return go_on
 
 
 @pytest.mark.parametrize(
     ("stage", "dtype"), [(0, "float32"), (2, "float32"), (3, "float32"), (0, "bfloat16"), (3, "bfloat16")]
 )
-def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(
-    alone, micro_model, tmp_path, held, stage, dtype
-):
+def test_a_restored_policy_goes_on_bit_for_bit(alone, micro_model, tmp_path, stage, dtype):
     hardware = Hardware(zero_stage=stage, dtype=dtype)
     policy = Policy(micro_model, hardware, Optimizer())
     update(policy, 1)
-    with Checkpoints(tmp_path, policy) as checkpoints:
-        checkpoints.save(1, {"note": "first"})
-        then = whole(policy)
-        update(policy, 2)
-        assert not list(tmp_path.glob("step-*")) and not checkpoints.stop_asked()
-        later = whole(policy)
-        held.set()
+    Checkpoints(tmp_path, policy).save(1, {"note": "first"})
+    then = whole(policy)
+    update(policy, 2)
+    later = whole(policy)
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
     other = Policy(micro_model, hardware, Optimizer())
     assert Checkpoints(tmp_path, other).restore() == (1, {"note": "first"}) and equal(whole(other), then)
@@ -214,78 +178,14 @@ def test_the_next_step_goes_on_beside_the_writing_and_changes_nothing_of_it(
     assert equal(whole(other), later) and not equal(then, later)
 
 
-def test_a_host_without_memory_for_a_copy_writes_before_the_step_goes_on(alone, micro_model, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr("ratchet.training.policy.has_room", lambda size: bool(asked.append(size)))
-    policy = Policy(micro_model, Hardware(zero_stage=2), Optimizer())
-    with Checkpoints(tmp_path, policy) as checkpoints:
-        monkeypatch.setattr(checkpoints, "_write", lambda *_: None)
-        checkpoints.save(1, {})
-        (draft,) = tmp_path.iterdir()
-        assert {"model.safetensors", "mp_rank_00_model_states.pt"} <= {file.name for file in draft.rglob("*")}
-    assert asked == [16 * sum(weight.numel() for weight in policy.model.parameters())]
-    assert has_room(1) and not has_room(1e18)
-
-
-def test_the_memory_of_a_container_counts(tmp_path):
-    inner = tmp_path / "fs" / "job" / "step"
-    inner.mkdir(parents=True)
-    for place, limit, used in ((inner, "max", 5), (inner.parent, "100", 40)):
-        (place / "memory.max").write_text(f"{limit}\n")
-        (place / "memory.current").write_text(f"{used}\n")
-    (tmp_path / "own").write_text("0::/job/step\n")
-    assert left_in_cgroups(tmp_path / "fs", tmp_path / "own") == [60]
-
-
-def test_a_copy_keeps_what_a_step_changes_in_place():
-    scaler = SimpleNamespace(cur_scale=1.0)
-    copied = HostCopies(True).copy({"scaler": scaler, "steps": [3, torch.ones(2)]})
-    scaler.cur_scale = 7.0  # as the update after it does, while the file is being written
-    assert copied["scaler"].cur_scale == 1.0
-
-
-def test_a_part_that_a_rank_cannot_write_is_not_waited_for(policy, tmp_path, held):
-    checkpoints = Checkpoints(tmp_path, policy)
-    policy.ranks = 2
-    checkpoints.save(1, {})
-    (draft,) = tmp_path.iterdir()
-    (draft / "rank-1.failed").touch()
-    held.set()
-    with pytest.raises(RatchetError, match="rank-1 has not written its part"):
-        checkpoints.finish()
-
-
-def test_one_checkpoint_is_written_at_a_time(policy, tmp_path, held):
-    checkpoints = Checkpoints(tmp_path, policy)
-    checkpoints.save(1, {})
-    threading.Timer(0.3, held.set).start()
-    checkpoints.save(2, {})
-    assert held.is_set() and (tmp_path / "step-00000001").is_dir()
-    assert checkpoints.restore()[0] == 2
-
-
-def test_a_stage_that_fails_leaves_what_is_not_whole(policy, tmp_path, held, monkeypatch):
-    """As where another rank has not written its part, and never will."""
-    monkeypatch.setattr("ratchet.training.checkpoint.LEAVE_S", 0.2)
-    held.set()
-    with pytest.raises(ValueError, match="of the stage"), Checkpoints(tmp_path, policy) as checkpoints:
-        policy.ranks = 2
-        checkpoints.save(1, {})
-        raise ValueError("of the stage")
-    assert checkpoints._writer and not checkpoints._writer.is_alive()
-    assert not list(tmp_path.glob("step-*"))
-
-
-def test_a_full_disk_is_told_at_the_next_step_and_leaves_no_checkpoint(policy, tmp_path):
+def test_a_full_disk_is_told_and_leaves_no_checkpoint(policy, tmp_path):
     """Files may grow to 20 kB only, which is less than the weights."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", policy)
     before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
     try:
-        checkpoints.save(1, {})
-        checkpoints._writer.join()
         with pytest.raises(RatchetError, match=r"Cannot write .*Free some space"):
-            checkpoints.stop_asked()
+            checkpoints.save(1, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)

@@ -23,10 +23,7 @@ from ratchet.training.machine import (
     Rates,
     local_machine,
     machine_of,
-    measured_file,
     parse_machine,
-    with_measured,
-    write_rates,
 )
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import MICRO
@@ -90,16 +87,6 @@ def test_steps_that_were_measured_on_cores(packed, prompts, rollouts, sampling, 
     assert sampling is None or needs.seconds["sampling"] == pytest.approx(sampling, rel=0.15)
     assert update is None or needs.seconds["update"] == pytest.approx(update, rel=0.15)
     assert needs.peak == pytest.approx(peak, rel=0.15)
-
-
-def test_a_response_shared_by_ranks_takes_its_part_of_each():
-    shape, machine = Shape.of(QWEN_14B), parse_machine("8xH100")
-    alone, shared = (
-        estimate(shape, stage(), Training(hardware=Hardware(processes=8, advanced={"sequence_ranks": ranks})), machine)
-        for ranks in (1, 4)
-    )
-    for part in ("activations", "logits, in chunks"):
-        assert alone.updating[part] > 1.5 * shared.updating[part]
 
 
 def test_vllm_takes_its_share_and_holds_what_that_leaves():
@@ -166,7 +153,7 @@ def test_each_limit_is_passed_by_what_should_pass_it():
     assert longer["KV cache"] > 1 and longer["GPU memory"] > 1
     assert over(verdict_s={"math": 1000.0})["judge"] > 1 > over(verdict_s={"math": 0.01})["judge"]
     often = training.model_copy(update={"checkpoint_every": 1})
-    assert over(how=often, disk=1e8)["checkpoints"] > 1 > over(how=often, disk=1e9)["checkpoints"]
+    assert over(how=often, disk=1e8)["checkpoints"] > 1 > over(how=often, disk=2e9)["checkpoints"]
     short = pressures(estimate(shape, plain, training, machine, mean_response=0.1), machine)
     assert short["idle decode slots"] > 1 > over()["idle decode slots"]
 
@@ -180,20 +167,6 @@ def test_a_full_cache_slows_sampling():
     )
     assert small.seconds["sampling"] > 1.2 * large.seconds["sampling"]
     assert small.cached == large.cached > small.engine.room
-
-
-def test_what_a_preflight_measured_is_what_a_plan_goes_by(tmp_path):
-    file = measured_file(tmp_path, "mine")
-    h100 = parse_machine("8xH100")
-    assert with_measured(h100, file) == h100
-    file.parent.mkdir(parents=True)
-    write_rates(file, "H100", Rates(update=0.5, verdict_s={"math": 0.1}))
-    found = with_measured(h100, file)
-    assert (found.rates.update, found.rates.verdict_s, found.count) == (0.5, {"math": 0.1}, 8)
-    assert with_measured(parse_machine("8xA100"), file).rates == Rates()
-    file.write_text('{"machine": "H100", "rates": {"speed": 1}}')
-    with pytest.raises(RatchetError, match="not a preflight's measurements"):
-        with_measured(h100, file)
 
 
 @pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run.model}-{run.machine}-{run.date}")

@@ -203,8 +203,7 @@ def test_a_reset_is_a_fresh_start(alone, micro_model, tmp_path, zero_stage):
     assert learns.learn(groups(1, policy.version), 1.0)["kl"] > 0
     learns.reset()
     policy.save_model(tmp_path / "model")
-    with Checkpoints(tmp_path / "checkpoints", policy) as checkpoints:
-        checkpoints.save(2, learns.state_dict())
+    Checkpoints(tmp_path / "checkpoints", policy).save(2, learns.state_dict())
     fresh, learns_fresh = learner(str(tmp_path / "model"), hardware, **settings)
     resumed, learns_resumed = learner(micro_model, hardware, **settings)
     learns_resumed.load_state_dict(Checkpoints(tmp_path / "checkpoints", resumed).restore()[1])

@@ -65,8 +65,7 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
     settings = WarmStart(batch_size=16, learning_rate=1e-2)
     metrics = Journal(work / "metrics.jsonl", 0, 0)
-    with Checkpoints(work / "checkpoints", policy) as checkpoints:
-        warm_start.train(settings, 0, samples, policy, checkpoints, metrics, 0)
+    warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)
     policy.save_model(work / "model")
     return work / "model"
 

@@ -73,15 +73,17 @@ def test_packed_sequences_share_their_prompts(given_sizes, ranks):
     assert max(tokens) - min(tokens) <= sum(map(len, given_samples)) / ranks / PIECES + 2 * max(map(len, given_samples))
     for batch in (batch for share in plan for batch in share if batch):
         assert computed(batch) <= 60 and sum(map(len, batch)) <= WHOLE * 60
-        found, every = collate(batch, CPU, packed=True), collate(batch, CPU, packed=True, share_prompts=False)
+        found = collate(batch, CPU, packed=True)
+        ids = torch.from_numpy(np.concatenate([part for s in batch for part in (s.prompt, s.response)]))[None].long()
+        every = {"input_ids": ids, "position_ids": torch.cat([torch.arange(len(s)) for s in batch])[None]}
         distinct = len({s.prompt.tobytes() for s in batch})
         assert found.input_ids.shape[1] == computed(batch)
         assert (found.prompts is None) == (distinct == len(batch))
         for name in ("input_ids", "position_ids"):
             values = getattr(found, name)
             restored = whole(values, found.prompts, 1) if found.prompts else values
-            assert torch.equal(restored, getattr(every, name))
-        assert torch.equal(every.input_ids[0, found.columns + 1], found.targets)
+            assert torch.equal(restored, every[name])
+        assert torch.equal(ids[0, found.columns + 1], found.targets)
 
 
 def test_ranks_share_long_tailed_groups_evenly_and_read_most_prompts_once():

@@ -33,7 +33,6 @@ def sequences(seed: int, count: int = 7, moved: float = 0.25) -> LossInputs:
         reference_logprobs=None,
         advantages=torch.tensor(np.repeat(random.normal(0, 1, count), lengths)),
         mask=torch.ones(tokens, dtype=torch.float64),
-        local_lengths=lengths,
         lengths=lengths,
     )
 
@@ -180,7 +179,7 @@ def test_the_loss_does_not_depend_on_how_the_step_was_divided(name, seed, cut, r
     tokens = sum(inputs.lengths[:cut])
     tensors = ("logprobs", "old_logprobs", "sampled_logprobs", "advantages", "mask")
     parts = [
-        replace(inputs, local_lengths=cuts, lengths=cuts, **{name: getattr(inputs, name)[here] for name in tensors})
+        replace(inputs, lengths=cuts, **{name: getattr(inputs, name)[here] for name in tensors})
         for cuts, here in (
             (inputs.lengths[:cut], slice(None, tokens)), (inputs.lengths[cut:], slice(tokens, None))
         )
@@ -188,27 +187,6 @@ def test_the_loss_does_not_depend_on_how_the_step_was_divided(name, seed, cut, r
     divided = [LOSSES.get(name)(part, SETTINGS) for part in parts]
     found = sum(part(f, p.mask, step_counts(inputs), ranks) for f, p in zip(divided, parts, strict=True))
     assert found.item() / ranks == pytest.approx(whole(name, inputs).item(), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", LOSSES.shipped)
-def test_ranks_that_share_a_response_find_what_one_finds(name):
-    """Two ranks with a stretch each, one of them maybe with nothing."""
-    inputs = sequences(3, count=1)
-    alone = LOSSES.get(name)(inputs, SETTINGS)
-    tensors = ("logprobs", "old_logprobs", "sampled_logprobs", "advantages", "mask")
-    whole_sum = (inputs.logprobs - inputs.old_logprobs).detach().sum()[None]
-    for cut in range(inputs.lengths[0] + 1):
-        parts = [
-            replace(
-                inputs, local_lengths=(n,), sum_over_sharers=lambda _: whole_sum,
-                **{name: getattr(inputs, name)[here] for name in tensors},
-            )
-            for n, here in ((cut, slice(None, cut)), (inputs.lengths[0] - cut, slice(cut, None)))
-        ]  # fmt: skip
-        shared = [LOSSES.get(name)(part, SETTINGS) for part in parts]
-        torch.testing.assert_close(torch.cat([found.values for found in shared]), alone.values)
-        totals = [part(f, p.mask, step_counts(inputs)) for f, p in zip(shared, parts, strict=True)]
-        torch.testing.assert_close(sum(totals), part(alone, inputs.mask, step_counts(inputs)))
 
 
 CHOICES = [

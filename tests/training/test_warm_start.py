@@ -70,18 +70,18 @@ def test_learning_rate_climbs_then_falls_along_a_cosine():
 
 def run(policy: Policy, work, until: int | None = None) -> int:
     samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
-    with Checkpoints(work / "checkpoints", policy) as checkpoints:
-        restored = checkpoints.restore()
-        first = restored[0] if restored else 0
-        if until is not None:
+    checkpoints = Checkpoints(work / "checkpoints", policy)
+    restored = checkpoints.restore()
+    first = restored[0] if restored else 0
+    if until is not None:
 
-            def stop_there(*arguments, save=checkpoints.save):
-                save(*arguments)
-                if arguments[0] == until:
-                    raise KeyboardInterrupt
+        def stop_there(*arguments, save=checkpoints.save):
+            save(*arguments)
+            if arguments[0] == until:
+                raise KeyboardInterrupt
 
-            checkpoints.save = stop_there
-        warm_start.train(SETTINGS, 0, samples, policy, checkpoints, Journal(work / "metrics.jsonl", first, 0), first)
+        checkpoints.save = stop_there
+    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, Journal(work / "metrics.jsonl", first, 0), first)
     return first
 
 

@@ -24,29 +24,24 @@ class LossInputs:
     reference_logprobs: torch.Tensor | None
     advantages: torch.Tensor
     mask: torch.Tensor
-    local_lengths: tuple[int, ...]
-    """Tokens of each sequence in these tensors; fewer than its length if ranks share the sequence."""
     lengths: tuple[int, ...]
-    """Response tokens of each sequence, on all ranks."""
-    sum_over_sharers: Callable[[torch.Tensor], torch.Tensor] = field(default=lambda sums: sums)
-    """Sums a tensor [sequences] over the ranks that share these sequences; collective among them."""
+    """Response tokens of each sequence."""
 
     def ratio(self) -> torch.Tensor:
         """ρ = π / π_old of each token, with gradient; exactly one while π is π_old."""
         return (self.logprobs - self.old_logprobs).exp()
 
     def sequence_mean(self, values: torch.Tensor) -> torch.Tensor:
-        """The mean of `values` [tokens] over each token's whole sequence, [tokens], without gradient. Collective among
-        ranks that share a sequence, which must call it equally often."""
-        sums = torch.stack([part.sum() for part in values.detach().split(self.local_lengths)])
-        return self._spread(self.sum_over_sharers(sums) / sums.new_tensor(self.lengths))
+        """The mean of `values` [tokens] over each token's sequence, [tokens], without gradient."""
+        sums = torch.stack([part.sum() for part in values.detach().split(self.lengths)])
+        return self._spread(sums / sums.new_tensor(self.lengths))
 
     def sequence_lengths(self) -> torch.Tensor:
         """Response tokens of each token's sequence, [tokens]."""
         return self._spread(self.logprobs.new_tensor(self.lengths))
 
     def _spread(self, of_sequence: torch.Tensor) -> torch.Tensor:
-        return of_sequence.repeat_interleave(torch.tensor(self.local_lengths, device=of_sequence.device))
+        return of_sequence.repeat_interleave(torch.tensor(self.lengths, device=of_sequence.device))
 
 
 @dataclass(frozen=True)

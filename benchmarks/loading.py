@@ -1,12 +1,11 @@
-"""Reading, handing over and saving under ZeRO-3: memory of a rank, and how long the steps wait.
+"""Reading and handing over under ZeRO-3: memory of a rank, and how long a step waits.
 
-    python -m benchmarks.loading_and_saving [--model DIRECTORY] [--ranks 2] [--dtype float32]
+    python -m benchmarks.loading [--model DIRECTORY] [--ranks 2] [--dtype float32]
 
 Reading, each in processes of its own: every rank the whole model, of which DeepSpeed then leaves it its part; or every
 rank only its part. The peak of each rank's resident memory is above what it had after its imports. Handing over:
-seconds to gather all weights, as before an engine samples. Saving: seconds of a step alone; of the call that begins a
-checkpoint; of the steps while it is written; until it is whole. Without `--model`, a random one of 228 million
-parameters, whose matrices are as large as a large model's.
+seconds to gather all weights, as before an engine samples. Without `--model`, a random one of 228 million parameters,
+whose matrices are as large as a large model's.
 """
 
 from __future__ import annotations
@@ -50,41 +49,6 @@ def loading(how: str, model: str, dtype: str) -> dict[str, float]:
     return {"peak": memory("VmHWM") - before, "then": memory("VmRSS") - before}
 
 
-def saving(model: str, dtype: str, work: Path) -> dict[str, float]:
-    import numpy as np
-    import torch
-
-    from ratchet.training.checkpoint import Checkpoints
-    from ratchet.training.losses.loss import part_of_step
-    from ratchet.training.packing import MicroBatch, Sample
-    from ratchet.training.policy import Policy
-
-    policy = Policy(model, Hardware.model_validate({"zero_stage": 3, "dtype": dtype}), Optimizer())
-    ids = np.random.default_rng(0).integers(3, 300, (4, 32)).astype(np.int32)
-    samples = [Sample(i, row[:8], row[8:]) for i, row in enumerate(ids)]
-
-    def loss(batch: MicroBatch, logprobs: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
-        return part_of_step(-logprobs, batch.mask, 4 * 24, policy.ranks)
-
-    def step() -> float:
-        began = time.perf_counter()
-        policy.update(policy.micro_batches(samples), loss, 1.0, 1e-6)
-        return time.perf_counter() - began
-
-    step()
-    alone = [step() for _ in range(3)]
-    beside = []
-    with Checkpoints(work, policy) as checkpoints:
-        began = time.perf_counter()
-        checkpoints.save(1, {})
-        held = time.perf_counter() - began
-        writer = checkpoints._writer
-        while writer is not None and writer.is_alive():
-            beside.append(step())
-        written = time.perf_counter() - began
-    return {"step": sum(alone) / 3, "held": held, "beside": sum(beside) / max(1, len(beside)), "written": written}
-
-
 def gathering(model: str, dtype: str) -> dict[str, float]:
     from ratchet.training import policy as policies
 
@@ -100,16 +64,13 @@ def gathering(model: str, dtype: str) -> dict[str, float]:
     return seconds
 
 
-def one_rank(what: str, model: str, dtype: str, work: Path) -> dict[str, float]:
+def one_rank(what: str, model: str, dtype: str) -> dict[str, float]:
     """The most that any rank has measured."""
     os.environ["OMP_NUM_THREADS"] = "1"
     from ratchet.training import ranks
 
     ranks.join()
-    if what == "saving":
-        measured = saving(model, dtype, work)
-    else:
-        measured = gathering(model, dtype) if what == "gathering" else loading(what, model, dtype)
+    measured = gathering(model, dtype) if what == "gathering" else loading(what, model, dtype)
     everyone = ranks.gather(measured)
     ranks.leave()
     return {name: max(each[name] for each in everyone) for name in everyone[0]}
@@ -127,8 +88,7 @@ def in_ranks(number: int, *arguments: Any) -> dict[str, float]:
 
 
 def measure(what: str, ranks: int, model: str, dtype: str) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as work:
-        return in_ranks(ranks, what, model, dtype, Path(work))
+    return in_ranks(ranks, what, model, dtype)
 
 
 def grown(directory: Path) -> str:
@@ -154,11 +114,6 @@ def main() -> None:
         found = measure("gathering", arguments.ranks, model, arguments.dtype)
         print(
             f"handing all weights over: {found['each']:.2f} s gathered one by one, {found['buckets']:.2f} s in buckets"
-        )
-        found = measure("saving", arguments.ranks, model, arguments.dtype)
-        print(
-            f"saving: a step alone {found['step']:.2f} s, held up for {found['held']:.2f} s, a step beside the writing "
-            f"{found['beside']:.2f} s, whole after {found['written']:.2f} s"
         )
 
 
