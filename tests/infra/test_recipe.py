@@ -154,8 +154,8 @@ def test_acereasons_larger_and_smaller_models_differ_from_the_7b_one_in_little()
         ("training.stages.0.kl_estimater=k3", "Did you mean 'kl_estimator'"),
         ("training.stages.0.entropy_most=1", "removed. It is a constant of training/learner.py"),
         ("registry.gate={benchmark: tiny-math}", "Its field `gate` is one of the recipe"),
-        ("evaluation.endpoint.concurrency=2", "Write evaluation.api_key_env and evaluation.concurrency"),
-        ("curation.math.teacher.response_price=2", r"Write prices: \[PROMPT, RESPONSE\]"),
+        ("evaluation.endpoint.concurrency=2", "URL#NAME` is in OPENAI_API_KEY"),
+        ("curation.math.teacher.response_price=2", r"Write advanced: \{prices: \[PROMPT, RESPONSE\]"),
     ],
 )
 def test_a_field_that_is_elsewhere_or_gone_says_where(override, answer):
