@@ -254,10 +254,10 @@ def test_offload_needs_something_that_is_offloaded():
 
 def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
-    served = load_recipe("tiny", ["training.engine={kind: vllm-server, weight_transfer: nccl}"])
+    served = load_recipe("tiny", ["training.engine={kind: vllm-server, timeout_s: 60}"])
     assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
     short = served.model_dump(mode="json", exclude_defaults=True)["training"]["engine"]
-    assert short == {"kind": "vllm-server", "weight_transfer": "nccl"}
+    assert short == {"kind": "vllm-server", "timeout_s": 60.0}
     assert "engine" not in load_recipe("tiny").model_dump(exclude_defaults=True)["training"]
 
 
