@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import console, print_rows
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.versions import library_versions
@@ -90,12 +90,8 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     from ratchet.infra.tracking import garbage
 
     unused = garbage.find_garbage(settings, forget, older_than)
-    table, total = columns("directory", "bytes"), 0
-    for directory in unused.directories:
-        total += (size := garbage.size_of(directory))
-        table.add_row(str(directory), f"{size:,}")
-    if unused.directories:
-        print_whole(table)
+    rows = [{"directory": str(place), "bytes": garbage.size_of(place)} for place in unused.directories]
+    print_rows(rows)
     for run in unused.runs:
         console.print(f"run {run.run_id} {run.name}", soft_wrap=True, markup=False)
     for line in unused.unsent:
@@ -103,7 +99,8 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     if delete:
         garbage.delete(settings, unused)
     done = "deleted" if delete else "would be deleted; --delete does it"
-    console.print(f"{len(unused.directories)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")
+    total = sum(row["bytes"] for row in rows)
+    console.print(f"{len(rows)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")
 
 
 def _machine(settings: Settings) -> Iterator[Check]:
