@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -25,6 +27,20 @@ def test_where_rounding_parts_engine_and_trainer_tokens_are_weighed(name):
     training = load_recipe(name).training
     if training.hardware.dtype == "bfloat16":
         assert all(stage.importance_cap is not None for stage in training.stages)
+
+
+def test_a_user_sees_at_most_150_fields():
+    """Of all sections that a recipe leads to, but not through `advanced`."""
+    schema = Recipe.model_json_schema()
+    sections, fields = {"Recipe": schema}, 0
+    for section in (waiting := [schema]):  # grows
+        fields += len(section.get("properties", {}))
+        seen = {name: field for name, field in section.get("properties", {}).items() if name != "advanced"}
+        for name in re.findall(r"#/\$defs/(\w+)", json.dumps(seen)):
+            if name not in sections:
+                waiting.append(sections.setdefault(name, schema["$defs"][name]))
+    assert {"Stage", "Teacher", "Gate"} < set(sections) and "StageDetails" not in sections
+    assert fields <= 150
 
 
 def test_recipes_are_frozen():
@@ -154,6 +170,7 @@ def test_acereasons_larger_and_smaller_models_differ_from_the_7b_one_in_little()
         ("training.stages.0.kl_estimater=k3", "Did you mean 'kl_estimator'"),
         ("training.stages.0.entropy_most=1", "removed. It is a constant of training/learner.py"),
         ("registry.gate={benchmark: tiny-math}", "Its field `gate` is one of the recipe"),
+        ("curation.math.teacher.max_cost=2", "It belongs in the section `advanced`"),
         ("evaluation.endpoint.concurrency=2", "URL#NAME` is in OPENAI_API_KEY"),
         ("curation.math.teacher.response_price=2", r"Write advanced: \{prices: \[PROMPT, RESPONSE\]"),
     ],
