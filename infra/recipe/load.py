@@ -197,32 +197,24 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
     dotted, separator, text = override.partition("=")
     if not separator:
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
-    *parents, last = dotted.strip().split(".")
+    path = dotted.strip().split(".")
     try:
-        value = _beside(_yaml(text), directory, last)
+        value = _beside(_yaml(text), directory, path[-1])
     except ValueError as error:
         raise RatchetError(f"--set {override!r}: the value is not valid YAML: {error}.") from error
-    nodes: list[Any] = [data]
-    for position, part in enumerate(parents):
-        where = ".".join(parents[: position + 1])
-        nodes = [
-            child
-            for node in nodes
-            for child in (
-                [node[i] for i in _indices(node, part, override)]
-                if isinstance(node, list)
-                else [node.setdefault(part, {})]
-            )
-        ]
-        for node in nodes:
-            if not isinstance(node, dict | list):
-                raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
-    for node in nodes:
-        if isinstance(node, list):
-            for index in _indices(node, last, override):
-                node[index] = value
-        else:
-            node[last] = value
+    _set(data, path, 0, value, override)
+
+
+def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None:
+    for key in _indices(node, path[at], override) if isinstance(node, list) else [path[at]]:
+        if at == len(path) - 1:
+            node[key] = value
+            continue
+        child = node[key] if isinstance(node, list) else node.setdefault(key, {})
+        if not isinstance(child, dict | list):
+            where = ".".join(path[: at + 1])
+            raise RatchetError(f"--set {override!r}: {where} is {child!r}, which has no fields.")
+        _set(child, path, at + 1, value, override)
 
 
 def _indices(node: list[Any], part: str, override: str) -> list[int]:
