@@ -9,8 +9,10 @@ arithmetic of a step, not the speed of ours.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ratchet.infra.inference.engine import Needs, Work
+from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.estimate import Estimate, Shape, estimate
 from ratchet.training.machine import parse_machine
@@ -24,6 +26,13 @@ SHAPES = {
 NEMO = "https://github.com/NVIDIA-NeMo/RL/blob/{}/docs/about/performance-summary.md"
 AREAL = "https://github.com/inclusionAI/AReaL/blob/{}/examples/README.md"
 DEEPSCALER = "https://github.com/agentica-project/deepscaler"
+
+
+class Beside(ServedVllm):
+    """Servers that get new weights from GPU to GPU, as AReaL's do."""
+
+    def needs(self, work: Work) -> Needs:
+        return replace(super().needs(work), transfer="memory")
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Published:
         machine = parse_machine(self.machine)
         engine: dict = {"kind": "vllm", "memory_share": 0.6, "tensor_parallel": self.tensor_parallel}
         if self.servers:
-            engine |= {"kind": "vllm-server", "memory_share": 0.8, "weight_transfer": "nccl"}
+            engine |= {"kind": "benchmarks.published_steps:Beside", "memory_share": 0.8}
             engine["devices"] = tuple(range(self.servers))
         stage = Stage.model_validate(
             {

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.options import benchmark
-from ratchet.cli.terminal import columns, console
+from ratchet.cli.terminal import console, print_rows
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -59,10 +59,7 @@ def decontaminate(
             input_, files, output, settings, text_column,
             progress=lambda done, total: progress.update(task, completed=done, total=total),
         )  # fmt: skip
-    table = columns("rule", "rows dropped")
-    for rule, dropped in summary["dropped"].items():
-        table.add_row(rule, f"{dropped:,}")
-    console.print(table)
+    print_rows({"rule": rule, "rows dropped": dropped} for rule, dropped in summary["dropped"].items())
     hits = {name: summary[f"{name}_hits"] for name in ("coverage", "paper")}
     for line in render(Path(__file__).with_name("decontaminated.md"), **summary, hits=hits, output=output).splitlines():
         console.print(line, soft_wrap=True, markup=False, style="yellow" if line.startswith("!") else "")

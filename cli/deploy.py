@@ -7,7 +7,7 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import console, print_rows
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
@@ -61,10 +61,10 @@ def deploy(
     variables: dict[str, Any] = {"env": environment}
     if pools[pool] == "process":
         variables["working_dir"] = str(Path.cwd())
-    table = columns("deployment", "flow")
+    rows = []
     for name in names:
         for deployment in deployments(name, work_pool_name=pool, job_variables=variables, concurrency_limit=at_a_time):
             deployment.apply()
-            table.add_row(deployment.name, deployment.flow_name)
-    print_whole(table)
+            rows.append({"deployment": deployment.name, "flow": deployment.flow_name})
+    print_rows(rows)
     console.print(f"\nStart a worker: [bold]prefect worker start --pool {pool}[/]", soft_wrap=True)

@@ -3,7 +3,6 @@
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -11,16 +10,13 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import console, print_rows
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
+from ratchet.infra.store.versions import library_versions
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, memory_bytes
 
-TESTED_WITH = {
-    "torch": "2.13", "transformers": "5.19", "deepspeed": "0.19", "prefect": "3.7", "mlflow": "3.17",
-    "python-flint": "0.9",
-}  # fmt: skip
 GIB = 2**30
 Check = tuple[bool, str, str]
 
@@ -69,7 +65,7 @@ def doctor(
 
 def _this_machine(settings: Settings) -> bool:
     all_good = True
-    for check in (_versions(), _machine(settings), _sandbox(), _store(settings)):
+    for check in (_machine(settings), _sandbox(), _store(settings)):
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
@@ -93,12 +89,8 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     from ratchet.infra.tracking import garbage
 
     unused = garbage.find_garbage(settings, forget, older_than)
-    table, total = columns("directory", "bytes"), 0
-    for directory in unused.directories:
-        total += (size := garbage.size_of(directory))
-        table.add_row(str(directory), f"{size:,}")
-    if unused.directories:
-        print_whole(table)
+    rows = [{"directory": str(place), "bytes": garbage.size_of(place)} for place in unused.directories]
+    print_rows(rows)
     for run in unused.runs:
         console.print(f"run {run.run_id} {run.name}", soft_wrap=True, markup=False)
     for line in unused.unsent:
@@ -106,22 +98,15 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     if delete:
         garbage.delete(settings, unused)
     done = "deleted" if delete else "would be deleted; --delete does it"
-    console.print(f"{len(unused.directories)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")
-
-
-def _versions() -> Iterator[Check]:
-    for package, tested in TESTED_WITH.items():
-        try:
-            installed = version(package)
-            yield True, package, installed + ("" if installed.startswith(tested) else f" (tested with {tested})")
-        except PackageNotFoundError:
-            yield False, package, "not installed: pip install -e . -c constraints.txt"
+    total = sum(row["bytes"] for row in rows)
+    console.print(f"{len(rows)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")
 
 
 def _machine(settings: Settings) -> Iterator[Check]:
     cores, memory = core_count(), memory_bytes() / GIB
     existing = next(p for p in [settings.home, *settings.home.parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
+    yield True, "versions", ", ".join(f"{package} {number}" for package, number in library_versions().items())
     for name, amount, least, detail, advice in (
         ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
         ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),

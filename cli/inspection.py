@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from ratchet.cli.terminal import clean, columns, console, print_json, print_whole
+from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, print_whole
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
@@ -61,7 +61,7 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     """The result of a run, and where to look."""
     artifact = run.outcome(result)
     console.print()
-    _print_rows(artifact.manifest.get("summary_table"))
+    print_rows(artifact.manifest.get("summary_table") or ())
     if artifact.kind == "problems":
         console.print(Text.assemble("  ", (str(artifact.kept), "underline")), soft_wrap=True)
     for shown in artifact.manifest.get("shown", []):
@@ -81,13 +81,15 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str,
     if as_json:
         print_json([_facts(artifact) for artifact in listed])
         return
-    table = columns("artifact", "made", "took", "counts")
-    for artifact in listed:
-        manifest = artifact.manifest
-        finished = time.strftime("%Y-%m-%d %H:%M", time.localtime(manifest["finished_at"]))
-        counts = ", ".join(f"{name} {count:,}" for name, count in manifest["counts"].items())
-        table.add_row(artifact.ref, finished, f"{manifest['seconds']:.1f} s", counts)
-    print_whole(table)
+    print_rows(
+        {
+            "artifact": artifact.ref,
+            "made": time.strftime("%Y-%m-%d %H:%M", time.localtime(artifact.manifest["finished_at"])),
+            "took": f"{artifact.manifest['seconds']:.1f} s",
+            "counts": ", ".join(f"{name} {count:,}" for name, count in artifact.manifest["counts"].items()),
+        }
+        for artifact in listed
+    )
 
 
 def _facts(artifact: Artifact) -> dict[str, Any]:
@@ -104,11 +106,9 @@ def show_artifact(store: ArtifactStore, artifact: Artifact, as_json: bool) -> No
         print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
         return
     console.print(f"{artifact.ref}\n{artifact.path}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
-    _print_rows(manifest.get("summary_table"))
-    table = columns("parameter", "value")
-    for name, value in (manifest["parameters"] | manifest.get("own_code", {})).items():
-        table.add_row(name, Text(str(value)))
-    print_whole(table)
+    print_rows(manifest.get("summary_table") or ())
+    parameters = manifest["parameters"] | manifest.get("own_code", {})
+    print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
     if artifact.rejected.is_file():
         _show_curation(artifact)
     print_whole(lineage_tree(Lineage(store), [artifact], down=False))
@@ -128,7 +128,7 @@ def _show_curation(artifact: Artifact) -> None:
     else:
         return
     console.print()
-    _print_rows(rules.to_pylist())
+    print_rows(rules.to_pylist())
     for (step, rule), rows in samples(pq.read_table(artifact.rejected)).items():
         console.print(f"\n[bold]{step}: {rule}[/]")
         for row in rows:
@@ -175,15 +175,3 @@ def _label(artifact: Artifact, lineage: Lineage) -> Text:
         return Text.assemble(artifact.ref, (" (no longer in the store)", "yellow"))
     style = "green" if artifact.kind == "evaluation" else "dim"
     return Text.assemble(artifact.ref, (f"  {artifact.summary}", style))
-
-
-def _print_rows(rows: Iterable[dict[str, Any]] | None) -> None:
-    """A table of dictionaries with the same keys, numbers on the right."""
-    if not (rows := list(rows or ())):
-        return
-    table = columns()
-    for name, value in rows[0].items():
-        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
-    for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else Text(str(v)) for v in row.values()))
-    print_whole(table)

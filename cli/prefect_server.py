@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from ratchet.infra.settings import Settings, without_login
+from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.store.files import disk_errors
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
@@ -89,15 +89,8 @@ def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]]
 
 
 def prefect_elsewhere() -> str:
-    """The API address in `PREFECT_API_URL`, or nothing. A password in it moves to the variable that Prefect's client
-    reads, so that no log or page shows it."""
-    variable = "PREFECT_API_URL"
-    address, user, password = without_login(os.environ.get(variable, ""), variable)
-    if user:
-        os.environ[variable] = address
-    if password:
-        os.environ["PREFECT_API_AUTH_STRING"] = f"{user}:{password}"
-    return address
+    """The API address in `PREFECT_API_URL`, or nothing."""
+    return address_in("PREFECT_API_URL", "PREFECT_API_AUTH_STRING, as USER:PASSWORD")
 
 
 def require_answer(api: str) -> None:

@@ -1,6 +1,7 @@
 """Output of all commands."""
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -20,6 +21,18 @@ def print_whole(what: RenderableType) -> None:
     """In a pipe, without folding: names stay whole."""
     wide = console if console.is_terminal else Console(file=console.file, width=100_000, highlight=False)
     wide.print(what)
+
+
+def print_rows(rows: Iterable[Mapping[str, Any]]) -> None:
+    """A table of rows with the same names, numbers on the right; nothing for no rows."""
+    if not (rows := list(rows)):
+        return
+    table = columns()
+    for name, value in rows[0].items():
+        table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else Text(str(value)) for value in row.values()))
+    print_whole(table)
 
 
 def print_json(value: Any) -> None:

@@ -89,8 +89,8 @@ def ui(
         console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
         console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
-        for what, address in _run_pages(settings, mlflow, prefect):
-            console.print(f"{what}\n  {address}", soft_wrap=True)
+        if page := _last_run(settings, mlflow):
+            console.print(f"MLflow: the last run\n  {page}", soft_wrap=True)
         if not started:
             return
         console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
@@ -117,15 +117,9 @@ def _catch_up(settings: Settings) -> None:
         mirror.terminate()
 
 
-def _run_pages(settings: Settings, mlflow: str, prefect: str) -> list[tuple[str, str]]:
-    """(title, address) of the last run's pages in both UIs."""
-    journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    if not journals:
-        return []
+def _last_run(settings: Settings, mlflow: str) -> str:
+    """The address of the last run's page in MLflow, or nothing."""
     from ratchet.infra.tracking.events import run_page
 
-    run_id, pages = journals[-1].stem, [("Prefect: all runs", f"{prefect}/runs")]
-    if page := run_page(settings, run_id, mlflow):
-        every = run_page(settings, run_id, mlflow, all_runs=True)
-        pages[:0] = [("MLflow: the last run", page), ("MLflow: all runs and their steps", every)]
-    return pages
+    journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    return run_page(settings, journals[-1].stem, mlflow) if journals else ""

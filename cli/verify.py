@@ -15,7 +15,7 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import clean, columns, console
+from ratchet.cli.terminal import clean, columns, console, print_rows
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -202,10 +202,7 @@ def _verify_file(
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
             progress.advance(task)
-    table = columns("outcome", "decided by", "rows")
-    for (outcome, decided_by), count in sorted(counts.items()):
-        table.add_row(outcome, decided_by, f"{count:,}")
-    console.print(table)
+    print_rows({"outcome": outcome, "decided by": by, "rows": count} for (outcome, by), count in sorted(counts.items()))
     seconds = time.monotonic() - begin
     rate = f"{counts.total() / seconds:,.0f} a second"
     console.print(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}", soft_wrap=True, markup=False)

@@ -22,7 +22,7 @@ def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact
             subject = run.store.file(generations)
             label = Path(generations).name
         else:
-            subject = given_model(recipe, model)
+            subject = given_model(model)
             label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
         return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))])

@@ -32,7 +32,7 @@ class CurationChanges(Changes):
     """The OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1."""
     attempts: Annotated[int | None, "curation.{domain}.teacher.attempts"] = None
     """Answers per problem."""
-    max_cost: Annotated[float | None, "curation.{domain}.teacher.max_cost"] = None
+    max_cost: Annotated[float | None, "curation.{domain}.teacher.advanced.max_cost"] = None
     """Of all answers, in your bill's currency."""
     max_rejected: Annotated[float | None, "curation.{domain}.advanced.max_rejected"] = None
     """The run stops at a step that rejects a larger share."""

@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from ratchet.verifiers.errors import RatchetError
 
@@ -63,39 +63,28 @@ def is_server(tracking_uri: str) -> bool:
     return tracking_uri.partition(":")[0] in SERVERS
 
 
-def without_login(address: str, variable: str) -> tuple[str, str, str]:
-    """An address without its login, the user, and the password. Only the address is recorded, shown or passed on.
-    Raises RatchetError when `variable` is no address."""
+def address_in(variable: str, password_in: str) -> str:
+    """The address in an environment variable, which is recorded, shown and passed on. Raises RatchetError for one that
+    contains a password, without showing it, and for one that cannot be read."""
+    address = os.environ.get(variable, "")
     try:
-        parts = urlsplit(address)
+        password = urlsplit(address).password
     except ValueError as error:
         raise RatchetError(f"{variable} is no address ({error}).") from error
-    login, _, host = parts.netloc.rpartition("@")
-    user, _, password = login.partition(":")
-    return urlunsplit(parts._replace(netloc=host)) if login else address, unquote(user), unquote(password)
+    if password:
+        raise RatchetError(
+            f"{variable} contains a password, which logs and pages would show: put it into {password_in}."
+        )
+    return address
 
 
 def _tracking_uri() -> str:
-    """MLflow's address, if given. A password in it moves to the variable that its client reads, so that no log, process
-    list or deployment shows it. Raises RatchetError for anything but a server or a database."""
+    """MLflow's address, if given. Raises RatchetError for anything but a server or a database without a password."""
     variable = "MLFLOW_TRACKING_URI"
-    uri = os.environ.get(variable, "")
-    address, user, password = without_login(uri, variable)
-    scheme = uri.partition(":")[0].partition("+")[0]
-    if uri and scheme not in (*DATABASES, *SERVERS):
+    uri = address_in(variable, "MLFLOW_TRACKING_PASSWORD, with MLFLOW_TRACKING_USERNAME (PGPASSWORD for PostgreSQL)")
+    if uri and uri.partition(":")[0].partition("+")[0] not in (*DATABASES, *SERVERS):
         raise RatchetError(
-            f"{variable} is {address!r}: write a server, http://HOST:5000, or a database, postgresql://USER@HOST/NAME "
-            "or sqlite:////PATH."
+            f"{variable} is {uri!r}: write a server, http://HOST:5000, or a database, postgresql://USER@HOST/NAME or "
+            "sqlite:////PATH."
         )
-    if scheme in ("http", "https") and user:
-        given_login = {"MLFLOW_TRACKING_USERNAME": user, "MLFLOW_TRACKING_PASSWORD": password}
-        os.environ |= {name: value for name, value in given_login.items() if value}
-    elif not password:
-        return uri
-    elif scheme == "postgresql":
-        address = address.replace("://", f"://{quote(user)}@", 1)
-        os.environ["PGPASSWORD"] = password
-    else:
-        raise RatchetError(f"{variable} contains a password, which logs would show: put it into the client's own file.")
-    os.environ[variable] = address
-    return address
+    return uri

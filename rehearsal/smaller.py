@@ -66,7 +66,7 @@ RULES = (
          lambda value: 1 if isinstance(value, int) else []),
     Rule("rows of a source that may be rejected: all (a sample has one of each kind)", (
         "curation.*.advanced.max_rejected",), lambda _: 1.0),
-    Rule("the bill: none", ("curation.*.teacher.max_cost", "curation.*.teacher.prices"),
+    Rule("the bill: none", ("curation.*.teacher.advanced.max_cost", "curation.*.teacher.advanced.prices"),
          lambda value: [0, 0] if isinstance(value, list) else None),
 )  # fmt: skip
 

@@ -119,18 +119,15 @@ def check_evaluation(recipe: Recipe) -> None:
             load_problems(benchmark, problems.kept)
 
 
-def given_model(recipe: Recipe, model: str) -> Subject:
+def given_model(model: str) -> Subject:
     """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
-    endpoint."""
+    endpoint, whose key is in OPENAI_API_KEY."""
     if re.match(r"https?://", model):
         base_url, separator, name = model.partition("#")
         if not separator or not name:
             raise RatchetError(f"{model} has no model name: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
         refuse_secrets(base_url, "--model", "the address")
-        asked = recipe.evaluation
-        return Endpoint(
-            model=name, base_url=base_url, api_key_env=asked.api_key_env, concurrency=asked.concurrency
-        )  # fmt: skip
+        return Endpoint(model=name, base_url=base_url)
     artifact = given_checkpoint(model)
     if artifact.kind == "model":
         check_model(str(artifact.path))

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.registry import Gate
+from ratchet.infra.recipe.recipe import Gate, Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run

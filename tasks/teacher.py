@@ -54,17 +54,17 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         "seed": teacher_seed(recipe, teacher),
     }
 
-    if teacher.early_stop and "majority_vote" not in plan_of(domain).teacher_steps:
+    if teacher.advanced.early_stop and "majority_vote" not in plan_of(domain).teacher_steps:
         raise RatchetError(
-            f"curation.{domain}.teacher.early_stop needs a majority vote, and the domain {domain} has none. Set it to "
-            "false."
+            f"curation.{domain}.teacher.advanced.early_stop needs a majority vote, and the domain {domain} has none. "
+            "Set it to false."
         )
-    if teacher.early_stop and recipe.verification.math == "either":
+    if teacher.advanced.early_stop and recipe.verification.math == "either":
         raise RatchetError(
-            f"curation.{domain}.teacher.early_stop counts votes as verification.math: strict does. Set it to false, or "
-            "verify strictly."
+            f"curation.{domain}.teacher.advanced.early_stop counts votes as verification.math: strict does. "
+            "Set it to false, or verify strictly."
         )
-    more_needed = voting.more_needed if teacher.early_stop else None
+    more_needed = voting.more_needed if teacher.advanced.early_stop else None
 
     def make(draft: Draft) -> None:
         bill = draft_attempts(recipe, draft, prompts_of(recipe, problems), teacher, "curation", more_needed=more_needed)

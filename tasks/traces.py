@@ -169,7 +169,8 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
 def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
     """The teacher with as many attempts per problem as `wanted` answers need."""
     rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
-    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows)), "early_stop": False})
+    advanced = teacher.advanced.model_copy(update={"early_stop": False})
+    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows)), "advanced": advanced})
 
 
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:

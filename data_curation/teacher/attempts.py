@@ -123,7 +123,7 @@ class _Collection:
         self.index = AnswerIndex(prompts, teacher, seed, early_stop=more_needed is not None)
         self.bill = Bill(teacher, len(self.index.places), int(self.index.characters.sum()), traffic)
         self.failed: dict[int, Completion] = {}
-        self._count = _token_counter(teacher.tokenizer)
+        self._count = _token_counter(teacher.advanced.tokenizer)
         self._more_needed = more_needed
         self._errors = self._came = self._came_empty = 0
         self._uncounted = False
@@ -169,7 +169,7 @@ class _Collection:
             if not bill.affords(0):
                 raise RatchetError(
                     f"The answers have cost {money(bill.cost)}, and one more may exceed max_cost "
-                    f"{money(bill.teacher.max_cost or 0)}. Raise it to continue: all would cost about "
+                    f"{money(bill.teacher.advanced.max_cost or 0)}. Raise it to continue: all would cost about "
                     f"{money(bill.expected_cost)}."
                 )
             for completion in engine.generate(wanted(), self.index.sampling):
@@ -239,7 +239,7 @@ class _Collection:
         total = self.bill.answers
         last = next(reversed(self.failed.values())).error if self.failed else ""
         if self._uncounted:
-            return "The endpoint does not count tokens: set curation.<domain>.teacher.tokenizer to count them here."
+            return "The endpoint counts no tokens: set curation.<domain>.teacher.advanced.tokenizer to count them here."
         if self._errors > MAX_FAILED * total:
             return f"{self._errors:,} of {total:,} teacher calls failed, the last with: {last}."
         if len(self.failed) == total > 0:

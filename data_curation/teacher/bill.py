@@ -71,21 +71,21 @@ class Bill(Mapping[str, float]):
 
     @property
     def priced(self) -> bool:
-        return any(self.teacher.prices)
+        return any(self.teacher.advanced.prices)
 
     def affords(self, open_calls: int) -> bool:
         """Whether one call more than the open ones is expected to stay below the ceiling."""
-        ceiling = self.teacher.max_cost
+        ceiling = self.teacher.advanced.max_cost
         return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
 
     def _price(self, prompt_tokens: float, response_tokens: float) -> float:
-        of_prompt, of_response = self.teacher.prices
+        of_prompt, of_response = self.teacher.advanced.prices
         return (prompt_tokens * of_prompt + response_tokens * of_response) / MILLION
 
     def estimate(self) -> str:
         """One sentence, before the first call."""
         missing = self.answers - self.answered
-        text = "up to " if self.teacher.early_stop else ""
+        text = "up to " if self.teacher.advanced.early_stop else ""
         text += f"{missing:,} of {self.answers:,} answers to ask for"
         text += " (the journal has the others)" if self.answered else ""
         prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
@@ -93,8 +93,8 @@ class Bill(Mapping[str, float]):
         if self.priced:
             text += f", about {money(missing * self.cost_per_answer)}"
             text += f" besides {money(self.cost)} paid before" if self.answered else ""
-        if self.teacher.max_cost is not None and self.expected_cost > self.teacher.max_cost:
-            text += f"; more than max_cost {money(self.teacher.max_cost)}: will stop there"
+        if self.teacher.advanced.max_cost is not None and self.expected_cost > self.teacher.advanced.max_cost:
+            text += f"; more than max_cost {money(self.teacher.advanced.max_cost)}: will stop there"
         return text + "."
 
     def totals(self) -> dict[str, float]:

@@ -83,11 +83,6 @@ class TrainedModel(Protocol):
     model: Any
     tokenizer: Any
 
-    def named_weights(self) -> Iterator[tuple[str, Any]]:
-        """Name and parameter of every weight that `weights` sends; under ZeRO-3 and with an adapter only a part of its
-        value."""
-        ...
-
     def weights(self) -> Iterator[tuple[str, Any]]:
         """Name and whole current tensor of every weight, one at a time, tied ones under each name. Collective."""
         ...

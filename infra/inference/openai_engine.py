@@ -242,9 +242,6 @@ class OpenAIEngine(TeacherEngine):
                     raise
                 without[error.name] = str(error)
             else:
-                self.traffic.empty += completion.empty
-                if completion.empty and self.traffic.empty == 1:
-                    self.tell(f"{self.where} gave an answer without text, after {completion.tokens} tokens.")
                 return completion
 
     async def _once(self, request: Request, sampling: Sampling, without: dict[str, str]) -> Completion:

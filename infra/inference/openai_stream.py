@@ -41,8 +41,6 @@ class Traffic:
     lost_calls: int = 0
     """Answers broken off, which may be charged."""
     lost_pieces: int = 0
-    empty: int = 0
-    """Whole answers without text."""
     learned: list[str] = field(default_factory=list)
     """Sentences about fields that the endpoint does not accept."""
 

@@ -46,8 +46,7 @@ class VllmEngine:
 
     `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
     has its own engine, which can `sleep`; the engines of ranks that share a copy of the model must get the same
-    requests. `weight_transfer`: new weights arrive by vLLM's own NCCL transfer. Raises RatchetError if vLLM is missing
-    or cannot serve the model.
+    requests. Raises RatchetError if vLLM is missing or cannot serve the model.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class VllmEngine:
         batch_size: int,
         settings: "Vllm",
         among_ranks: bool = False,
-        weight_transfer: bool = False,
     ) -> None:
         require_vllm()
         self.tokenizer = check_model(model_dir)
@@ -68,7 +66,7 @@ class VllmEngine:
         self._open: dict[str, tuple[_Stream, Request]] = {}
         self._names = map(str, count())
         self._progress = time.monotonic()
-        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks, weight_transfer)
+        arguments = _arguments(model_dir, dtype, batch_size, settings, among_ranks)
         self._whole = arguments.get("load_format") != "dummy"  # all weights are of one version
         self._llm: Any = None
         self._thread = threading.Thread(target=self._run, name="vllm", daemon=True)
@@ -131,10 +129,6 @@ class VllmEngine:
 
     def load_weights_from(self, directory: str, version: str) -> None:
         self._wait(self._submit(partial(self._reload, version, weights_path=directory)), self.timeout_s)
-
-    def transfer(self, method: str, *arguments: Any) -> None:
-        """The engine's side of one call of vLLM's weight transfer (`vllm.distributed.weight_transfer`)."""
-        self._wait(self._submit(partial(self._transfer, method, *arguments)), self.timeout_s)
 
     def sleep(self) -> None:
         """Free the GPU's memory for the trainer; the weights must be loaded again before sampling. No-op on a CPU."""
@@ -210,7 +204,6 @@ class VllmEngine:
         self.positions: int = self._llm.model_config.max_model_len
         self.vocabulary: int = self._llm.model_config.get_vocab_size()
         self.shape = model_shape(self._llm.model_config.hf_config, self._llm.model_config.dtype)
-        self.workers: int = self._llm.get_world_size()
         self.sleeps: bool = arguments["enable_sleep_mode"]
 
     def _step(self) -> None:
@@ -293,30 +286,18 @@ class VllmEngine:
         self._whole = False
 
     def _reload(self, version: str, **where: Any) -> None:
-        self._renew(version, lambda: self._llm.collective_rpc("reload_weights", kwargs=where))
-
-    def _renew(self, version: str, load: Callable[[], Any]) -> None:
         """Load new weights, drop the prefix cache, and stamp later completions with `version`."""
-        self._replace(load)
-        if not self._llm.reset_prefix_cache():
-            raise RatchetError(f"vLLM did not drop its prefix cache, which was computed with old weights. {AGAIN}")
-        self._llm.update_weight_version(version)
-        self._whole = True
-
-    def _transfer(self, method: str, *arguments: Any) -> None:
-        if method == "finish_weight_update":
-            self._renew(arguments[0], self._llm.finish_weight_update)
-        else:
-            self._replace(lambda: getattr(self._llm, method)(*arguments))
-
-    def _replace(self, load: Callable[[], Any]) -> None:
         if self._streams:
             raise RatchetError("weights cannot be replaced while vLLM samples: does another run use it?")
         self._whole = False
         try:
-            load()
+            self._llm.collective_rpc("reload_weights", kwargs=where)
         except (ValueError, RuntimeError, KeyError, AssertionError, OSError) as error:
             raise RatchetError(f"vLLM did not take the new weights: {error!r}. {AGAIN}") from error
+        if not self._llm.reset_prefix_cache():
+            raise RatchetError(f"vLLM did not drop its prefix cache, which was computed with old weights. {AGAIN}")
+        self._llm.update_weight_version(version)
+        self._whole = True
 
 
 def _with_event(weight: tuple[str, torch.Tensor]) -> tuple[str, torch.Tensor, Any]:
@@ -353,7 +334,7 @@ class _Stream:
 
 
 def _arguments(
-    model_dir: str, dtype: str, batch_size: int, settings: "Vllm", among_ranks: bool, weight_transfer: bool
+    model_dir: str, dtype: str, batch_size: int, settings: "Vllm", among_ranks: bool
 ) -> dict[str, Any]:  # fmt: skip
     """Arguments of `vllm.LLM`. Also sets vLLM's environment variables, which it reads when imported."""
     accelerated = torch.cuda.is_available()
@@ -383,10 +364,6 @@ def _arguments(
     if not accelerated:
         # A prompt in parts draws one sample too many, which only a GPU's generator of random numbers can take back.
         arguments["enable_chunked_prefill"] = False
-    if weight_transfer:
-        from vllm.config import WeightTransferConfig
-
-        arguments["weight_transfer_config"] = WeightTransferConfig(backend="nccl")
     if accelerated and among_ranks:
         # Random weights, until the policy sends all of its own: no rank reads the model from disk for them. A server
         # reads files of weights, which vLLM refuses with this setting.

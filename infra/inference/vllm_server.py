@@ -5,7 +5,7 @@
 
     GET  /health                 the model's shape
     POST /generate               token ids in; a JSON line per completion as it finishes, empty lines as heartbeat
-    POST /weights/{method}       vLLM's weight transfer, or `load` from safetensors files
+    POST /weights                replaces all weights by safetensors files
 
 Every request carries the bearer token. Listens on loopback by default: traffic is not encrypted, and whoever can
 replace the weights controls the responses.
@@ -35,7 +35,6 @@ from ratchet.infra.store.files import write_atomically
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import bound_socket
 
-TRANSFER = ("init_weight_transfer_engine", "start_weight_update", "update_weights", "finish_weight_update")
 STREAMS = 1024
 """Requests answered at the same time."""
 
@@ -47,7 +46,7 @@ class VllmServer:
         routes = [
             Route("/health", self._health),
             Route("/generate", self._generate, methods=["POST"]),
-            Route("/weights/{method}", self._weights, methods=["POST"]),
+            Route("/weights", self._weights, methods=["POST"]),
         ]
         self.application = Starlette(routes=routes, exception_handlers={RatchetError: _refused})
 
@@ -58,7 +57,7 @@ class VllmServer:
     async def _health(self, request: HttpRequest) -> Response:
         self._authorize(request)
         engine = self._engine
-        facts = {"shape": engine.shape, "positions": engine.positions, "workers": engine.workers}
+        facts = {"shape": engine.shape, "positions": engine.positions}
         return JSONResponse({"model": self._model_dir, **facts})
 
     async def _generate(self, request: HttpRequest) -> Response:
@@ -84,16 +83,12 @@ class VllmServer:
 
     async def _weights(self, request: HttpRequest) -> Response:
         self._authorize(request)
-        method = request.path_params["method"]
         try:
             body = await request.json()
-            arguments = (body["directory"], body["version"]) if method == "load" else (method, *body["arguments"])
+            arguments = (body["directory"], body["version"])
         except (KeyError, TypeError, ValueError) as error:
             raise HTTPException(400, f"not a request about weights: {error!r}") from error
-        if method not in ("load", *TRANSFER):
-            raise HTTPException(404, f"no such method; there are load, {', '.join(TRANSFER)}")
-        work = self._engine.load_weights_from if method == "load" else self._engine.transfer
-        await run_in_threadpool(work, *arguments)
+        await run_in_threadpool(self._engine.load_weights_from, *arguments)
         return JSONResponse({})
 
 
@@ -110,10 +105,7 @@ def serve(arguments: argparse.Namespace) -> None:
     host, port = listening.getsockname()[:2]
     from ratchet.infra.inference.vllm_engine import VllmEngine  # torch and transformers: seconds
 
-    engine = VllmEngine(
-        arguments.model, arguments.dtype, arguments.batch, settings,
-        weight_transfer=settings.weight_transfer == "nccl",
-    )  # fmt: skip
+    engine = VllmEngine(arguments.model, arguments.dtype, arguments.batch, settings)
     server = VllmServer(engine, arguments.model, token)
     config = uvicorn.Config(
         server.application, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=2

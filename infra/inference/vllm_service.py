@@ -3,14 +3,17 @@
 import json
 import os
 import secrets
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -20,6 +23,7 @@ from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.section import NotInKey
+from ratchet.infra.store.files import disk_errors
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
 
@@ -44,8 +48,6 @@ class ServedVllm(Vllm):
     devices: NotInKey[tuple[int, ...]] = ()
     """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
     `hardware.processes` GPUs."""
-    weight_transfer: NotInKey[Literal["disk", "nccl"]] = "disk"
-    """How new weights arrive: files on a shared file system, or vLLM's weight transfer over NCCL."""
 
     def check_hardware(self, hardware: "Hardware") -> None:
         if hardware.machines > 1 and self.url is None:
@@ -72,22 +74,20 @@ class ServedVllm(Vllm):
     def needs(self, work: Work) -> Needs:
         engines = len(self.urls) or self._own
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
-        transfer = "disk" if self.weight_transfer == "disk" else "memory"
         gpus, room = self.tensor_parallel, self._room(work)
-        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, transfer=transfer)
+        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, transfer="disk")
 
     @contextmanager
     def open_for_training(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
     ) -> Iterator[TrainingEngine]:
         require_vllm()
-        from ratchet.infra.inference.vllm_weights import push_to
-
         with self._servers(policy, hardware, model_dir, work / "vllm") as (urls, token):
             services = [VllmService(url, token, self.timeout_s) for url in urls]
             for service in services:
                 check_shape(service, policy.model)
-            yield Servers(services, push_to(services, policy, self, work / "vllm"), hardware.rollout_batch, policy.rank)
+            push = partial(push_files, policy, services, work / "vllm")
+            yield Servers(services, push, hardware.rollout_batch, policy.rank)
 
     @property
     def _own(self) -> int:
@@ -113,7 +113,7 @@ class ServedVllm(Vllm):
 
 
 class VllmService:
-    """Client of the server at `url`, safe for threads; implements vLLM's `VLLMWeightSyncClient`.
+    """Client of the server at `url`, safe for threads.
 
     `version` is the version of weights that the server should have, "" before the first transfer. Raises RatchetError
     if the server is unreachable, refuses, is silent for `timeout_s`, dies, or samples with other weights.
@@ -131,7 +131,7 @@ class VllmService:
         with self._reporting():
             health = self._checked(self._client.get("/health")).json()
         self.model, self.shape = health["model"], health["shape"]
-        self.positions, self.workers = int(health["positions"]), int(health["workers"])
+        self.positions = int(health["positions"])
 
     def close(self) -> None:
         self._client.close()
@@ -166,26 +166,8 @@ class VllmService:
 
     def load_weights_from(self, directory: str, version: str) -> None:
         """Replace all weights in place by the safetensors files in `directory`, a path on the server."""
-        self._post("weights/load", {"directory": directory, "version": version})
-
-    def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
-        self._transfer("init_weight_transfer_engine", {"init_info": init_info})
-
-    def start_weight_update(self) -> None:
-        self._transfer("start_weight_update")
-
-    def update_weights(self, update_info: dict[str, Any]) -> None:
-        self._transfer("update_weights", {"update_info": update_info})
-
-    def finish_weight_update(self, weight_version: str | None = None) -> None:
-        self._transfer("finish_weight_update", weight_version or self.version)
-
-    def _transfer(self, method: str, *arguments: Any) -> None:
-        self._post(f"weights/{method}", {"arguments": arguments})
-
-    def _post(self, path: str, body: dict[str, Any]) -> None:
         with self._reporting():
-            self._checked(self._client.post(f"/{path}", json=body))
+            self._checked(self._client.post("/weights", json={"directory": directory, "version": version}))
 
     def _checked(self, reply: httpx.Response) -> httpx.Response:
         if reply.is_error:
@@ -216,6 +198,38 @@ def check_shape(service: VllmService, model: Any) -> None:
             f"the vLLM server at {service.url} serves another model ({service.model}): {', '.join(differing)}. Start "
             "it with the model that the stage starts from, and with --dtype as training.hardware.dtype."
         )
+
+
+def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path, version: str) -> dict[int, str]:
+    """Send the policy's weights by files on a shared file system, as `servers.Push`."""
+    import torch
+    from safetensors.torch import save_file
+
+    weights, failed = {}, {}
+    for name, weight in policy.weights():
+        if policy.rank == 0:
+            weights[name] = weight.to("cpu", copy=True).contiguous()
+    if policy.rank == 0:
+        directory = work / f"weights-{version}"
+        with disk_errors(directory):
+            directory.mkdir(parents=True)
+            save_file(weights, directory / "model.safetensors")
+        with ThreadPoolExecutor(len(services)) as pool:
+            loading = [pool.submit(service.load_weights_from, str(directory), version) for service in services]
+        shutil.rmtree(directory)
+        for number, future in enumerate(loading):
+            try:
+                future.result()
+            except RatchetError as error:
+                failed[number] = str(error)
+    shared = [failed]
+    torch.distributed.broadcast_object_list(shared, src=0)
+    (failed,) = shared
+    if len(failed) == len(services):
+        raise RatchetError(failed[0])
+    for service in services:
+        service.version = version
+    return failed
 
 
 @contextmanager

@@ -142,11 +142,6 @@ class Evaluation(Section):
     """Nucleus sampling; 1 turns it off."""
     max_tokens: int = Field(default=32768, ge=1)
     """Tokens per response; longer ones are truncated and count as wrong."""
-    api_key_env: NotInKey[str] = "OPENAI_API_KEY"
-    """The environment variable with the key of a model behind an endpoint (`ratchet evaluate --model URL#NAME`); never
-    the key itself."""
-    concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
-    """Largest number of open calls to such an endpoint."""
 
     @field_validator("benchmarks")
     @classmethod

@@ -203,32 +203,24 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
     dotted, separator, text = override.partition("=")
     if not separator:
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
-    *parents, last = dotted.strip().split(".")
+    path = dotted.strip().split(".")
     try:
-        value = _beside(_yaml(text), directory, last)
+        value = _beside(_yaml(text), directory, path[-1])
     except ValueError as error:
         raise RatchetError(f"--set {override!r}: the value is not valid YAML: {error}.") from error
-    nodes: list[Any] = [data]
-    for position, part in enumerate(parents):
-        where = ".".join(parents[: position + 1])
-        nodes = [
-            child
-            for node in nodes
-            for child in (
-                [node[i] for i in _indices(node, part, override)]
-                if isinstance(node, list)
-                else [node.setdefault(part, {})]
-            )
-        ]
-        for node in nodes:
-            if not isinstance(node, dict | list):
-                raise RatchetError(f"--set {override!r}: {where} is {node!r}, which has no fields.")
-    for node in nodes:
-        if isinstance(node, list):
-            for index in _indices(node, last, override):
-                node[index] = value
-        else:
-            node[last] = value
+    _set(data, path, 0, value, override)
+
+
+def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None:
+    for key in _indices(node, path[at], override) if isinstance(node, list) else [path[at]]:
+        if at == len(path) - 1:
+            node[key] = value
+            continue
+        child = node[key] if isinstance(node, list) else node.setdefault(key, {})
+        if not isinstance(child, dict | list):
+            where = ".".join(path[: at + 1])
+            raise RatchetError(f"--set {override!r}: {where} is {child!r}, which has no fields.")
+        _set(child, path, at + 1, value, override)
 
 
 def _indices(node: list[Any], part: str, override: str) -> list[int]:
@@ -239,43 +231,9 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
     return [int(part)]
 
 
-FIXED = {
-    "curation.*.rules.max_answer_*": "data_curation/rules/math_rules.py",
-    "curation.*.decontaminate.min_shared_ngrams": "data_curation/decontamination/overlaps.py",
-    "curation.*.deduplicate.permutations": "data_curation/deduplication/minhash.py",
-    "curation.*paraphrases.nearest": "data_curation/decontamination/paraphrases.py",
-    "*.expected_tokens": "infra/recipe/teacher.py",
-    "*.silence_s": "infra/inference/openai_engine.py",
-    "curation.*.timeout_s": "infra/inference/openai_engine.py",
-    "evaluation.seed": "evaluation/spec.py",
-    "model.grow.head_dim": "infra/recipe/model.py",
-    "model.grow.initializer_range": "training/growth.py",
-    "training.alarms*": "training/alarms.py",
-    "training.hardware.logprob_chunk_tokens": "training/logprobs.py",
-    "*optimizer.betas": "training/policy.py",
-    "training.samples_every": "training/loop.py",
-    "training.stages.*.over_steps": "training/interventions.py",
-    "training.stages.*.entropy_step": "training/learner.py",
-    "training.stages.*.entropy_most": "training/learner.py",
-    "training.warm_start.checkpoint_every": "training/warm_start.py",
-    "training.warm_start.final_learning_rate": "training/warm_start.py",
-    "training.warm_start.weight_decay": "infra/recipe/training.py",
-}
-"""Fields of earlier versions that nobody set, now constants of these files."""
-GONE = {
-    **{field: f"removed. It is a constant of {file} now." for field, file in FIXED.items()},
-    "*.prompt_price": "renamed. Write prices: [PROMPT, RESPONSE].",
-    "*.response_price": "renamed. Write prices: [PROMPT, RESPONSE].",
-    "evaluation.endpoint": "removed. Write evaluation.api_key_env and evaluation.concurrency.",
-    "*.left_out": "removed. Fields that an endpoint refuses are left out when it names them.",
-    "evaluation.reward_model": "removed. Score the responses of generations.parquet with the reward model yourself.",
-    "evaluation.topics": "removed. Topics are those that the benchmark's file states.",
-    "runner": "removed. Curation runs in `workers` processes of one machine.",
-    "registry": "removed. Its field `gate` is one of the recipe.",
-    "curation.*.advanced.judge": "removed. An answer that the verifier cannot compare with the reference is wrong.",
-    "gate.most_lost": "renamed. Write max_loss.",
-}
-"""Fields of earlier versions, and what to do instead. Those that moved to a section's `advanced` need no entry."""
+FIXED, CHANGED = yaml.safe_load(Path(__file__).with_name("gone.yaml").read_text()).values()
+GONE = {field: f"removed. It is a constant of {file} now." for field, file in FIXED.items()} | CHANGED
+"""Fields of earlier versions, and what to do instead."""
 
 
 def explain(error: Any) -> str:

@@ -10,7 +10,6 @@ from pydantic import ConfigDict, Field, model_validator
 from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.model import Model
-from ratchet.infra.recipe.registry import Gate
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.section import NotInKey, Section
 from ratchet.verifiers.submission import JudgeSettings
@@ -42,6 +41,21 @@ class Verification(Section):
 
     def settings(self, fraction: bool = False, total_s: float | None = None) -> JudgeSettings:
         return JudgeSettings(fraction, self.math == "either", total_s, self.minimum_isolation)
+
+
+class Gate(Section):
+    """When a trained model is the best so far: requirements on the last checkpoint for the alias `best`."""
+
+    benchmark: str
+    """A benchmark of the recipe; its pass@1 decides."""
+    at_least: float = Field(default=0.0, ge=0, le=1)
+    """Minimum pass@1."""
+    gain: float = Field(default=0.0, ge=-1, le=1)
+    """pass@1 must exceed the best so far by more than this, on the same questions."""
+    sure: bool = False
+    """The gain's whole 95 % interval must be above `gain`, not only its estimate."""
+    max_loss: float | None = Field(default=None, ge=0, le=1)
+    """Maximum loss of pass@1 on any other benchmark, against the best so far."""
 
 
 class Recipe(Section):

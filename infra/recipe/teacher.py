@@ -24,6 +24,19 @@ class Endpoint(Section):
     """Largest number of open calls."""
 
 
+class TeacherDetails(Section):
+    """Rarely needed settings of a teacher."""
+
+    early_stop: bool = False
+    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
+    tokenizer: str = ""
+    """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
+    prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
+    """Of a million prompt tokens and a million response tokens, in the currency of your bill."""
+    max_cost: NotInKey[float | None] = Field(default=None, gt=0)
+    """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
+
+
 class Teacher(Endpoint):
     """A model that answers each problem several times: its answers vote, and its failures measure difficulty."""
 
@@ -34,20 +47,14 @@ class Teacher(Endpoint):
     """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
     attempts: int = Field(default=8, ge=1, le=64)
     """Answers per problem; difficulty is scaled to eight, as in the paper."""
-    early_stop: bool = False
-    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
     temperature: float = 0.6
     """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
     top_p: float = 0.95
     """Nucleus sampling: the probability mass that is sampled from."""
     max_tokens: int = 32768
     """Longest answer in tokens; the default is the paper's longest response."""
-    tokenizer: str = ""
-    """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
-    prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
-    """Of a million prompt tokens and a million response tokens, in the currency of your bill."""
-    max_cost: NotInKey[float | None] = Field(default=None, gt=0)
-    """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
+    advanced: TeacherDetails = TeacherDetails()
+    """Rarely needed settings."""
 
     @field_validator("kind")
     @classmethod
@@ -76,6 +83,6 @@ class Judge(Teacher):
 
     @model_validator(mode="after")
     def _answers_all(self) -> "Judge":
-        if self.early_stop:
-            raise ValueError("judge.early_stop: there is no majority vote to wait for")
+        if self.advanced.early_stop:
+            raise ValueError("judge.advanced.early_stop: there is no majority vote to wait for")
         return self

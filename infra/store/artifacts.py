@@ -182,6 +182,22 @@ def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
             raise RatchetError(f"{what!r} matches {len(several)} artifacts: {listed}{more}. Name one.")
 
 
+def reached(starts: Iterable[Artifact], following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
+    """These and all that `following` leads to, each once, after what it leads to."""
+    seen, order = set[tuple[str, str]](), list[Artifact]()
+
+    def visit(artifact: Artifact) -> None:
+        if (artifact.kind, artifact.key) not in seen:
+            seen.add((artifact.kind, artifact.key))
+            for further in following(artifact):
+                visit(further)
+            order.append(artifact)
+
+    for start in starts:
+        visit(start)
+    return order
+
+
 class ArtifactStore:
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -293,20 +309,14 @@ class ArtifactStore:
     def ancestors(
         self, artifacts: Sequence[Artifact], also_read: Mapping[str, Sequence[Artifact]] = {}
     ) -> list[Artifact]:
-        """These artifacts and everything they were made from, each once, raw files first. `used` maps keys to the
+        """These artifacts and everything they were made from, each once, raw files first. `also_read` maps keys to the
         inputs a run really gave, where a manifest names another artifact with the same content."""
-        reached: dict[tuple[str, str], Artifact] = {}
 
-        def visit(artifact: Artifact) -> None:
-            if (artifact.kind, artifact.key) not in reached:
-                has_manifest = artifact.kind not in GIVEN_KINDS and artifact.finished
-                for parent in (also_read.get(artifact.key) or self.parents(artifact)) if has_manifest else ():
-                    visit(parent)
-                reached[artifact.kind, artifact.key] = artifact
+        def made_from(artifact: Artifact) -> Sequence[Artifact]:
+            has_manifest = artifact.kind not in GIVEN_KINDS and artifact.finished
+            return (also_read.get(artifact.key) or self.parents(artifact)) if has_manifest else ()
 
-        for artifact in artifacts:
-            visit(artifact)
-        return list(reached.values())
+        return reached(artifacts, made_from)
 
     @contextmanager
     def draft(self, target: Artifact, *, resumable: bool) -> Iterator[Draft]:

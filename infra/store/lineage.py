@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore, resolve
+from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact, ArtifactStore, reached, resolve
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -51,12 +51,12 @@ class Lineage:
         return list(self._used_by[artifact.key].values())
 
     def behind(self, artifact: Artifact) -> list[Artifact]:
-        """Everything it was made from, nearest first."""
-        return _reached(artifact, self.made_from)
+        """Everything it was made from."""
+        return reached([artifact], self.made_from)[:-1]
 
     def ahead(self, artifact: Artifact) -> list[Artifact]:
-        """Everything that was made from it, nearest first."""
-        return _reached(artifact, self.used_by)
+        """Everything that was made from it."""
+        return reached([artifact], self.used_by)[:-1]
 
     def find(self, what: str) -> Artifact:
         """By any name that `resolve` takes, or a file anywhere, which is known by its content. Raises RatchetError for
@@ -83,15 +83,6 @@ class Lineage:
     def _link(self, read: Artifact, output: Artifact) -> None:
         self._made_from[output.key][read.key] = read
         self._used_by[read.key][output.key] = output
-
-
-def _reached(start: Artifact, following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    reached: dict[str, Artifact] = {start.key: start}
-    for artifact in (queue := [start]):  # grows
-        fresh = [further for further in following(artifact) if further.key not in reached]
-        reached |= {further.key: further for further in fresh}
-        queue += fresh
-    return queue[1:]
 
 
 def scores(artifacts: Iterable[Artifact]) -> list[Artifact]:

@@ -119,11 +119,11 @@ def not_received(settings: Settings, run_id: str) -> str:
     return f"MLflow at {settings.tracking_uri} has not received everything yet: {why}. The next command sends the rest."
 
 
-def run_page(settings: Settings, run_id: str, server: str, all_runs: bool = False) -> str:
-    """The address of the run's page, or its experiment's, on an MLflow server; empty before the mirror created it."""
+def run_page(settings: Settings, run_id: str, server: str) -> str:
+    """The address of the run's page on an MLflow server; empty before the mirror created it."""
     state = read_state(settings, run_id)
     if run_id not in state.get("runs", {}):
         return ""
     # Without the workflow type, MLflow opens its view for chats, which calls checkpoints agents.
-    one = "" if all_runs else f"/{state['runs'][run_id]}"
-    return f"{server}/#/experiments/{state['experiment_id']}/runs{one}?workflowType=machine_learning"
+    page = f"{server}/#/experiments/{state['experiment_id']}/runs/{state['runs'][run_id]}"
+    return f"{page}?workflowType=machine_learning"

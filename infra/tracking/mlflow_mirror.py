@@ -150,8 +150,6 @@ class Journal:
                 self.client.set_tag(run, name, value)
         elif kind == "end":
             self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
-            if event.get("output"):
-                self.pages.step_ended(event["output"], event["cached"])
             self._redraw |= not event.get("cached")
         elif kind == "close":
             self._end("FAILED", event["time"])

@@ -24,14 +24,11 @@ COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "
 COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "export"]
 
 
-def test_the_help_groups_the_commands_and_an_old_name_says_its_new_one():
+def test_the_help_groups_the_commands():
     shown = in_process("--help")
     assert all(title in shown for title in ("─ Run ─", "─ Look ─", "─ Data ─", "─ Machines ─"))
     visible = [name for name, command in typer.main.get_command(app).commands.items() if not command.hidden]  # pyright: ignore
     assert len(visible) == 15
-    for old, words in (("why", ["tiny-math:3", "--run", "x"]), ("gc", ["--delete"]), ("lineage", ["--help"])):
-        with pytest.raises(RatchetError, match=f"`ratchet {old}` is now `ratchet "):
-            in_process(old, *words)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -138,8 +135,7 @@ def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
 
 
 def test_a_prefect_server_that_refuses_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "")
-    monkeypatch.setenv("PREFECT_API_URL", "http://me:secret@127.0.0.1:9/api")
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(RatchetError, match=r"http://127.0.0.1:9/api, does not answer .*Connection refused"):
         in_process("deploy", MINI, "--pool", "nope", "--home", tmp_path)
 
@@ -197,12 +193,10 @@ def test_a_port_in_use_is_named(ratchet, tmp_path):
 
 
 def test_the_ui_serves_nothing_that_is_elsewhere(tmp_path, monkeypatch):
-    for name in ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"):
-        monkeypatch.setenv(name, "")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:secret@mlflow.example:5000")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.example:5000")
     monkeypatch.setenv("PREFECT_API_URL", "http://prefect.example:4200/api")
     shown = in_process("ui", "--home", tmp_path)
-    assert "http://mlflow.example:5000 (MLFLOW_TRACKING_URI)" in shown and "secret" not in shown
+    assert "http://mlflow.example:5000 (MLFLOW_TRACKING_URI)" in shown
     assert "http://prefect.example:4200 (PREFECT_API_URL)" in shown and "`ratchet deploy`" in shown
 
 

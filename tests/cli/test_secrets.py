@@ -98,9 +98,7 @@ class Endpoint:
 
 
 @pytest.mark.slow
-def test_passwords_in_addresses_and_a_key_that_an_endpoint_repeats_are_written_nowhere(
-    ratchet, ready_home, tmp_path, monkeypatch
-):
+def test_passwords_and_a_key_that_an_endpoint_repeats_are_written_nowhere(ratchet, ready_home, tmp_path, monkeypatch):
     home, endpoint, port = ready_home, Endpoint(), free_port()
     shutil.move(home / "prefect", tmp_path / "team")  # migrated already
     monkeypatch.setattr("ratchet.cli.prefect_server.START_S", 600)
@@ -115,8 +113,11 @@ def test_passwords_in_addresses_and_a_key_that_an_endpoint_repeats_are_written_n
     with process_group(argv, tmp_path / "team.log", team) as prefect, Server(401, "no") as mlflow:
         wait_until_up("Prefect", f"http://127.0.0.1:{port}/api/health", prefect, tmp_path / "team.log")
         login = {
-            "PREFECT_API_URL": f"http://me:planted-prefect@127.0.0.1:{port}/api",
-            "MLFLOW_TRACKING_URI": mlflow.url.replace("//", "//me:planted-mlflow@"),
+            "PREFECT_API_URL": f"http://127.0.0.1:{port}/api",
+            "PREFECT_API_AUTH_STRING": "me:planted-prefect",
+            "MLFLOW_TRACKING_URI": mlflow.url,
+            "MLFLOW_TRACKING_USERNAME": "me",
+            "MLFLOW_TRACKING_PASSWORD": "planted-mlflow",
         }
         done = ratchet(*arguments, "--set", f"curation.math.teacher={json.dumps(teacher)}", **PLANTED, **login)
     assert done.returncode == 2 and "teacher calls failed, the last with: 400: content filter" in done.stderr

@@ -4,11 +4,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key, reached
 from ratchet.infra.store.files import sha256_file
 from ratchet.verifiers.errors import RatchetError
 
@@ -207,3 +208,8 @@ def test_an_input_file_is_known_by_its_content(tmp_path):
     assert store.file(tmp_path / "a.json").key != store.file(tmp_path / "b.json").key
     with pytest.raises(RatchetError, match=r"nowhere\.json"):
         store.file(tmp_path / "nowhere.json")
+
+
+def test_a_walk_ends_where_artifacts_lead_to_each_other():
+    one, other = (Artifact("checkpoint", name, name, Path(name)) for name in ("one", "other"))
+    assert reached([one], lambda artifact: [other] if artifact is one else [one]) == [other, one]

@@ -1,4 +1,6 @@
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -25,6 +27,20 @@ def test_where_rounding_parts_engine_and_trainer_tokens_are_weighed(name):
     training = load_recipe(name).training
     if training.hardware.dtype == "bfloat16":
         assert all(stage.importance_cap is not None for stage in training.stages)
+
+
+def test_a_user_sees_at_most_150_fields():
+    """Of all sections that a recipe leads to, but not through `advanced`."""
+    schema = Recipe.model_json_schema()
+    sections, fields = {"Recipe": schema}, 0
+    for section in (waiting := [schema]):  # grows
+        fields += len(section.get("properties", {}))
+        seen = {name: field for name, field in section.get("properties", {}).items() if name != "advanced"}
+        for name in re.findall(r"#/\$defs/(\w+)", json.dumps(seen)):
+            if name not in sections:
+                waiting.append(sections.setdefault(name, schema["$defs"][name]))
+    assert {"Stage", "Teacher", "Gate"} < set(sections) and "StageDetails" not in sections
+    assert fields <= 150
 
 
 def test_recipes_are_frozen():
@@ -154,8 +170,9 @@ def test_acereasons_larger_and_smaller_models_differ_from_the_7b_one_in_little()
         ("training.stages.0.kl_estimater=k3", "Did you mean 'kl_estimator'"),
         ("training.stages.0.entropy_most=1", "removed. It is a constant of training/learner.py"),
         ("registry.gate={benchmark: tiny-math}", "Its field `gate` is one of the recipe"),
-        ("evaluation.endpoint.concurrency=2", "Write evaluation.api_key_env and evaluation.concurrency"),
-        ("curation.math.teacher.response_price=2", r"Write prices: \[PROMPT, RESPONSE\]"),
+        ("curation.math.teacher.max_cost=2", "It belongs in the section `advanced`"),
+        ("evaluation.endpoint.concurrency=2", "URL#NAME` is in OPENAI_API_KEY"),
+        ("curation.math.teacher.response_price=2", r"Write advanced: \{prices: \[PROMPT, RESPONSE\]"),
     ],
 )
 def test_a_field_that_is_elsewhere_or_gone_says_where(override, answer):
@@ -254,10 +271,10 @@ def test_offload_needs_something_that_is_offloaded():
 
 def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     assert load_recipe("tiny", ["training.engine=vllm"]).training.engine.kind == "vllm"
-    served = load_recipe("tiny", ["training.engine={kind: vllm-server, weight_transfer: nccl}"])
+    served = load_recipe("tiny", ["training.engine={kind: vllm-server, timeout_s: 60}"])
     assert load_recipe("tiny", [f"training.engine={served.training.engine.model_dump_json()}"]) == served
     short = served.model_dump(mode="json", exclude_defaults=True)["training"]["engine"]
-    assert short == {"kind": "vllm-server", "weight_transfer": "nccl"}
+    assert short == {"kind": "vllm-server", "timeout_s": 60.0}
     assert "engine" not in load_recipe("tiny").model_dump(exclude_defaults=True)["training"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.infra.settings import Settings
-from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
 from ratchet.infra.tracking.mlflow_mirror import mirror
 from tests.infra.misbehaving_server import SILENT, Server
@@ -67,46 +67,6 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
     assert curve == [(step, step / 10) for step in range(5)]
     (model,) = mlflow.search_logged_models([parent.info.experiment_id], f"tags.`ratchet.key` = '{CHECKPOINT.key}'")
     assert model.source_run_id == train.info.run_id
-
-
-def made(settings: Settings, recipe: str, artifact: tuple[str, str, str], inputs: tuple[Artifact, ...]) -> Artifact:
-    """A run of a recipe whose one step makes this artifact, in a real store."""
-    store = ArtifactStore(settings.artifacts)
-    target = store.locate(*artifact)
-    tracking = Tracking(settings, recipe)
-    root = tracking.start_run(f"{recipe}-seed0-curate")
-    step = tracking.start_run(f"make {target.name}", parent=root, output=target, inputs=inputs)
-    with store.draft(target, resumable=False) as draft:
-        (draft.path / "kept.parquet").write_text(target.key)
-        draft.extra["headline"] = "pass@1 0.5" if target.kind == "evaluation" else ""
-        store.finish(target, draft, step="s", step_version=1, parameters={}, inputs=inputs, started_at=0.0)
-    tracking.event("end", step, status="FINISHED", output=target.facts, cached=False)
-    assert tracking.close(wait_s=60)
-    return target
-
-
-@pytest.mark.slow
-def test_the_page_of_a_step_is_told_what_a_run_of_another_recipe_makes_from_it(tmp_path):
-    settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
-    problems = made(settings, "first", ("problems", "math", "ab" * 32), (RAW,))
-    checkpoint = made(settings, "second", ("checkpoint", "math-8k", "cd" * 32), (problems,))
-    score = made(settings, "third", ("evaluation", "math-8k", "ef" * 32), (checkpoint,))
-    mlflow = client(settings)
-    pages = {
-        run.data.tags["ratchet.artifact"]: run
-        for experiment in mlflow.search_experiments()
-        for run in mlflow.search_runs([experiment.experiment_id], "tags.`ratchet.key` != ''")
-    }
-    assert len({run.info.experiment_id for run in pages.values()}) == 3
-
-    def link(to: Artifact) -> str:
-        run = pages[to.ref]
-        return f"[{to.ref}](#/experiments/{run.info.experiment_id}/runs/{run.info.run_id})"
-
-    for artifact, reader in ((problems, checkpoint), (checkpoint, score)):
-        before, after = pages[artifact.ref].data.tags["mlflow.note.content"].split("**Used by**")
-        assert "Made from" in before and link(reader) in after.split("**Scores reached**")[0]
-        assert f"{link(score)}: pass@1 0.5" in after.split("**Scores reached**")[1]
 
 
 def test_no_address_that_is_shown_says_who_asks():

@@ -80,7 +80,7 @@ def main(models: Path, out: Path) -> None:
         ):
             hardware = training.hardware
             batch = hardware.rollout_batch * settings.tensor_parallel
-            arguments = _arguments(str(models / size), hardware.dtype, batch, settings, among_ranks, False)
+            arguments = _arguments(str(models / size), hardware.dtype, batch, settings, among_ranks)
             config = EngineArgs(**arguments).create_engine_config()
             configurations[f"{recipe.name} {use}"] = {
                 "asked": [hardware.dtype, batch, settings.tensor_parallel, settings.memory_share, among_ranks],

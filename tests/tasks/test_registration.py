@@ -3,7 +3,7 @@
 import pytest
 
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.registry import Gate
+from ratchet.infra.recipe.recipe import Gate
 from ratchet.tasks.registration import _checks
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI

@@ -200,7 +200,7 @@ def test_an_endpoint_without_such_a_model_is_named(endpoint):
     [
         ({"by": "endpoint"}, "needs model"),
         ({"judge": {"kind": "openai", "model": "m"}}, "set by to words"),
-        ({"by": "words", "judge": {"kind": "openai", "early_stop": True}}, "no majority vote"),
+        ({"by": "words", "judge": {"kind": "openai", "advanced": {"early_stop": True}}}, "no majority vote"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(given, message):

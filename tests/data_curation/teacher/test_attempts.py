@@ -26,7 +26,7 @@ from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.infra.inference.protocol import Completion
 from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.teacher import Teacher
+from ratchet.infra.recipe.teacher import Teacher, TeacherDetails
 from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
@@ -35,6 +35,10 @@ from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model
 TINY = "ratchet.examples.tiny_world.teacher"
 TEACHER = Teacher(kind=TINY, model="careful", attempts=3, temperature=1.0, top_p=1.0, max_tokens=64)
 FORMAT = PromptFormat(math="{prompt}")
+
+
+def details(**settings) -> Teacher:
+    return TEACHER.model_copy(update={"advanced": TeacherDetails(**settings)})
 
 
 class CountingTeacher(ProceduralTeacher):
@@ -149,8 +153,9 @@ class PaidTeacher(ProceduralTeacher):
                 yield replace(completion, tokens=self.tokens, prompt_tokens=100)
 
 
-def paid(**settings) -> Teacher:
-    return TEACHER.model_copy(update={"prices": (1.0, 2.0), "expected_tokens": 500, **settings})
+def paid(max_cost: float | None = None, **settings) -> Teacher:
+    teacher = details(prices=(1.0, 2.0), max_cost=max_cost)
+    return teacher.model_copy(update={"expected_tokens": 500, **settings})
 
 
 def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_path):
@@ -192,12 +197,12 @@ def test_tokens_are_counted_by_the_endpoint_else_by_a_tokenizer_else_not_at_all(
 
     assert set(collect(problems, PaidTeacher(7), tmp_path / "0.jsonl")["counted_by"].to_pylist()) == {"teacher"}
     journal, silent = tmp_path / "journal.jsonl", PaidTeacher(None)
-    with pytest.raises(RatchetError, match=r"teacher\.tokenizer.* 4 of 30 answers are in"):
+    with pytest.raises(RatchetError, match=r"teacher\.advanced\.tokenizer.* 4 of 30 answers are in"):
         collect(problems, silent, journal)
     words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words.save(str(tmp_path / "tokenizer.json"))
-    rows = collect(problems, silent, journal, TEACHER.model_copy(update={"tokenizer": str(tmp_path)})).to_pylist()
+    rows = collect(problems, silent, journal, details(tokenizer=str(tmp_path))).to_pylist()
     assert silent.asked == 30, "what was kept without a count is counted, not asked again"
     assert all(row["tokens"] == len(row["response"].split()) and row["counted_by"] == "tokenizer" for row in rows)
 
@@ -234,7 +239,10 @@ def boxes(answers: str) -> list[str]:
     ],
 )
 def test_no_more_is_asked_once_the_majority_is_decided(problems, tmp_path, answers, asked):
-    problems, teacher = problems.slice(0, 2), TEACHER.model_copy(update={"attempts": 8, "early_stop": True})
+    problems, teacher = (
+        problems.slice(0, 2),
+        details(early_stop=True).model_copy(update={"attempts": 8}),
+    )
     prompts = problem_prompts(lambda: [problems], FORMAT)
 
     def ask(engine, teacher=teacher):
