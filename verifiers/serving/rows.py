@@ -13,7 +13,7 @@ from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.problem import Problem, problem_id
 from ratchet.verifiers.submission import JudgeSettings
 
 COLUMN = "ratchet_problem"
@@ -48,7 +48,7 @@ def decode(text: str) -> tuple[Problem, str]:
         )
     domain_of(fields["domain"])
     prefix = fields.pop(_PREFIX, "")
-    return Problem(**{"problem_id": "", "prompt": ""} | fields), prefix
+    return Problem(**{"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields), prefix
 
 
 def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
