@@ -27,7 +27,7 @@ def peer():
         python = os.environ.get(variable) or (sys.executable if importlib.util.find_spec(library) else None)
         if python is None:
             pytest.skip(f"{library} is not installed; {variable} can name an interpreter that has it")
-        command = [python, "-P", str(HERE / program), *map(str, arguments)]
+        command = [python, str(HERE / program), *map(str, arguments)]
         own = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **os.environ, **environment}
         done = subprocess.run(command, capture_output=True, text=True, timeout=570, env=own)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]

@@ -9,32 +9,19 @@ import sys
 
 import numpy
 import torch
+from bytes_tokenizer import bytes_tokenizer
 from hydra import compose, initialize_config_module
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 from verl import DataProto
 from verl.trainer.ppo.reward import get_custom_reward_fn, load_reward_manager
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.reward_manager import get_reward_manager_cls
 
-CHAT = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
 ADAPTER = "reward.custom_reward_function.path=pkg://ratchet.verifiers.adapters.verl"
 
 
 def configured(file, *overrides):
     with initialize_config_module("verl.trainer.config", version_base=None):
         return compose("ppo_trainer", [f"data.train_files={file}", f"data.val_files={file}", ADAPTER, *overrides])
-
-
-def bytes_tokenizer():
-    """A token for each byte, so that decoding gives back every response."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    core = Tokenizer(models.BPE({letter: number for number, letter in enumerate([*letters, "<pad>"])}, []))
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", eos_token="<pad>")
-    tokenizer.chat_template = CHAT
-    return tokenizer
 
 
 def batch(rows, responses, tokenizer):
