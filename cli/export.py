@@ -47,6 +47,10 @@ def export(
             "--license", help="The license, as the Hub names it: `apache-2.0` (default: the card's, or other)."
         ),
     ] = "",
+    for_: Annotated[
+        str,
+        typer.Option("--for", help="`verl`: write a run of it for each stage of --recipe to the directory ARTIFACT."),
+    ] = "",
     recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
         str, typer.Option(help="For verl's own reward functions instead of ours: `lighteval/MATH`, or `taco` for code.")
@@ -74,6 +78,14 @@ def export(
     store = ArtifactStore(load_settings(home).artifacts)
     if push:
         _push(store, store.open(what), push, private, license_)
+        return
+    if for_:
+        if for_ != "verl" or not recipe:
+            raise RatchetError("A curriculum can be written for verl: ratchet export DIR --recipe RECIPE --for verl.")
+        from ratchet.tasks.verl_runs import write_runs
+
+        for line in write_runs(load_recipe(recipe), store, Path(what).expanduser()):
+            console.print(line, soft_wrap=True, markup=False)
         return
     if format_ not in (*EXPORTS, "hub") or output is None:
         raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR; or --push OWNER/NAME.")

@@ -103,7 +103,7 @@ EXPORTS = {
             ),
         },
         """```
-pip install verl ratchet-verifiers[all]
+pip install verl 'ratchet-verifiers[all]'
 python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files={train} data.val_files={validation} \\
   actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct actor_rollout_ref.rollout.name=vllm \\
   reward.custom_reward_function.path=pkg://ratchet.verifiers.adapters.verl
@@ -112,7 +112,7 @@ python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files={t
     "trl": Export(
         {**_PROMPT, **_PROBLEM, "answer": _own("answer"), **_ORIGIN},
         """```
-pip install trl ratchet-verifiers[all]
+pip install trl 'ratchet-verifiers[all]'
 ```
 
 ```python
@@ -127,7 +127,7 @@ GRPOTrainer("Qwen/Qwen2.5-1.5B-Instruct", ratchet_reward, args=config, train_dat
     "openrlhf": Export(
         {**_PROMPT, **_PROBLEM, **_ORIGIN, "datasource": (pa.string(), lambda source: source.problem.domain)},
         """```
-pip install openrlhf[vllm] ratchet-verifiers[all]
+pip install 'openrlhf[vllm]' 'ratchet-verifiers[all]'
 python -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen2.5-1.5B-Instruct \\
   --data.prompt_dataset {train} --data.input_key prompt --data.apply_chat_template \\
   --data.label_key ratchet_problem --reward.remote_url $(python -m ratchet.verifiers.adapters.openrlhf)
@@ -147,7 +147,7 @@ env:
 ```
 
 ```
-uv pip install ratchet-verifiers[all]
+uv pip install 'ratchet-verifiers[all]'
 python -m ratchet.verifiers.adapters.nemo_rl examples/run_grpo.py --config CONFIGURATION
 ```""",
     ),
@@ -159,7 +159,7 @@ python -m ratchet.verifiers.adapters.nemo_rl examples/run_grpo.py --config CONFI
             **_ORIGIN,
         },
         """```
-uv pip install ratchet-verifiers[all]
+uv pip install 'ratchet-verifiers[all]'
 python -m ratchet.verifiers.adapters.open_instruct open_instruct/grpo_fast.py --dataset_mixer_list {train} 1.0 \\
   --dataset_mixer_list_splits train --model_name_or_path Qwen/Qwen2.5-1.5B-Instruct
 ```""",

@@ -46,7 +46,7 @@ PROBLEMS = [
         for n in range(6)
     ),
     Problem.of("instructions", "Write.", tests=[{"id": "punctuation:no_comma", "kwargs": {}}]),
-    Problem.of("science", "Which?", answer="B", tests=[{"options": ["one", "two"]}]),
+    Problem("s", "science", "Which?", answer="B", tests='{"options": ["one", "two"]}'),
 ]  # fmt: skip
 
 
