@@ -17,7 +17,7 @@ def main(*directories):
             lines = (directory / "overrides.txt").read_text().splitlines()
             config = compose("ppo_trainer", [*lines, data, "actor_rollout_ref.model.path=m"])
             omega_conf_to_dataclass(config.algorithm)  # refuses values of a wrong type
-            told[directory.name] = OmegaConf.to_container(config)
+            told[directory.name] = OmegaConf.to_container(config, resolve=True)
     print(json.dumps(told))
 
 
