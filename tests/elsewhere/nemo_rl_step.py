@@ -4,6 +4,7 @@ Arguments: the export's Parquet file, and JSON lines {row, response}.
 """
 
 import json
+import os
 import sys
 
 import ray
@@ -19,6 +20,7 @@ def main(file, pairs):
     tokenizer = bytes_tokenizer(eos="<|im_end|>")
     names = {"input_key": "input", "output_key": "ratchet_problem", "processor": "math_hf_data_processor"}
     data = load_response_dataset({"dataset_name": "ResponseDataset", "data_path": file, **names})
+    os.environ["RAY_raylet_start_wait_time_s"] = "400"  # noqa: SIM112  on a busy machine its default is too short
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
     register()
     environment = create_env("ratchet", {"servers": "", "workers": 1})
