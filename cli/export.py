@@ -15,6 +15,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
+    from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.store.artifacts import Artifact, ArtifactStore
     from ratchet.tasks.publication import Files
 
@@ -26,80 +27,111 @@ def export(
         str, artifact("Problems (`problems/…`) or a Parquet file of problems; for the Hub also a checkpoint.")
     ],
     format_: Annotated[
-        str, typer.Option("--format", help="`verl`, `trl`, `ratchet`, or `hub`: a repository with its card.")
+        str,
+        typer.Option(
+            "--format",
+            help="`verl`, `trl`, `openrlhf`, `nemo-rl`, `open-instruct`, `ratchet`, or `hub`, as on the Hub.",
+        ),
     ] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="The directory to write train.parquet to.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="The directory to write to.")] = None,
+    validation: Annotated[
+        str, artifact("Problems for validation.parquet, as the first argument names them.", "--validation")
+    ] = "",
     push: Annotated[
         str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to this repository of the Hugging Face Hub.")
     ] = "",
     private: Annotated[bool, typer.Option("--private", help="Make a new repository on the Hub private.")] = False,
     license_: Annotated[
-        str, typer.Option("--license", help="The repository's license, as the Hub names it: `apache-2.0`.")
-    ] = "other",
+        str,
+        typer.Option(
+            "--license", help="The license, as the Hub names it: `apache-2.0` (default: the card's, or other)."
+        ),
+    ] = "",
+    for_: Annotated[
+        str,
+        typer.Option("--for", help="`verl`: write a run of it for each stage of --recipe to the directory ARTIFACT."),
+    ] = "",
     recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
-        str, typer.Option(help="verl's reward function (default: lighteval/MATH, and taco for code).")
+        str, typer.Option(help="For verl's own reward functions instead of ours: `lighteval/MATH`, or `taco` for code.")
     ] = "",
     home: Home = None,
 ) -> None:
-    """Export curated problems for another trainer (verl, TRL), or problems or a checkpoint to the Hugging Face Hub.
+    """Export curated problems for another trainer, or problems or a checkpoint to the Hugging Face Hub.
 
-    Problems that a format cannot express are left out and counted. A repository for the Hub has a card that describes
-    its origin; the login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
+    The directory has a Parquet file for each split and a README that says how to train with it. All domains can be
+    exported; with `--data-source` the problems that verl's function cannot judge are left out and counted. A repository
+    for the Hub has a card that describes its origin; the login is the Hub's: HF_TOKEN, or `hf auth login`. Files that
+    are there already are not sent again.
 
-    Example: `ratchet export problems/math-curated-1a2b3c4d5e6f --format verl --output data/math`
+    Example: `ratchet export problems/math-curated-1a2b3c4d5e6f --format trl --output data/math`
 
     Example: `ratchet export checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from ratchet.data_curation.exports import EXPORTS
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.store.artifacts import ArtifactStore
-    from ratchet.infra.store.files import disk_errors, replacing
-    from ratchet.infra.store.problem_table import from_table
+    from ratchet.infra.store.files import disk_errors
     from ratchet.tasks import publication
-    from ratchet.verifiers.domain import NotExpressible
-    from ratchet.verifiers.domains import domain_of
 
     store = ArtifactStore(load_settings(home).artifacts)
     if push:
         _push(store, store.open(what), push, private, license_)
+        return
+    if for_:
+        if for_ != "verl" or not recipe:
+            raise RatchetError("A curriculum can be written for verl: ratchet export DIR --recipe RECIPE --for verl.")
+        from ratchet.tasks.verl_runs import write_runs
+
+        for line in write_runs(load_recipe(recipe), store, Path(what).expanduser()):
+            console.print(line, soft_wrap=True, markup=False)
         return
     if format_ not in (*EXPORTS, "hub") or output is None:
         raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR; or --push OWNER/NAME.")
     if format_ == "hub":
         _write(publication.repository(store, store.open(what), license_)[1], output)
         return
-    source, schema, convert = _kept(what, store), EXPORTS[format_].schema, EXPORTS[format_].convert
+    splits = _splits(what, store)
+    if validation:
+        splits["validation"] = next(iter(_splits(validation, store).values()))
     prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
-    left_out, written = Counter[str](), Counter[str]()
-    target = output / "train.parquet"
-    with ExitStack() as stack:
-        stack.enter_context(disk_errors(output))
+    with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
+        for split, source in splits.items():
+            _write_split(source, output / f"{split}.parquet", format_, prompt, data_source)
+        if usage := EXPORTS[format_].usage:
+            names = {"train": f"{next(iter(splits))}.parquet", "validation": f"{[*splits][-1]}.parquet"}
+            title = f"Train with this: {Path(what).name}"
+            card = publication.exported_card(_card(what, store), title, usage.format(**names), license_)
+            (output / "README.md").write_text(card, encoding="utf-8")
+
+
+def _write_split(source: Path, target: Path, format_: str, prompt: "PromptFormat", data_source: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ratchet.data_curation.exports import EXPORTS, Source
+    from ratchet.infra.store.files import replacing
+    from ratchet.infra.store.problem_table import from_table
+    from ratchet.verifiers.domain import NotExpressible
+
+    export, left_out, written = EXPORTS[format_], Counter[str](), 0
+    with ExitStack() as stack:
         file, draft = stack.enter_context(pq.ParquetFile(source)), stack.enter_context(replacing(target))
-        writer = stack.enter_context(pq.ParquetWriter(draft, schema))
+        writer = stack.enter_context(pq.ParquetWriter(draft, export.schema))
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             rows = []
             for problem in from_table(pa.Table.from_batches([batch])):
                 try:
-                    rows.append(convert(problem, written.total(), prompt, data_source))
-                    written[problem.domain] += 1
+                    rows.append(export.row(Source(problem, written + len(rows), target.stem, prompt, data_source)))
                 except NotExpressible as reason:
                     left_out[str(reason)] += 1
-            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-    console.print(f"{written.total():,} problems → {target}", soft_wrap=True, markup=False)
+            written += len(rows)
+            writer.write_table(pa.Table.from_pylist(rows, schema=export.schema))
+    console.print(f"{written:,} problems → {target}", soft_wrap=True, markup=False)
     for reason, count in left_out.most_common():
         console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
-    if format_ == "verl" and written:
-        functions = {data_source or domain_of(domain).verl_reward for domain in written}
-        console.print(
-            f"verl's reward functions for these: {', '.join(sorted(functions))} (--data-source). "
-            "For Ratchet's own verdicts, point a custom reward function at `ratchet-judge serve`.", soft_wrap=True,
-        )  # fmt: skip
 
 
 def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: bool, license_: str) -> None:
@@ -142,22 +174,36 @@ def _write(files: "Files", output: Path) -> None:
     console.print(f"{len(files)} files → {output}", soft_wrap=True, markup=False)
 
 
-def _kept(problems: str, store: "ArtifactStore") -> Path:
-    """The Parquet file of problems. Raises RatchetError when it is none."""
+def _splits(problems: str, store: "ArtifactStore") -> dict[str, Path]:
+    """The Parquet files of problems by split: a file, those of a directory, or an artifact's kept rows. Raises
+    RatchetError when one is none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     path = Path(problems).expanduser()
-    path = path / "kept.parquet" if path.is_dir() else path
-    if not path.is_file():
-        path = store.open(problems).kept
-    try:
-        missing = {"problem_id", "domain", "prompt"} - set(pq.read_schema(path).names)
-    except (OSError, pa.ArrowException) as error:
-        raise RatchetError(f"{path} is not a readable Parquet file ({error}).") from error
-    if missing:
-        raise RatchetError(
-            f"{path} is not a data set of problems: it has no column {', '.join(sorted(missing))}. Curate it first "
-            "(`ratchet curate DOMAIN --input …`)."
-        )
-    return path
+    files = [path] if path.is_file() else sorted([*path.glob("*.parquet"), *path.glob("data/*.parquet")])
+    splits = {file.stem: file for file in files if file.name != "rejected.parquet"}
+    if not splits or "kept" in splits or path.is_file():
+        splits = {"train": splits.get("kept") or next(iter(splits.values()), None) or store.open(problems).kept}
+    for file in splits.values():
+        try:
+            missing = {"problem_id", "domain", "prompt"} - set(pq.read_schema(file).names)
+        except (OSError, pa.ArrowException) as error:
+            raise RatchetError(f"{file} is not a readable Parquet file ({error}).") from error
+        if missing:
+            raise RatchetError(
+                f"{file} is not a data set of problems: it has no column {', '.join(sorted(missing))}. Curate it first "
+                "(`ratchet curate DOMAIN --input …`)."
+            )
+    return dict(sorted(splits.items(), key=lambda item: (item[0] != "train", item[0])))
+
+
+def _card(problems: str, store: "ArtifactStore") -> str:
+    """The data set's own card; "" where it has none."""
+    from ratchet.tasks import publication
+
+    path = Path(problems).expanduser()
+    if not path.exists():
+        return publication.data_card(store, store.open(problems), "")
+    names = ("card.md", "README.md") if path.is_dir() else ()
+    return next((text.read_text("utf-8") for name in names if (text := path / name).is_file()), "")

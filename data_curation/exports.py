@@ -1,81 +1,168 @@
-"""Curated problems in the formats of other trainers.
+"""Curated problems in the formats of other trainers, each one declaration: docs/elsewhere.md.
 
-verl: `data_source`, `prompt` (a chat), `ability`, `reward_model` {style, ground_truth} and `extra_info`. `data_source`
-selects verl's reward function; tests of code are JSON `{"inputs", "outputs", "fn_name"?}`, arguments one JSON value per
-line. TRL: a prompt-only data set, `prompt` as a chat, and columns that reward functions get by name.
+The text column `ratchet_problem` (`verifiers.serving.rows`) has all that a verdict needs, in every format, so every
+domain can be exported and each trainer's adapter (`verifiers.adapters`) gives the verdicts of this house.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, as_row
-from ratchet.verifiers.domain import NotExpressible
+from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.rows import COLUMN, encode
 
 Row = dict[str, Any]
-_CHAT = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
-_SHARED = [
-    ("problem_id", pa.string()),
-    ("source", pa.string()),
-    ("source_url", pa.string()),
-    ("difficulty", pa.int32()),
-    ("entry_point", pa.string()),
-    ("starter_code", pa.large_string()),
-]
-VERL_SCHEMA = pa.schema(
-    [
-        ("data_source", pa.string()),
-        ("prompt", _CHAT),
-        ("ability", pa.string()),
-        ("reward_model", pa.struct([("style", pa.string()), ("ground_truth", pa.large_string())])),
-        ("extra_info", pa.struct([("split", pa.string()), ("index", pa.int64()), *_SHARED])),
-    ]
-)
-TRL_SCHEMA = pa.schema([("prompt", _CHAT), ("answer", pa.large_string()), ("tests", pa.large_string()), *_SHARED])
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a row is made from."""
+
+    problem: Problem
+    number: int
+    split: str = "train"
+    prompt: PromptFormat = field(default_factory=PromptFormat)
+    data_source: str = ""
+    """One of verl's own reward functions, instead of ours."""
+
+    @property
+    def message(self) -> str:
+        return user_message(self.problem, self.prompt)
+
+    @property
+    def chat(self) -> list[Row]:
+        return [{"role": "user", "content": self.message}]
+
+    @property
+    def encoded(self) -> str:
+        return encode(self.problem, self.prompt.response_prefix)
+
+
+Columns = Mapping[str, tuple[pa.DataType, Callable[[Source], Any]]]
 
 
 @dataclass(frozen=True)
 class Export:
-    schema: pa.Schema
-    convert: Callable[[Problem, int, PromptFormat, str], Row]
-    """From (problem, its number, prompt, verl's reward function or "" for the domain's). Raises NotExpressible."""
+    columns: Columns
+    usage: str = ""
+    """How to train with it, for the README; `{train}` and `{validation}` are its files."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([(name, kind) for name, (kind, _) in self.columns.items()])
+
+    def row(self, source: Source) -> Row:
+        """Raises NotExpressible if verl's own reward function, where one was asked for, cannot judge the problem."""
+        return {name: value(source) for name, (_, value) in self.columns.items()}
 
 
-def to_verl(problem: Problem, index: int, prompt: PromptFormat, data_source: str = "") -> Row:
-    domain = domain_of(problem.domain)
-    truth, reward = domain.ground_truth(problem), data_source or domain.verl_reward
-    if not reward:
-        raise NotExpressible(f"verl has no reward function for {problem.domain}; name yours with --data-source")
-    return {
-        "data_source": reward,
-        "prompt": [{"role": "user", "content": user_message(problem, prompt)}],
-        "ability": problem.domain,
-        "reward_model": {"style": "rule", "ground_truth": truth},
-        "extra_info": {"split": "train", "index": index} | _shared(problem),
-    }
+def _own(name: str) -> tuple[pa.DataType, Callable[[Source], Any]]:
+    return PROBLEM_SCHEMA.field(name).type, lambda source: getattr(source.problem, name)
 
 
-def to_trl(problem: Problem, index: int, prompt: PromptFormat, data_source: str = "") -> Row:
-    chat = [{"role": "user", "content": user_message(problem, prompt)}]
-    return {"prompt": chat, "answer": problem.answer, "tests": problem.tests} | _shared(problem)
+def _nested(columns: Columns) -> tuple[pa.DataType, Callable[[Source], Any]]:
+    kind = pa.struct([(name, kind) for name, (kind, _) in columns.items()])
+    return kind, lambda source: {name: value(source) for name, (_, value) in columns.items()}
 
 
-def to_ratchet(problem: Problem, index: int, prompt: PromptFormat, data_source: str = "") -> Row:
-    return as_row(problem)
+def _truth(source: Source) -> str:
+    domain = domain_of(source.problem.domain)
+    return domain.ground_truth(source.problem) if source.data_source else source.problem.answer or ""
 
+
+_CHAT = pa.list_(pa.struct([("role", pa.string()), ("content", pa.large_string())]))
+_PROBLEM: Columns = {COLUMN: (pa.large_string(), lambda source: source.encoded)}
+_ORIGIN: Columns = {
+    name: _own(name) for name in ("problem_id", "domain", "source", "source_url", "difficulty", "starter_code")
+}
+_PROMPT: Columns = {"prompt": (_CHAT, lambda source: source.chat)}
 
 EXPORTS = {
-    "verl": Export(VERL_SCHEMA, to_verl),
-    "trl": Export(TRL_SCHEMA, to_trl),
-    "ratchet": Export(PROBLEM_SCHEMA, to_ratchet),
+    "verl": Export(
+        {
+            "data_source": (pa.string(), lambda source: source.data_source or f"ratchet/{source.problem.domain}"),
+            **_PROMPT,
+            "ability": (pa.string(), lambda source: source.problem.domain),
+            "reward_model": _nested(
+                {"style": (pa.string(), lambda source: "rule"), "ground_truth": (pa.large_string(), _truth)}
+            ),
+            "extra_info": _nested(
+                {
+                    "split": (pa.string(), lambda source: source.split),
+                    "index": (pa.int64(), lambda source: source.number),
+                    **_PROBLEM,
+                    **_ORIGIN,
+                    "entry_point": _own("entry_point"),
+                }
+            ),
+        },
+        """```
+pip install verl 'ratchet-verifiers[all]'
+python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files={train} data.val_files={validation} \\
+  actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct actor_rollout_ref.rollout.name=vllm \\
+  reward.custom_reward_function.path=pkg://ratchet.verifiers.adapters.verl
+```""",
+    ),
+    "trl": Export(
+        {**_PROMPT, **_PROBLEM, "answer": _own("answer"), **_ORIGIN},
+        """```
+pip install trl 'ratchet-verifiers[all]'
+```
+
+```python
+from datasets import load_dataset
+from ratchet.verifiers.adapters.trl import ratchet_reward
+from trl import GRPOConfig, GRPOTrainer
+
+data, config = load_dataset("parquet", data_files="{train}", split="train"), GRPOConfig(output_dir="trained")
+GRPOTrainer("Qwen/Qwen2.5-1.5B-Instruct", ratchet_reward, args=config, train_dataset=data).train()
+```""",
+    ),
+    "openrlhf": Export(
+        {**_PROMPT, **_PROBLEM, **_ORIGIN, "datasource": (pa.string(), lambda source: source.problem.domain)},
+        """```
+pip install 'openrlhf[vllm]' 'ratchet-verifiers[all]'
+python -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen2.5-1.5B-Instruct \\
+  --data.prompt_dataset {train} --data.input_key prompt --data.apply_chat_template \\
+  --data.label_key ratchet_problem --reward.remote_url $(python -m ratchet.verifiers.adapters.openrlhf)
+```""",
+    ),
+    "nemo-rl": Export(
+        {"input": (pa.large_string(), lambda source: source.message), **_PROBLEM, **_ORIGIN},
+        """In the configuration (`examples/configs/grpo_math_1B.yaml`):
+
+```yaml
+data:
+  train: {{dataset_name: ResponseDataset, data_path: {train}, input_key: input, output_key: ratchet_problem}}
+  validation: {{dataset_name: ResponseDataset, data_path: {validation}, input_key: input, output_key: ratchet_problem}}
+  default: {{processor: math_hf_data_processor, env_name: ratchet, prompt_file: null, system_prompt_file: null}}
+env:
+  ratchet: {{}}
+```
+
+```
+uv pip install 'ratchet-verifiers[all]'
+python -m ratchet.verifiers.adapters.nemo_rl examples/run_grpo.py --config CONFIGURATION
+```""",
+    ),
+    "open-instruct": Export(
+        {
+            "messages": (_CHAT, lambda source: source.chat),
+            "ground_truth": _PROBLEM[COLUMN],
+            "dataset": (pa.string(), lambda source: "ratchet"),
+            **_ORIGIN,
+        },
+        """```
+uv pip install 'ratchet-verifiers[all]'
+python -m ratchet.verifiers.adapters.open_instruct open_instruct/grpo_fast.py --dataset_mixer_list {train} 1.0 \\
+  --dataset_mixer_list_splits train --model_name_or_path Qwen/Qwen2.5-1.5B-Instruct
+```""",
+    ),
+    "ratchet": Export({name: _own(name) for name in PROBLEM_SCHEMA.names}),
 }
-
-
-def _shared(problem: Problem) -> Row:
-    return {name: getattr(problem, name) for name, _ in _SHARED}

@@ -19,7 +19,10 @@ from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.verifiers.domain import JUDGED_FIELDS
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
+from ratchet.verifiers.serving.rows import COLUMN, decode
 
 STEP = "normalise"
 RULES = ("malformed", "other_domain", "empty")
@@ -74,6 +77,9 @@ def _ratchet(row: RawRow) -> Row:
 
 def _verl(row: RawRow) -> Row:
     """verl, Eurus-2-RL, Skywork-OR1. The domain follows from `ability`, or from the shape of the ground truth."""
+    if isinstance(own := row.get("extra_info"), dict) and own.get(COLUMN):
+        row.update(row.pop("extra_info"))
+        return _exported(row)
     prompt = row.take_statement("prompt")
     reward = row.pop("reward_model", None)
     reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
@@ -91,9 +97,27 @@ def _verl(row: RawRow) -> Row:
     return columns | {"prompt": prompt, "source_url": row.take("url")}
 
 
+def _exported(row: RawRow) -> Row:
+    """What `ratchet export` writes for other trainers."""
+    try:
+        problem, _ = decode(row.take_text(COLUMN))
+    except RatchetError as error:
+        raise Malformed(COLUMN, str(error)) from error
+    judged = {name: getattr(problem, name) for name in JUDGED_FIELDS if name != "problem_id"}
+    for name in judged.keys() & row.keys() - {"prompt", "starter_code"}:
+        del row[name]
+    statement, starter = row.take_statement("prompt", "input"), row.take("starter_code")
+    return judged | {
+        "prompt": problem.prompt or statement,
+        "starter_code": starter,
+        "source_url": row.take("source_url"),
+    }
+
+
 SHARED_FORMATS = (
     Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
     Format("verl", lambda c: c >= {"prompt", "reward_model"}, _verl),
+    Format("exported", lambda c: COLUMN in c, _exported),
 )
 """Layouts whose rows name their own domain."""
 

@@ -16,6 +16,8 @@ from ratchet.verifiers.errors import RatchetError
 Files = dict[str, Path | str]
 """The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
+UNNAMED = "other"
+"""The Hub's word for a license that nobody named."""
 
 
 def repository(store: ArtifactStore, artifact: Artifact, license_: str) -> tuple[str, Files]:
@@ -47,8 +49,18 @@ def data_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
     # Rejected rows are not published: they contain benchmark items.
     card = DatasetCard(re.sub(r" `rejected.parquet` holds [^.]*\.", "", text))
-    card.data.license = license_  # type: ignore
+    card.data.license = license_ or card.data.license or UNNAMED  # type: ignore
     return str(card)
+
+
+def exported_card(card: str, title: str, usage: str, license_: str) -> str:
+    """The README of an export: how to train with it, then the data set's own card (may be "")."""
+    from huggingface_hub import DatasetCard
+
+    own = DatasetCard(card or "---\nlanguage: [en]\n---\n")
+    own.data.license = license_ or own.data.license or UNNAMED  # type: ignore
+    own.text = f"# {title}\n\n{usage}\n\n{own.text.strip()}\n"
+    return str(own)
 
 
 def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
@@ -68,7 +80,7 @@ def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
     stages = [a for a in behind if a.kind == "checkpoint"]
     base = next((model["path"] for a in stages if (model := a.manifest["parameters"].get("model"))), None)
     data = ModelCardData(
-        license=license_, library_name="transformers", pipeline_tag="text-generation", language="en",
+        license=license_ or UNNAMED, library_name="transformers", pipeline_tag="text-generation", language="en",
         tags=["reasoning", "reinforcement-learning", "verifiable-rewards"], model_name=artifact.name,
         base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
     )  # fmt: skip

@@ -66,8 +66,6 @@ class Domain:
     """Import path of its `data_curation.domains.CurationPlan`."""
     runs_programs: ClassVar[bool] = False
     """Whether judging runs programs that a model wrote, so that this machine needs the code sandbox."""
-    verl_reward: ClassVar[str] = ""
-    """The `data_source` under which verl's own reward functions judge such problems."""
 
     def template(self, problem: Problem) -> str:
         """The name of this problem's template."""

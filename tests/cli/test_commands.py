@@ -253,14 +253,24 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
         for n, text in enumerate(tests)
     ]
     pq.write_table(to_table(rows), tmp_path / "kept.parquet")
-    arguments = ("export", tmp_path, "--format", "verl", "--output", tmp_path / "verl")
-    done = ratchet(*arguments)
+    arguments = ("export", tmp_path, "--validation", tmp_path, "--format", "verl", "--output", tmp_path / "verl")
+    done = ratchet(*arguments, "--license", "mit")
     assert done.returncode == 0, done.stderr
+    assert "2 problems" in done.stdout and "left out" not in done.stdout
+    for split in ("train", "validation"):
+        row, other = pq.read_table(tmp_path / "verl" / f"{split}.parquet").to_pylist()
+        assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "ratchet/code"
+        assert row["extra_info"]["split"] == split and other["extra_info"]["index"] == 1
+    files = {file.name for file in (tmp_path / "verl").iterdir()}
+    assert files == {"train.parquet", "validation.parquet", "README.md"}
+    readme = (tmp_path / "verl" / "README.md").read_text()
+    assert "license: mit" in readme and "data.val_files=validation.parquet" in readme
+    done = ratchet("export", tmp_path, "--format", "verl", "--output", tmp_path / "taco", "--data-source", "taco")
     assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
-    assert "functions for these: taco (" in done.stdout  # of math there is none
-    [row] = pq.read_table(tmp_path / "verl" / "train.parquet").to_pylist()
-    assert row["extra_info"]["problem_id"] == "0" and row["data_source"] == "taco"
-    assert [file.name for file in (tmp_path / "verl").iterdir()] == ["train.parquet"]
+    [row] = pq.read_table(tmp_path / "taco" / "train.parquet").to_pylist()
+    assert row["data_source"] == "taco" and row["extra_info"]["problem_id"] == "0"
+    again = ratchet("export", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
+    assert again.returncode == 2 and "is not a data set of problems" in again.stderr
     for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
         failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()

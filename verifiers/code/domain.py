@@ -26,7 +26,6 @@ class Code(Domain):
     requires = ("tests",)
     curation = "ratchet.data_curation.domains.code:CODE"
     runs_programs = True
-    verl_reward = "taco"
 
     def template(self, problem: Problem) -> str:
         return "code_with_starter" if problem.starter_code else "code"

@@ -22,7 +22,6 @@ class Math(Domain):
     answers_vote = True
     compares_math = True
     curation = "ratchet.data_curation.domains.math:MATH"
-    verl_reward = "lighteval/MATH"
 
     def fault(self, problem: Problem) -> str:
         answered = isinstance(problem.answer, str) and problem.answer.strip()

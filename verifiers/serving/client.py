@@ -76,8 +76,8 @@ class RemoteVerifierPool(Pool):
             list(together.map(self._greet, self._servers))
         if not self._last_contact:
             raise RatchetError(
-                f"No reward server answers ({self._reasons()}). Start them with `ratchet-judge serve`, or remove "
-                "training.reward_servers from the recipe to judge on this machine."
+                f"No reward server answers ({self._reasons()}). Start them with `ratchet-judge serve`, or name none "
+                "(training.reward_servers, RATCHET_REWARD_SERVERS) to judge on this machine."
             )
         for _ in range(STREAMS * len(self._servers)):
             threading.Thread(target=self._stream, name="reward-client", daemon=True).start()

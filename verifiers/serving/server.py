@@ -4,6 +4,7 @@ One event loop handles HTTP; the pool's threads and their sandboxes judge.
 """
 
 import asyncio
+import base64
 import functools
 import hmac
 import os
@@ -30,9 +31,18 @@ from ratchet.verifiers.domains import known_domains
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving import openrlhf
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import CLOSED
-from ratchet.verifiers.serving.protocol import HEARTBEAT_S, TOKEN_VARIABLE, WORKERS_HEADER, decode_batch, encode_verdict
+from ratchet.verifiers.serving.protocol import (
+    HEARTBEAT_S,
+    TOKEN_VARIABLE,
+    WORKERS_HEADER,
+    decode_batch,
+    decode_verdict,
+    encode_verdict,
+)
+from ratchet.verifiers.serving.rows import graded_domains, reward_of
 from ratchet.verifiers.submission import Submission
 
 RETRY_AFTER = {"Retry-After": "1"}
@@ -64,7 +74,8 @@ class RewardServer:
         self.held = 0
         """Tickets neither answered nor dropped."""
         self.headers = {WORKERS_HEADER: str(pool.workers)}
-        self._authorization = f"Bearer {token}".encode()
+        basic = base64.b64encode(f"ratchet:{token}".encode()).decode()  # of http://ratchet:TOKEN@host
+        self._authorizations = f"Bearer {token}".encode(), f"Basic {basic}".encode()
         self._uploads = 0
         WORKERS.set(pool.workers)
         QUEUED.set_function(lambda: pool.queued)
@@ -74,6 +85,7 @@ class RewardServer:
                 VERDICTS.labels(domain, outcome.value)
         routes = [
             Route("/v1/verify", self._verify, methods=["POST"]),
+            Route("/v1/openrlhf", self._openrlhf, methods=["POST"]),
             Route("/health", self._health),
             Route("/metrics", self._metrics),
         ]
@@ -95,11 +107,25 @@ class RewardServer:
         return Response(generate_latest(REGISTRY), media_type="text/plain; version=0.0.4")
 
     async def _verify(self, request: Request) -> Response:
+        return await self._accept(request, decode_batch)
+
+    async def _openrlhf(self, request: Request) -> Response:
+        """Rewards as OpenRLHF asks for them; 503 if one was not judged."""
+        stream = await self._accept(request, openrlhf.decode_request)
+        rewards = await stream.rewards(graded_domains())
+        judged = [reward for reward in rewards if reward is not None]
+        if missing := len(rewards) - len(judged):
+            raise HTTPException(503, f"{missing} of {len(rewards)} responses were not judged", RETRY_AFTER)
+        return JSONResponse(openrlhf.reply(judged))
+
+    async def _accept(
+        self, request: Request, decode: Callable[[bytes], list[tuple[Any, Submission]]]
+    ) -> "_VerdictStream":
         self._authorize(request)
         self._admit(1)
         body = await self._body(request)
         try:
-            submissions = await asyncio.to_thread(decode_batch, body)
+            submissions = await asyncio.to_thread(decode, body)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         if len(submissions) > self.queue_limit:
@@ -109,7 +135,7 @@ class RewardServer:
 
     def _authorize(self, request: Request) -> None:
         header = request.headers.get("authorization", "").encode("latin-1")  # the bytes as sent
-        if not hmac.compare_digest(header, self._authorization):
+        if not any([hmac.compare_digest(header, own) for own in self._authorizations]):
             raise HTTPException(401, f"the bearer token is missing or wrong: give the server's {TOKEN_VARIABLE}")
 
     def _admit(self, count: int) -> None:
@@ -158,12 +184,28 @@ class _VerdictStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        finally:  # done, or the client is gone: drop what is still queued
-            self._ended = True
-            for withdraw in list(self._withdraw):
-                withdraw()
-            self._server.held -= self._unanswered
-            DROPPED.inc(self._unanswered)
+        finally:
+            self._close()
+
+    async def rewards(self, graded: frozenset[str]) -> list[float | None]:
+        """Those of tickets 0, 1, 2… instead of a response; None for what was not judged."""
+        rewards: list[float | None] = [None] * len(self._submissions)
+        try:
+            async for line in self._lines():
+                if line.strip():
+                    ticket, verdict = decode_verdict(line.decode())
+                    rewards[ticket] = reward_of(self._submissions[ticket][1].problem.domain, verdict, graded)
+        finally:
+            self._close()
+        return rewards
+
+    def _close(self) -> None:
+        """Done, or the client is gone: drop what is still queued."""
+        self._ended = True
+        for withdraw in list(self._withdraw):
+            withdraw()
+        self._server.held -= self._unanswered
+        DROPPED.inc(self._unanswered)
 
     async def _lines(self) -> AsyncIterator[bytes]:
         start = time.monotonic()

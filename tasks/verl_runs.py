@@ -1,0 +1,221 @@
+"""A recipe's curriculum as runs of verl, a directory for each stage: docs/elsewhere.md.
+
+What can be known before training is in the files: the problems that the stage's limits keep, Hydra overrides, a script
+that passes each stage's weights on. `by_hand` says the rest.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ratchet.data_curation.exports import EXPORTS, Source
+from ratchet.infra.recipe import Recipe
+from ratchet.infra.recipe.training import Stage
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.store.files import replacing
+from ratchet.infra.store.problem_table import from_table
+from ratchet.verifiers.errors import RatchetError
+
+ESTIMATORS = {
+    "grpo": "grpo", "dr_grpo": "grpo", "rloo": "rloo", "reinforce_pp": "reinforce_plus_plus",
+    "reinforce_pp_baseline": "reinforce_plus_plus_baseline",
+}  # fmt: skip
+LOSSES = {  # verl's loss, and how it sums tokens
+    "grpo": ("vanilla", "token-mean"), "dr_grpo": ("vanilla", "seq-mean-token-sum-norm"),
+    "gspo": ("gspo", "seq-mean-token-mean"), "cispo": ("cispo", "token-mean"),
+}  # fmt: skip
+MAX_PROMPT_TOKENS = 4096
+BATCH_ROWS = 1024
+_SCRIPT = """#!/usr/bin/env bash
+# Trains stage after stage, each from the weights of the one before; a stage that has a model is not run again.
+# Arguments are further overrides of every stage.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+model=${MODEL:-%s}
+run() {
+  stage=$1
+  if [ ! -e "$stage/model/config.json" ]; then
+    mapfile -t overrides < "$stage/overrides.txt"
+    data=$PWD/$stage/train.parquet
+    python -m verl.trainer.main_ppo "${overrides[@]}" actor_rollout_ref.model.path="$model" data.train_files="$data" \\
+      data.val_files="$data" trainer.default_local_dir="$PWD/$stage/checkpoints" "${@:2}"
+    step=$(cat "$stage/checkpoints/latest_checkpointed_iteration.txt")
+    python -m verl.model_merger merge --backend fsdp --local_dir "$stage/checkpoints/global_step_$step/actor" \\
+      --target_dir "$stage/model"
+  fi
+  model=$PWD/$stage/model
+}
+"""
+
+
+def write_runs(recipe: Recipe, store: ArtifactStore, output: Path) -> list[str]:
+    """Write the runs, and return a line for each stage. Raises RatchetError for a domain that is not curated, and for a
+    stage that keeps no problem."""
+    curated = {domain: _curated(store, domain) for stage in recipe.training.stages for domain in stage.mix}
+    lines, script = [], [_SCRIPT % (recipe.model.path or "MODEL")]
+    notes = [f"# {recipe.name}: what verl cannot do", "", "`bash run.sh` runs the stages. By hand:"]
+    if recipe.training.warm_start:
+        notes += ["", "- Before the first stage: the recipe has a supervised start. Give its model as `MODEL=…`."]
+    for number, stage in enumerate(recipe.training.stages, 1):
+        name = f"{number:02}-{stage.name}"
+        directory = output / name
+        directory.mkdir(parents=True, exist_ok=True)
+        count = _write_data(recipe, stage, curated, directory / "train.parquet")
+        settings = overrides(recipe, stage)
+        (directory / "overrides.txt").write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        script.append(f'run {name} "$@"')
+        notes += ["", f"## {name}", "", *(f"- {note}" for note in by_hand(stage))]
+        lines.append(f"{name}: {count:,} rows, {len(settings)} overrides")
+    (output / "run.sh").write_text("\n".join(script) + "\n")
+    (output / "README.md").write_text("\n".join(notes) + "\n", encoding="utf-8")
+    return lines
+
+
+def overrides(recipe: Recipe, stage: Stage) -> dict[str, Any]:
+    """Hydra overrides of verl's `ppo_trainer` for this stage, but for the paths. A schedule begins with its first
+    value."""
+    training, details = recipe.training, stage.advanced
+    loss, summed = LOSSES.get(stage.loss, LOSSES["grpo"])
+    actor, rollout, reward = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "reward.custom_reward_function"
+    longest = MAX_PROMPT_TOKENS + stage.max_response_tokens
+    settings: dict[str, Any] = {
+        "algorithm.adv_estimator": ESTIMATORS.get(stage.advantage, "grpo"),
+        "algorithm.norm_adv_by_std_in_grpo": stage.advantage != "dr_grpo",
+        "data.train_batch_size": stage.prompts_per_batch,
+        "data.max_prompt_length": MAX_PROMPT_TOKENS,
+        "data.max_response_length": stage.max_response_tokens,
+        "data.filter_overlong_prompts": True,
+        f"{actor}.policy_loss.loss_mode": loss,
+        f"{actor}.loss_agg_mode": summed,
+        f"{actor}.ppo_mini_batch_size": stage.prompts_per_batch // stage.updates_per_batch,
+        f"{actor}.use_dynamic_bsz": True,
+        f"{actor}.ppo_max_token_len_per_gpu": max(training.hardware.micro_batch_tokens, longest),
+        f"{actor}.clip_ratio_low": stage.clip_low,
+        f"{actor}.clip_ratio_high": stage.clip_high,
+        f"{actor}.use_kl_loss": stage.kl_coefficient > 0,
+        f"{actor}.kl_loss_coef": stage.kl_coefficient,
+        f"{actor}.kl_loss_type": details.kl_estimator,
+        f"{actor}.entropy_coeff": details.entropy_bonus,
+        f"{actor}.grad_clip": training.advanced.optimizer.max_gradient_norm,
+        f"{actor}.optim.lr": stage.learning_rate,
+        f"{actor}.optim.lr_warmup_steps": stage.warmup_steps,
+        f"{actor}.optim.weight_decay": training.advanced.optimizer.weight_decay,
+        "actor_rollout_ref.model.enable_gradient_checkpointing": training.hardware.activation_checkpointing,
+        f"{rollout}.name": "vllm",
+        f"{rollout}.n": _first(stage.rollouts),
+        f"{rollout}.temperature": _first(stage.temperature),
+        f"{reward}.path": "pkg://ratchet.verifiers.adapters.verl",
+        f"+{reward}.reward_kwargs.graded": "'" + ",".join(details.graded) + "'",
+        "trainer.total_training_steps": stage.steps,
+        "trainer.total_epochs": stage.steps,  # more than it needs: the steps end it
+        "trainer.save_freq": training.checkpoint_every,
+        "trainer.val_before_train": False,
+        "trainer.test_freq": -1,
+        "trainer.nnodes": training.hardware.machines,
+        "trainer.n_gpus_per_node": training.hardware.processes,
+        "trainer.project_name": recipe.name,
+        "trainer.experiment_name": stage.name,
+    }
+    if details.total_time_limit_s:
+        settings[f"+{reward}.reward_kwargs.total_s"] = details.total_time_limit_s
+    if recipe.verification.math == "either":
+        settings[f"+{reward}.reward_kwargs.either"] = True
+    if stage.importance_cap and not isinstance(stage.importance_cap, tuple):
+        settings["algorithm.rollout_correction.rollout_is"] = "token"
+        settings["algorithm.rollout_correction.rollout_is_threshold"] = stage.importance_cap
+    if stage.dynamic_sampling_rounds:
+        settings["algorithm.filter_groups.enable"] = True
+        settings["algorithm.filter_groups.max_num_gen_batches"] = 1 + stage.dynamic_sampling_rounds
+    if stage.truncation == "soft_overlong":
+        buffer = "+reward.reward_kwargs.overlong_buffer_cfg"
+        settings |= {
+            "reward.reward_manager.name": "dapo", "+reward.reward_kwargs.max_resp_len": stage.max_response_tokens,
+            f"{buffer}.enable": True, f"{buffer}.len": details.overlong_buffer_tokens, f"{buffer}.penalty_factor": 1.0,
+            f"{buffer}.log": False,
+        }  # fmt: skip
+    return settings
+
+
+def by_hand(stage: Stage) -> list[str]:
+    """What this stage asks for and verl cannot do, with what to do."""
+    details, notes = stage.advanced, []
+    for each in stage.interventions:
+        rule = each.model_dump_json(exclude_defaults=True)
+        notes.append(f"Intervention `{rule}`: watch its metric, stop the run, and start it again with the change.")
+    for name in ("rollouts", "temperature"):
+        if isinstance(values := getattr(stage, name), tuple):
+            notes.append(f"Schedule of {name} over epochs, {list(values)}: start again with the next value.")
+    if stage.max_pass_rate is not None:
+        notes.append(
+            f"Only prompts that the starting model solves at most {stage.max_pass_rate:g} of the time: sample "
+            f"{details.pass_rate_rollouts} responses of each with the model of the stage before, drop the others' rows."
+        )
+    if details.drop_easy_each_epoch:
+        notes.append("After each epoch, drop the rows whose every response passed, and start again.")
+    if stage.truncation == "zero_reward":
+        notes.append("A truncated response is wrong in Ratchet; verl judges its text.")
+    if stage.truncation == "mask":
+        notes.append("A truncated response is left out in Ratchet; verl learns from it.")
+    if stage.unfinished_penalty:
+        notes.append(f"A truncated response loses {stage.unfinished_penalty:g}: verl has no such penalty.")
+    if isinstance(stage.importance_cap, tuple):
+        notes.append(f"The importance band {list(stage.importance_cap)}: see verl's `algorithm.rollout_correction`.")
+    if details.entropy_target is not None:
+        notes.append(f"The entropy target {details.entropy_target:g}: set `actor.entropy_coeff` while it is below.")
+    if details.mismatch_limit is not None:
+        notes.append(f"Stop above a divergence of {details.mismatch_limit:g} between engine and trainer: watch it.")
+    if stage.validates or details.result == "best":
+        notes.append("Validation: export the benchmarks' questions, give `data.val_files`, `trainer.test_freq`.")
+    if details.result == "best":
+        notes.append("The stage passes on its best weights: merge that step's checkpoint instead of the last.")
+    for kind, name, known in (("loss", stage.loss, LOSSES), ("advantage", stage.advantage, ESTIMATORS)):
+        if name not in known:
+            notes.append(f"The {kind} {name} is not verl's: the overrides have GRPO's.")
+    return notes
+
+
+def _curated(store: ArtifactStore, domain: str) -> Path:
+    newest = [artifact.kept for artifact in store.all(f"problems/{domain}-curated-*")][-1:]
+    if not newest:
+        raise RatchetError(f"{store.root} has no curated {domain} problems: run `ratchet curate {domain}` first.")
+    return newest[0]
+
+
+def _write_data(recipe: Recipe, stage: Stage, curated: Mapping[str, Path], target: Path) -> int:
+    """The stage's problems, each at least once; those of domains with few are repeated until shares are the mix's."""
+    counts = {domain: sum(table.num_rows for table in _kept(stage, curated[domain])) for domain in stage.mix}
+    if empty := [domain for domain, count in counts.items() if not count]:
+        raise RatchetError(f"stage {stage.name} keeps no problem of {', '.join(empty)}: see its max_difficulty.")
+    total = max(count / stage.mix[domain] for domain, count in counts.items())
+    export, written = EXPORTS["verl"], 0
+    with replacing(target) as draft, pq.ParquetWriter(draft, export.schema) as writer:
+        for domain, share in stage.mix.items():
+            again = cycle([curated[domain]])
+            problems = (p for file in again for table in _kept(stage, file) for p in from_table(table))
+            wanted = islice(problems, round(total * share))
+            while rows := [
+                export.row(Source(problem, written + n, "train", recipe.model.prompt))
+                for n, problem in enumerate(islice(wanted, BATCH_ROWS))
+            ]:
+                writer.write_table(pa.Table.from_pylist(rows, schema=export.schema))
+                written += len(rows)
+    return written
+
+
+def _kept(stage: Stage, file: Path) -> Iterator[pa.Table]:
+    """Problems within the stage's difficulty; unmeasured ones pass."""
+    for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS):
+        table = pa.Table.from_batches([batch])
+        if stage.max_difficulty is not None:
+            fits = pc.less_equal(table["difficulty"], stage.max_difficulty)
+            table = table.filter(pc.fill_null(fits, True))
+        yield table
+
+
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, tuple) else value

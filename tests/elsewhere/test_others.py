@@ -1,0 +1,67 @@
+"""The parts of OpenRLHF, NeMo RL and open-instruct that ask for rewards, over what we export."""
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from ratchet.verifiers.adapters import openrlhf
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.elsewhere.conftest import PROBLEMS
+from tests.verifiers.conftest import TOKEN, serve  # noqa: F401
+
+pytestmark = pytest.mark.slow
+RESPONSES = {
+    "math": ["so \\boxed{4}", "\\boxed{2}", "four"],
+    "code": ["```python\nprint(int(input()) + 2)\n```", "```python\nprint(0)\n```"],
+    "instructions": ["No comma here.", "A comma, here."],
+    "science": ["\\boxed{B}", "\\boxed{A}"],
+}
+
+
+@pytest.fixture
+def asked(tmp_path):
+    """Pairs of row and response as JSON lines, and their rewards at home."""
+    pairs = [(n, text) for n, problem in enumerate(PROBLEMS) for text in RESPONSES[problem.domain]]
+    with VerifierPool() as pool:
+        verdicts = pool.verify([(PROBLEMS[n], text) for n, text in pairs])
+    graded = [domain_of(PROBLEMS[n].domain).reward == "graded" for n, _ in pairs]
+    rewards = [v.fraction if g else float(v.passed) for v, g in zip(verdicts, graded, strict=True)]
+    assert 0.1 < sum(rewards) / len(rewards) < 0.8
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("\n".join(json.dumps({"row": n, "response": text}) for n, text in pairs))
+    return file, rewards
+
+
+@pytest.mark.parametrize("way", ["function", "server"])
+def test_openrlhf_gets_its_rewards_from_a_file_or_a_server(peer, exported, asked, serve, way):  # noqa: F811
+    file, rewards = asked
+    url = openrlhf.__file__
+    if way == "server":
+        url = serve().url.replace("://", f"://ratchet:{quote(TOKEN)}@") + "/v1/openrlhf"
+    told = peer("openrlhf", "openrlhf_client.py", exported("openrlhf"), file, url)
+    assert told["rows"] == len(PROBLEMS)
+    assert [reward[0] for reward in told["rewards"]] == rewards
+
+
+def test_openrlhf_has_no_reward_where_there_is_none(peer, exported, asked, tmp_path):
+    rows = tmp_path / "one.jsonl"
+    rows.write_text(json.dumps({"row": 0, "response": "\\boxed{4}"}))
+    file = exported("openrlhf", [Problem.of("math", "Q", answer="4")])
+    told = peer("openrlhf", "openrlhf_client.py", file, rows, "http://127.0.0.1:9/v1/openrlhf")
+    assert told["rewards"] == [None]
+
+
+def test_nemo_rls_environment(peer, exported, asked):
+    file, rewards = asked
+    told = peer("nemo_rl", "nemo_rl_step.py", exported("nemo-rl"), file)
+    assert told["rewards"] == rewards and told["ends"] == [1.0] * len(rewards)
+    assert told["accuracy"] == pytest.approx((sum(rewards) - rewards[0]) / len(rewards))
+
+
+def test_open_instructs_verifier(peer, exported, asked):
+    file, rewards = asked
+    told = peer("open_instruct", "open_instruct_verifier.py", exported("open-instruct"), file)
+    assert told["rewards"] == rewards and "objective/ratchet_correct_rate" in told["metrics"]

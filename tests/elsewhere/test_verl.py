@@ -1,0 +1,120 @@
+"""verl's own classes over what we export."""
+
+import json
+import shlex
+import subprocess
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.data_curation.exports import EXPORTS
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.store.problem_table import to_table
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.elsewhere.pairs import pairs
+from tests.flows.conftest import in_process
+
+
+@pytest.mark.slow
+def test_verls_reward_managers_give_the_rewards_of_this_house(peer, exported, tmp_path):
+    pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
+    made = pairs(tmp_path)
+    with VerifierPool() as pool:
+        verdicts = pool.verify(made)
+    rewards = [
+        verdict.fraction if domain_of(problem.domain).reward == "graded" else float(verdict.passed)
+        for (problem, _), verdict in zip(made, verdicts, strict=True)
+    ]
+    file = exported("verl", [problem for problem, _ in made])
+    asked = tmp_path / "pairs.jsonl"
+    lines = [json.dumps({"row": number, "response": response}) for number, (_, response) in enumerate(made)]
+    asked.write_text("\n".join(lines))
+    told = peer("verl", "verl_rewards.py", file, asked)
+    assert told["rows"] == len(made) >= 2000 and told["manager"] == "NaiveRewardManager"
+    assert told["one"] == rewards
+    assert told["batch"] == pytest.approx(rewards)
+
+
+@pytest.fixture
+def curated_home(tmp_path):
+    """A home with curated problems of every shipped domain, of difficulties from 0 to 7."""
+    home = tmp_path / "home"
+    store = ArtifactStore(home / "artifacts")
+    for domain, count in (("math", 40), ("code", 30), ("science", 6), ("logic", 5), ("instructions", 4)):
+        rows = [
+            Problem(f"{domain}-{n}", domain, f"Question {n}?", answer="1", tests="[]", metadata="{}", difficulty=n % 8)
+            for n in range(count)
+        ]
+        target = store.locate("problems", f"{domain}-curated", domain.encode().hex().ljust(64, "0"))
+        with store.draft(target, resumable=False) as draft:
+            pq.write_table(to_table(rows), draft.path / "kept.parquet")
+            store.finish(target, draft, step="curated", step_version=1, parameters={}, inputs=[], started_at=0.0)
+    return home
+
+
+STAGES = {"acereason-7b": 6, "prorl-1.5b": 8}
+
+
+@pytest.mark.parametrize("recipe", STAGES)
+def test_a_curriculum_is_written_for_verl(recipe, curated_home, tmp_path):
+    pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
+    runs = tmp_path / "runs"
+    said = in_process("export", runs, "--recipe", recipe, "--for", "verl", "--home", curated_home)
+    stages = sorted(path for path in runs.iterdir() if path.is_dir())
+    assert len(stages) == STAGES[recipe] == len(load_recipe(recipe).training.stages)
+    assert all(stage.name in said for stage in stages)
+    assert subprocess.run(["bash", "-n", runs / "run.sh"]).returncode == 0
+    assert (runs / "run.sh").read_text().splitlines()[-1] == f'run {stages[-1].name} "$@"'
+    for path, stage in zip(stages, load_recipe(recipe).training.stages, strict=True):
+        table = pq.read_table(path / "train.parquet")
+        domains = Counter(table["ability"].to_pylist())
+        shares = {domain: weight / sum(stage.mix.values()) for domain, weight in stage.mix.items()}
+        for domain, share in shares.items():
+            assert domains[domain] / table.num_rows == pytest.approx(share, abs=0.02)
+        known = {row["difficulty"] for row in table["extra_info"].to_pylist()}
+        assert max(known) == min(7, 7 if stage.max_difficulty is None else stage.max_difficulty)
+        assert f"## {path.name}" in (runs / "README.md").read_text()
+    readme = (runs / "README.md").read_text()
+    assert "plateau" in readme and ("0.375" in readme) is (recipe == "acereason-7b")
+
+
+def test_a_curriculum_whose_problems_are_not_curated_says_so(tmp_path):
+    with pytest.raises(RatchetError, match="no curated math problems"):
+        in_process("export", tmp_path / "runs", "--recipe", "acereason-7b", "--for", "verl", "--home", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", STAGES)
+def test_verl_composes_every_stage(peer, recipe, curated_home, tmp_path):
+    pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
+    runs = tmp_path / "runs"
+    in_process("export", runs, "--recipe", recipe, "--for", "verl", "--home", curated_home)
+    told = peer("verl", "verl_compose.py", *sorted(path for path in runs.iterdir() if path.is_dir()))
+    for config, stage in zip(told.values(), load_recipe(recipe).training.stages, strict=True):
+        actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
+        assert config["data"]["max_response_length"] == stage.max_response_tokens == rollout["response_length"]
+        assert config["data"]["train_batch_size"] == stage.prompts_per_batch
+        assert actor["ppo_mini_batch_size"] * stage.updates_per_batch == stage.prompts_per_batch
+        first = [v[0] if isinstance(v, tuple) else v for v in (stage.rollouts, stage.temperature)]
+        assert [rollout["n"], rollout["temperature"]] == first
+        assert (actor["clip_ratio_low"], actor["clip_ratio_high"]) == (stage.clip_low, stage.clip_high)
+        assert actor["optim"]["lr"] == stage.learning_rate and actor["use_kl_loss"] is (stage.kl_coefficient > 0)
+        assert config["trainer"]["total_training_steps"] == stage.steps
+        assert config["algorithm"]["rollout_correction"]["rollout_is_threshold"] == stage.importance_cap
+        own = config["reward"]["custom_reward_function"]
+        assert own["path"].endswith("adapters.verl")
+        assert own["reward_kwargs"]["graded"] == ",".join(stage.advanced.graded)
+
+
+@pytest.mark.slow
+def test_verl_composes_what_the_readme_says(peer, exported, tmp_path):
+    usage = EXPORTS["verl"].usage.format(train="t.parquet", validation="v.parquet")
+    command = usage.split("main_ppo", 1)[1].replace("\\\n", " ").replace("`", "")
+    (tmp_path / "overrides.txt").write_text("\n".join(shlex.split(command)))
+    [config] = peer("verl", "verl_compose.py", tmp_path).values()
+    assert config["data"]["val_files"] == "v.parquet" and config["algorithm"]["adv_estimator"] == "grpo"

@@ -1,0 +1,4 @@
+"""Ratchet's verdicts as the rewards of other trainers, a module each: docs/elsewhere.md.
+
+No module imports its trainer before a reward is asked for.
+"""

@@ -1,0 +1,31 @@
+"""The requests of OpenRLHF's `--reward.remote_url`, for a reward server's `/v1/openrlhf`.
+
+`{"query": [...], "prompts": [...], "labels": [...]}`, where a query is prompt and response as one text with special
+tokens and a label the row's `ratchet_problem`, is answered with `{"rewards": [...], "scores": [...], "extra_logs":
+{}}`.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.serving.rows import after_prompt, graded_domains, paired, settings_for
+from ratchet.verifiers.submission import Submission
+
+
+def decode_request(body: bytes) -> list[tuple[int, Submission]]:
+    """Raises ValueError that says what is wrong."""
+    try:
+        message = json.loads(body)
+        pairs = paired(message["labels"], after_prompt(message["query"], message["prompts"]))
+        settings = settings_for(graded_domains())
+    except (KeyError, TypeError, AttributeError, RecursionError, RatchetError) as error:
+        raise ValueError(
+            str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
+        ) from error
+    return [(number, Submission(*pair, settings=settings)) for number, pair in enumerate(pairs)]
+
+
+def reply(rewards: Sequence[float]) -> dict[str, Any]:
+    return {"rewards": [*rewards], "scores": [*rewards], "extra_logs": {}}

@@ -1,0 +1,104 @@
+"""A problem as one text in another trainer's data set, and a response as its functions get it.
+
+Here, not with the adapters, because a reward server reads such rows too (`serving.openrlhf`).
+"""
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from ratchet.verifiers.domain import JUDGED_FIELDS
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem, problem_id
+from ratchet.verifiers.submission import JudgeSettings
+
+COLUMN = "ratchet_problem"
+GRADED = "RATCHET_GRADED"
+LIMITS = {"time_limit_s", "memory_limit_mb"}
+_PREFIX = "response_prefix"
+_END = re.compile(r"(?:\s*(?:<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>|<pad>))+\s*\Z")
+
+
+def encode(problem: Problem, response_prefix: str = "") -> str:
+    """The problem as one JSON object: the fields that a verdict depends on, and `response_prefix`, the prompt's end
+    that belongs to the response, such as `<think>`."""
+    judged = domain_of(problem.domain).for_judging(problem)
+    fields = {name: value for name in JUDGED_FIELDS if (value := getattr(judged, name)) not in (None, "")}
+    return json.dumps(fields | ({_PREFIX: response_prefix} if response_prefix else {}))
+
+
+@functools.lru_cache(64)  # the rollouts of a prompt follow one another; tests can be megabytes
+def decode(text: str) -> tuple[Problem, str]:
+    """The inverse of `encode`. Raises RatchetError that says what the row lacks."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RatchetError(f"its {COLUMN} is not JSON text ({error}); `ratchet export` writes it") from error
+    if not isinstance(fields, dict) or not isinstance(fields.get("domain"), str):
+        raise RatchetError(f'its {COLUMN} names no domain; the least is {{"domain": "math", "answer": "1/2"}}')
+    if unknown := fields.keys() - {*JUDGED_FIELDS, _PREFIX}:
+        raise RatchetError(f"its {COLUMN} has an unknown field {min(unknown)!r}; known: {', '.join(JUDGED_FIELDS)}")
+    if wrong := [name for name in fields if not isinstance(fields[name], float | int if name in LIMITS else str)]:
+        raise RatchetError(
+            f"the field {wrong[0]} of its {COLUMN} must be {'a number' if wrong[0] in LIMITS else 'text'}"
+        )
+    domain_of(fields["domain"])
+    prefix = fields.pop(_PREFIX, "")
+    return Problem(**{"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields), prefix
+
+
+def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
+    """Problems and whole responses. Raises RatchetError that names the first row that cannot be judged."""
+    pairs = []
+    for number, (row, response) in enumerate(zip(rows, responses, strict=True)):
+        try:
+            problem, prefix = decode(row)
+        except RatchetError as error:
+            raise RatchetError(f"Row {number} of the batch cannot be judged: {str(error).rstrip('.')}.") from error
+        pairs.append((problem, prefix + response))
+    return pairs
+
+
+def graded_domains(names: str | None = None) -> frozenset[str]:
+    """The domains of a list with commas, by default the environment's RATCHET_GRADED. Raises RatchetError for one that
+    is not known."""
+    given = os.environ.get(GRADED, "") if names is None else names
+    graded = frozenset(name.strip() for name in given.split(",") if name.strip())
+    for name in graded:
+        domain_of(name)
+    return graded
+
+
+def settings_for(graded: frozenset[str], total_s: float | None = None, either: bool = False) -> JudgeSettings:
+    return JudgeSettings(fraction=bool(graded), either=either, total_s=total_s)
+
+
+def reward_of(domain: str, verdict: Verdict, graded: frozenset[str] = frozenset()) -> float | None:
+    """1 for a passed response and else 0, or the verdict's fraction in `graded` domains and those that always are; None
+    if it was not judged."""
+    if verdict.outcome is Outcome.INFRA_ERROR:
+        return None
+    is_graded = domain in graded or domain_of(domain).reward == "graded"
+    return verdict.fraction if is_graded else float(verdict.passed)
+
+
+def without_end(response: str) -> str:
+    """A response that was decoded with its special tokens, without those at its end: a fence must end its line."""
+    return _END.sub("", response)
+
+
+def after_prompt(texts: Sequence[str], prompts: Sequence[str]) -> list[str]:
+    """The responses in texts of prompt and response with special tokens. Raises RatchetError for a text that does not
+    begin with its prompt."""
+    responses = []
+    for number, (text, prompt) in enumerate(zip(texts, prompts, strict=True)):
+        if not text.startswith(prompt):
+            raise RatchetError(
+                f"Row {number} of the batch does not begin with its prompt, which was cut: allow longer ones."
+            )
+        responses.append(without_end(text[len(prompt) :]))
+    return responses
