@@ -94,7 +94,8 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
     for wanted in curation.inputs:
         own = [source for source, name in inputs.items() if name == wanted]
         rows, left = sum(read[source] for source in own), sum(kept[source] for source in own)
-        yield Mechanism(f"{domain}: {wanted} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
+        name = Path(wanted).name if Path(wanted).is_absolute() else wanted
+        yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
     if curation.benchmarks and "decontaminate" in plan.steps:
         held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered

@@ -14,23 +14,25 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import torch
+
 from ratchet.data_curation import read_problems
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.store.problem_table import from_table
 from ratchet.rehearsal.answers import candidates, wrong
+from ratchet.rehearsal.small_model import RAMBLING, train_model
 from ratchet.tasks.inputs import GENERATED, GENERATORS
 from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
-SHARES = (1.0, 0.5, 0.17, 0.83, 0.17)
+SHARES = (1.0, 0.5, 0.25, 0.75, 0.25)
 """Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
 filter by pass rate has something to drop and something to keep."""
-SHARES_OF_BENCHMARKS = (1.0, 0.5, 0.17)
+SHARES_OF_BENCHMARKS = (1.0, 0.5)
 """A benchmark has few questions, and of each some responses must pass and some fail."""
-TRACES, RAMBLING = 6, 1
-"""Traces of a problem, and further ones longer than any stage allows: a response is truncated only where the policy
-rambles."""
+TRACES = 4
+"""Of a problem; and one that never ends: a response is truncated only where the policy rambles."""
 MAX_PROMPT = 1100
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
 
@@ -102,14 +104,13 @@ def answer(problems: Sequence[tuple[Problem, list[str], float]], workers: int) -
 
 
 def traces(answered: list[Answered], recipe: Recipe) -> Iterator[dict[str, str]]:
-    """{"prompt", "response"}, with thinking where the recipe's responses begin with it."""
+    """{"prompt", "response"}, with thinking where the recipe's responses begin with it. Those of `RAMBLING` go on."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
-    rambling = prefix + "Let us count: " + " ".join(map(str, range(1, 96)))
     for each in answered:
         right = round(TRACES * each.share)
         texts = [each.right or ""] * right + [wrong(each.problem)] * (TRACES - right)
-        responses = [start + text for text in texts] + [rambling] * RAMBLING
+        responses = [*(start + text for text in texts), prefix + RAMBLING]
         for message in (message for message in each.messages if len(message) <= MAX_PROMPT):
             yield from ({"prompt": message, "response": response} for response in responses)
 
@@ -123,15 +124,16 @@ def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
             texts = {"prompt": each.problem.prompt, "right": each.right, "wrong": wrong(each.problem)}
             file.write(json.dumps({"id": each.problem.problem_id, **texts}) + "\n")
     if spec["config"]:
-        from ratchet.rehearsal.small_model import train_model
-
         lessons = list(traces(answered, recipe))
         Random(recipe.seed).shuffle(lessons)
         model = Path(spec["model"])
         shutil.rmtree(model, ignore_errors=True)
         train_model(spec["config"], lessons, recipe.model.prompt, recipe.seed, model)
-    counts = Counter(each.problem.domain for each in answered)
-    return {"problems": counts, "answered": sum(each.right is not None for each in answered)}
+    return {
+        "problems": Counter(each.problem.domain for each in answered),
+        "answered": sum(each.right is not None for each in answered),
+        "gpus": torch.cuda.device_count(),
+    }
 
 
 if __name__ == "__main__":

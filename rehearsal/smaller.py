@@ -21,10 +21,6 @@ RATE = "learning rate: ten times, for a small model; a hundred with several upda
 PUZZLES, QUESTIONS = 8, 24
 
 
-def _length(tokens: int) -> int:
-    return max(16, tokens // TOKENS)
-
-
 def _fewer(count: Any) -> Any:
     return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 4))
 
@@ -39,15 +35,12 @@ class Rule:
 
 
 RULES = (
-    Rule(
-        f"lengths: a {TOKENS}th, at least 16 tokens",
-        (
-            "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
-            "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
-            "curation.*.length.downsample_below_tokens", "evaluation.max_tokens",
-        ),
-        lambda tokens: tokens and _length(tokens),
-    ),
+    Rule(f"responses: a {TOKENS}th, at least 32 tokens", (
+        "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
+        "evaluation.max_tokens"), lambda tokens: max(32, tokens // TOKENS)),
+    Rule(f"limits of length: a {TOKENS}th, at least 16 tokens", (
+        "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
+        "curation.*.length.downsample_below_tokens"), lambda tokens: tokens and max(16, tokens // TOKENS)),
     Rule("rollouts: a quarter, from 2 to 8", (
         "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
         "training.stages.*.advanced.pass_rate_rollouts"), _fewer),
