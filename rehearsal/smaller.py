@@ -12,13 +12,15 @@ from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
-RATE = "learning rate: ten times, for a small model; a hundred with several updates a batch, so that ratios are clipped"
+RATE = "learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped"
 PUZZLES, QUESTIONS = 8, 24
+PACED = ("at_step", "every_steps", "plateau")
 
 
 def _fewer(count: Any) -> Any:
@@ -133,7 +135,7 @@ def _own_settings(
 
 
 def _faster(rate: float, updates: int) -> float:
-    times, most = (100, 3e-4) if updates > 1 else (10, 1e-4)
+    times, most = (200, 5e-4) if updates > 1 else (10, 1e-4)
     return max(rate, min(most, times * rate))
 
 
@@ -147,23 +149,26 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     schedules = [value for value in (stage["rollouts"], stage["temperature"]) if isinstance(value, list)]
     epochs = max([len(values) - 1 for values in schedules], default=0)
     scheduled = epoch * max(epochs, int(stage["advanced"]["drop_easy_each_epoch"])) + 1
-    triggers = [intervention["when"] for intervention in stage["interventions"]]
-    validates = any(when.get("plateau") or when.get("validation_drop") for when in triggers)
-    validates |= stage["advanced"]["result"] == "best"
-    # A plateau of one validation is due with the second at the earliest, and must not end a stage before its schedules.
-    stage["validate_every"] = max(2, math.ceil((scheduled + 1) / 2)) if epochs else 2
-    # Counts restart after each intervention: a plateau must come before the next periodic one.
-    due = {"at_step": scheduled + 1, "every_steps": 3 * stage["validate_every"] if validates else 2, "plateau": 1}
-    for when in triggers:
-        when.update({name: steps for name, steps in due.items() if when.get(name)})
-    last = max([0, *(when.get("every_steps") or when.get("at_step") or 0 for when in triggers)])
-    validations = 10 if any(when.get("plateau") or when.get("validation_drop") for when in triggers) else 2
-    needed = max(3, scheduled + 2, last + 2, validations * stage["validate_every"] if validates else 0)
-    stage["steps"] = min(stage["steps"], needed)
-    stage["validate_every"] = min(stage["validate_every"], stage["steps"])
-    numbers = range(len(triggers))
+    triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
+    scores = {"plateau", "validation_drop"} & triggers
+    stops = scores and any(each["do"]["stop"] for each in stage["interventions"])
+    # A plateau of one validation is due with the second at the earliest, and must not end a stage before all else is due.
+    every = max(2, math.ceil((scheduled + 2) / 2)) if epochs else 2
+    # Counts restart after each intervention: a plateau that does not stop must come before the next periodic one.
+    period = every if stops else 3 * every if scores else 2
+    for each in stage["interventions"]:
+        limits = dict(zip(PACED, (scheduled + 1, period, 1), strict=True))
+        each["when"].update({name: limit for name, limit in limits.items() if each["when"][name]})
+    needed = {
+        5 if stage["updates_per_batch"] > 1 else 3, scheduled + 2,
+        10 * every if stops else 8 * every if scores else 2 * every if stage["advanced"]["result"] == "best" else 0,
+        period + 2 if "every_steps" in triggers else 0, scheduled + 3 if "at_step" in triggers else 0,
+        OVER_STEPS + 2 if WATCHED.keys() & triggers else 0,
+    }  # fmt: skip
+    stage["steps"] = min(stage["steps"], max(needed))
+    stage["validate_every"] = min(every, stage["steps"])
     return ["steps", "validate_every"] + [
-        f"interventions.{i}.when.{name}" for i in numbers for name in ("at_step", "every_steps", "plateau")
+        f"interventions.{i}.when.{name}" for i in range(len(stage["interventions"])) for name in PACED
     ]
 
 
