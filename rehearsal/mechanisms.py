@@ -284,8 +284,8 @@ def _intervention(number: int, intervention: Intervention, steps: Records, decis
     values = [line[metric] for line in steps if metric in line]
     when = f"after step {due[0]['step']}" if due else "not due in the stage"
     if values and not due:
-        when += f": {metric} was {min(values):.2g} to {max(values):.2g}, the limit is {limit:g}. A small model may not come "
-        when += f"there: rehearse with another, --set training.stages.N.interventions.{number}.when.{trigger}=…"
+        when += f": {metric} was {min(values):.2g} to {max(values):.2g}, the limit is {limit:g}. A small model may not "
+        when += f"come there: rehearse with another, --set training.stages.N.interventions.{number}.when.{trigger}=…"
     return row(f"{words} at {trigger}", bool(due), when)
 
 

@@ -28,8 +28,6 @@ from ratchet.rehearsal.teacher import teacher
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, free_port, last_lines
 
-WAITING = 3
-"""Exit code of a run that waits at a gate."""
 KEY = "RATCHET_REHEARSAL_KEY"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
 """A process group of one, as torch's launcher would describe it."""
@@ -195,12 +193,7 @@ def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
 
 
 def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:
-    """`ratchet run` of the reduced recipe, approved at each gate; its exit code."""
+    """The pipeline with the reduced recipe; its exit code."""
     _write(data, home)
-    command = [sys.executable, "-m", "ratchet.cli.main", "run", str(home / RECIPE), "--home", str(home)]
-    code = subprocess.run(command, env=environment).returncode
-    for _ in data["approve"]:
-        if code != WAITING:
-            break
-        code = subprocess.run([*command, "--approve"], env=environment).returncode
-    return code
+    command = [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]
+    return subprocess.run(command, env=environment).returncode

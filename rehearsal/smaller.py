@@ -152,7 +152,7 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
     scores = {"plateau", "validation_drop"} & triggers
     stops = scores and any(each["do"]["stop"] for each in stage["interventions"])
-    # A plateau of one validation is due with the second at the earliest, and must not end a stage before all else is due.
+    # A plateau of one validation is due with the second at the earliest, and may end the stage then: all else is due.
     every = max(2, math.ceil((scheduled + 2) / 2)) if epochs else 2
     # Counts restart after each intervention: a plateau that does not stop must come before the next periodic one.
     period = every if stops else 3 * every if scores else 2

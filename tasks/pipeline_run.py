@@ -202,6 +202,8 @@ class Caller:
     watcher: Watcher
     prefect: bool = True
     """Whether Prefect runs the flow."""
+    mirrored: bool = True
+    """Whether MLflow gets the run while it runs."""
     overrides: Sequence[str] = ()
     """Shown with the run, as `--set` takes them."""
     run: PipelineRun | None = None
@@ -240,7 +242,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     domains = tuple(use_domains(recipe))
     caller = _CALLER.get() or Caller(load_settings(), Watcher())
     settings = caller.settings
-    tracking, overrides = Tracking(settings, experiment=recipe.name), "; ".join(caller.overrides)
+    tracking, overrides = Tracking(settings, recipe.name, caller.mirrored), "; ".join(caller.overrides)
     store = ArtifactStore(settings.artifacts)
     caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, overrides, steps=steps)
     name = f"{recipe.name}-seed{recipe.seed}-{title}"
