@@ -30,7 +30,7 @@ TEMPLATE = (
     "{% for message in messages %}{{ ('" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "') + "
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
-MOST_PASSES, LEAST_PASSES, SEQUENCES = 10, 3, 4000
+MOST_PASSES, LEAST_PASSES, SEQUENCES = 16, 4, 4000
 """Passes over the traces: fewer where there are many."""
 LEARNING_RATE, BATCH = 3e-3, 32
 

@@ -18,22 +18,25 @@ TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
-RATE = "learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped"
 PUZZLES, QUESTIONS = 8, 24
 PACED = ("at_step", "every_steps", "plateau")
 
 
-def _fewer(count: Any) -> Any:
-    return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 4))
-
-
 @dataclass(frozen=True)
 class Rule:
-    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null."""
+    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null. No `value`: what
+    becomes of the field depends on others."""
 
     words: str
     fields: tuple[str, ...]
-    value: Callable[[Any], Any]
+    value: Callable[[Any], Any] | None = None
+
+    def is_of(self, path: str) -> bool:
+        return any(re.fullmatch(re.escape(field).replace(r"\*", "[^.]+"), path) for field in self.fields)
+
+
+def _fewer(count: Any) -> Any:
+    return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 4))
 
 
 RULES = (
@@ -63,6 +66,15 @@ RULES = (
         "curation.*.advanced.max_rejected",), lambda _: 1.0),
     Rule("the bill: none", ("curation.*.teacher.max_cost", "curation.*.teacher.prices"),
          lambda value: [0, 0] if isinstance(value, list) else None),
+    Rule(f"questions of a benchmark: at most {QUESTIONS}", ("evaluation.benchmarks.*.limit",), lambda count: min(QUESTIONS, count)),
+    Rule("ranks: as many as run here", ("training.hardware.processes", "training.hardware.advanced.sequence_ranks")),
+    Rule("engine: one that runs here", ("training.engine.kind",)),
+    Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
+    Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped", (
+        "training.stages.*.learning_rate",)),
+    Rule("steps: until each mechanism of the stage has happened", (
+        "training.stages.*.steps", "training.stages.*.validate_every",
+        *(f"training.stages.*.interventions.*.when.{name}" for name in PACED))),
 )  # fmt: skip
 
 
@@ -82,56 +94,40 @@ def smaller(
 
     Raises RatchetError if a reduced value is not valid."""
     data = recipe.model_dump(mode="json")
-    before = flat(data)
-    words: dict[str, str] = {}
-    for path, value in before.items():
-        for rule in RULES:
-            if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
-                _set(data, path, rule.value(value))
-                words[path] = rule.words
-    _own_settings(data, processes, engine, words)
-    for number, stage in enumerate(data["training"]["stages"]):
-        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
-        words[f"training.stages.{number}.learning_rate"] = RATE
-        for field in _pace(stage, rows):
-            words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
-    _absolute(data)
-    after = flat(data)
-    changes = [
-        Change(path, before.get(path), after.get(path), rule)
-        for path, rule in words.items()
-        if before.get(path) != after.get(path)
-    ]
-    return validate_recipe(data, f"the rehearsal of {recipe.name}"), changes
-
-
-def _own_settings(
-    data: dict[str, Any], processes: int, engine: Mapping[str, Any] | None, words: dict[str, str]
-) -> None:
-    hardware = data["training"]["hardware"]
-    hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
-    words["training.hardware.processes"] = f"ranks: at most {processes} here"
-    ranks = hardware["advanced"]["sequence_ranks"]
-    hardware["advanced"]["sequence_ranks"] = math.gcd(ranks, hardware["processes"])
-    words["training.hardware.advanced.sequence_ranks"] = words["training.hardware.processes"]
-    if engine is not None:
-        data["training"]["engine"] = dict(engine)
-        words["training.engine.kind"] = "engine: one that runs here"
-    for number, benchmark in enumerate(data["evaluation"]["benchmarks"]):
-        benchmark["limit"] = QUESTIONS
-        words[f"evaluation.benchmarks.{number}.limit"] = f"questions of a benchmark: at most {QUESTIONS}"
+    for benchmark in data["evaluation"]["benchmarks"]:
+        benchmark["limit"] = benchmark["limit"] or QUESTIONS
         if generator := CATALOG.get(benchmark["name"], {}).get("generate"):
             data["generate"].setdefault(benchmark["name"], dict(generator))
-    for name, generator in data["generate"].items():
-        if generator["by"] != "reasoning-gym":
-            continue
-        tasks = generator.get("tasks")
-        levels = [len(values) for grade in (generator.get("grades") or {}).values() for values in grade.values()]
-        each = max(1, PUZZLES // (len(tasks or ()) * max([1, *levels]))) if tasks else 1
-        for split in ("train", "test"):
-            if generator.get(split):
-                generator[split] = min(generator[split], each)
-                words[f"generate.{name}.{split}"] = f"puzzles: {PUZZLES} in all, or 1 of each task and level"
+    for path, value in flat(data).items():
+        for rule in RULES:
+            if value is not None and rule.value and rule.is_of(path):
+                _set(data, path, rule.value(value))
+    hardware = data["training"]["hardware"]
+    hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
+    hardware["advanced"]["sequence_ranks"] = math.gcd(hardware["advanced"]["sequence_ranks"], hardware["processes"])
+    if engine is not None:
+        data["training"]["engine"] = dict(engine)
+    for generator in data["generate"].values():
+        if generator["by"] == "reasoning-gym":
+            _fewer_puzzles(generator)
+    for stage in data["training"]["stages"]:
+        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
+        _pace(stage, rows)
+    before, after = flat(recipe.model_dump(mode="json")), flat(data)
+    changes = [
+        Change(path, before.get(path), value, rule.words)
+        for rule in RULES
+        for path, value in after.items()
+        if rule.is_of(path) and before.get(path) != value
+    ]
+    return validate_recipe(_absolute(data), f"the rehearsal of {recipe.name}"), changes
+
+
+def _fewer_puzzles(generator: dict[str, Any]) -> None:
+    tasks = generator.get("tasks")
+    levels = [len(values) for grade in (generator.get("grades") or {}).values() for values in grade.values()]
+    each = max(1, PUZZLES // (len(tasks) * max([1, *levels]))) if tasks else 1
+    generator.update({split: min(generator[split], each) for split in ("train", "test") if generator.get(split)})
 
 
 def _faster(rate: float, updates: int) -> float:
@@ -139,9 +135,9 @@ def _faster(rate: float, updates: int) -> float:
     return max(rate, min(most, times * rate))
 
 
-def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
+def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     """Set the stage's steps and the steps between its validations so that every schedule reaches its last value and
-    every trigger is due; the changed fields."""
+    every trigger is due."""
     first = next(iter(stage["mix"]))
     share = stage["mix"][first] / sum(stage["mix"].values())
     places = max(1, round(stage["prompts_per_batch"] * share))
@@ -167,13 +163,6 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     }  # fmt: skip
     stage["steps"] = min(stage["steps"], max(needed))
     stage["validate_every"] = min(every, stage["steps"])
-    return ["steps", "validate_every"] + [
-        f"interventions.{i}.when.{name}" for i in range(len(stage["interventions"])) for name in PACED
-    ]
-
-
-def _matches(path: str, pattern: str) -> bool:
-    return bool(re.fullmatch(re.escape(pattern).replace(r"\*", "[^.]+"), path))
 
 
 def _set(data: Any, path: str, value: Any) -> None:
@@ -184,12 +173,11 @@ def _set(data: Any, path: str, value: Any) -> None:
 
 
 def _absolute(value: Any, field: str = "") -> Any:
-    """Paths of files that exist, made absolute in place: the reduced recipe is written to another directory."""
+    """Paths of files that exist, made absolute: the reduced recipe is written to another directory."""
     if isinstance(value, dict):
-        for name, inner in value.items():
-            value[name] = _absolute(inner, name)
-    elif isinstance(value, list):
-        value[:] = [_absolute(inner, field) for inner in value]
-    elif field in PATHS and isinstance(value, str) and value and Path(value).exists():
+        return {name: _absolute(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_absolute(inner, field) for inner in value]
+    if field in PATHS and isinstance(value, str) and value and Path(value).exists():
         return os.path.abspath(value)
     return value
