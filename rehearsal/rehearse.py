@@ -83,7 +83,7 @@ def rehearse(
             "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
-        say(f"{len(on_hub(recipe))} data sets, a few rows of each, at a local Hub, {address}")
+        say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
         reduced, _ = smaller(recipe, {}, 1, engine)
         prepared = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""

@@ -17,13 +17,16 @@ from ratchet.verifiers.submission import EVERY_TEST
 
 
 def named() -> dict[tuple[str, str], str]:
-    """(domain, path on the Hub) of all shipped recipes, and the data set."""
+    """(domain, path on the Hub) of all shipped recipes, and the data set. Files that a recipe leaves to its user are in
+    `test_rehearsal.py`."""
     paths: dict[tuple[str, str], str] = {}
     for name in shipped_recipes():
         recipe = load_recipe(name)
         names = on_hub(recipe)
         wanted = [(domain, path) for domain, own in recipe.curation.items() for path in own.inputs]
         wanted += [(benchmark.domain, benchmark.path or "") for benchmark in recipe.evaluation.benchmarks]
+        if recipe.training.warm_start:
+            wanted += [("math", path) for path in recipe.training.warm_start.files]
         paths |= {(domain, path): repository(path) for domain, path in wanted if repository(path) in names}
     return paths
 
@@ -39,6 +42,15 @@ def test_the_reader_reads_the_layout_of_each_data_set_under_its_published_file_n
     for file in files:
         table = read_problems(tmp_path / file, domain).kept
         assert len(table) >= 3, file
+
+
+@pytest.mark.parametrize(("domain", "path"), sorted(named()))
+def test_one_problem_of_each_data_set_has_a_right_answer_and_a_wrong_one(domain, path, tmp_path):
+    """What a rehearsal's model and teacher learn."""
+    write_layout(repository(path), tmp_path)
+    problem = next(iter(from_table(read_problems(tmp_path, domain).kept)))
+    assert any(verify(problem, text).passed for text in candidates(problem))
+    assert not verify(problem, wrong(problem)).passed
 
 
 def test_sources_have_more_rows_than_benchmarks(tmp_path):

@@ -92,14 +92,14 @@ def test_files_of_ones_own_are_read_in_part_and_absent_ones_are_asked_for(tmp_pa
     assert [len(Path(path).read_text().splitlines()) for path in (*own.inputs, *own.benchmarks)] == [ROWS, 1]
 
     recipe = load_recipe("own-data", [f"curation.math.inputs=[{absent}]"])
-    with pytest.raises(RatchetError, match="SAMPLES/files/absent.jsonl"):
+    with pytest.raises(RatchetError, match=r"SAMPLES/files/absent\.jsonl"):
         collect(recipe, None, False, tmp_path / "second")
     (tmp_path / "samples/files").mkdir(parents=True)
     train.rename(tmp_path / "samples/files/absent.jsonl")
     assert collect(recipe, tmp_path / "samples", False, tmp_path / "third").curation["math"].inputs != (str(absent),)
 
     nothing = recipe.model_copy(update={"name": "mine", "curation": load_recipe("own-data").curation})
-    with pytest.raises(RatchetError, match="curation.math.inputs is empty"):
+    with pytest.raises(RatchetError, match=r"curation\.math\.inputs is empty"):
         collect(nothing, None, False, tmp_path / "fourth")
 
 
