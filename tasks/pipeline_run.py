@@ -124,7 +124,7 @@ class PipelineRun:
     """Optional steps that the recipe leaves out, with the setting that asks for them."""
     children: dict[str, str] = field(default_factory=dict)
     """A step's run in the journal, by the key of its output."""
-    resident: Resident = field(default_factory=Resident)
+    resident: Resident = field(default_factory=lambda: Resident("ratchet.training.launch", "ratchet.evaluation.main"))
     """Runs this machine's process groups, one after the other."""
 
     @property
