@@ -87,11 +87,11 @@ def rehearse(
         reduced, _ = smaller(recipe, {}, 1, engine)
         prepared = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
-        say(f"{prepared['answered']} of {sum(prepared['problems'].values())} problems answered{learned}")
+        say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")
         _forget_others(home, mirror)
         with serving(teacher(home / "answers.jsonl")) as teacher_address:
             ranks = prepared["gpus"] or min(2, core_count())
-            reduced, changes = smaller(recipe, prepared["problems"], ranks, engine)
+            reduced, changes = smaller(recipe, prepared["rows"], ranks, engine)
             earlier = _journals(home)
             code = _run(_with_teacher(reduced, f"{teacher_address}/v1"), home, environment)
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
