@@ -7,6 +7,7 @@ python -m benchmarks.rehearsals HOME prorl-1.5b --page         # take what HOME 
 import argparse
 import json
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,41 +18,73 @@ from ratchet.infra.recipe import load_recipe
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "rehearsals.md"
+FAULTS = DOCS / "facts" / "rehearsal_faults.json"
 WHOLE = ("acereason-7b", "prorl-1.5b")
 """Recipes whose tables are on the page in full."""
 INTRODUCTION = """# What was rehearsed
 
 `ratchet rehearse RECIPE` runs a recipe end to end, small, and looks for each mechanism that it asks for
-([how](scaling.md#rehearse-the-recipe)). These are the results on two CPU cores with the bundled rows. Seconds depend on
-the machine. A mechanism that is seen happened; that it is *right* is what the tests and [results](results.md) are for.
+([how](scaling.md#rehearse-the-recipe)). These are the results on two CPU cores with the bundled rows. CPU
+seconds are of all processes together; half of them is the least that two quiet cores take. Seconds depend on the
+machine and on what else it does. A mechanism that is seen happened; that it is *right* is what the tests and
+[results](results.md) are for.
 
 This page is made by `python -m benchmarks.rehearsals HOME RECIPE…`.
 """
+OF_FAULTS = """
+## Faults that were planted
+
+`python -m benchmarks.rehearsal_faults HOME` plants one fault at a time in a copy of the code or of the rows, and
+rehearses a recipe that has every mechanism concerned (`benchmarks/rehearsal_faults.yaml`). Caught: the exit code is 1,
+and the fault's mechanism is among those not seen.
+
+| fault | in | caught | not seen |
+|---|---|---|---|
+"""
 
 
-def record(home: Path, log: str) -> dict[str, Any]:
+def record(home: Path, log: str, cpu_seconds: float | None) -> dict[str, Any]:
     """Of a finished rehearsal: its seconds, and its mechanisms with the evidence. Artifacts' names are its own."""
     rows = json.loads((home / "rehearsal.json").read_text())
     seconds = re.findall(r"mechanisms seen in (\d+) s", log)
     return {
         "seconds": int(seconds[-1]),
+        "cpu_seconds": cpu_seconds and round(cpu_seconds),
         "mechanisms": {row["name"]: {"seen": row["seen"], "evidence": row["evidence"]} for row in rows},
     }
 
 
-def page(results: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [INTRODUCTION, "| recipe | seen | seconds | not seen |", "|---|---|---|---|"]
+def page(results: Mapping[str, Mapping[str, Any]], faults: Mapping[str, Mapping[str, Any]]) -> str:
+    lines = [INTRODUCTION, "| recipe | seen | seconds | CPU seconds | not seen |", "|---|---|---|---|---|"]
     for name, result in sorted(results.items()):
         mechanisms = result["mechanisms"]
         unseen = [mechanism for mechanism, row in mechanisms.items() if not row["seen"]]
         seen = f"{len(mechanisms) - len(unseen)} of {len(mechanisms)}"
-        lines.append(f"| {name} | {seen} | {result['seconds']} | {', '.join(unseen) or 'none'} |")
+        seconds = f"{result['seconds']} | {result.get('cpu_seconds') or '–'}"
+        lines.append(f"| {name} | {seen} | {seconds} | {', '.join(unseen) or 'none'} |")
+    if faults:
+        lines.append(OF_FAULTS.rstrip("\n"))
+    for name, fault in faults.items():
+        shown = fault["unseen"][:4] + [f"{len(fault['unseen']) - 4} more"] * (len(fault["unseen"]) > 4)
+        words = fault["reason"] if fault["reason"] and not fault["caught"] else ", ".join(shown) or "none"
+        lines.append(f"| {name} | `{fault['where']}` | {'yes' if fault['caught'] else 'no'} | {words} |")
     for name in (name for name in WHOLE if name in results):
         lines += ["", f"## {name}", "", "| mechanism | seen | evidence |", "|---|---|---|"]
         for mechanism, row in results[name]["mechanisms"].items():
             cells = mechanism, "yes" if row["seen"] else "no", row["evidence"]
             lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def write_page() -> None:
+    results, faults = (json.loads(file.read_text()) if file.is_file() else {} for file in (RECORD, FAULTS))
+    PAGE.write_text(page(results, faults))
 
 
 def main() -> None:
@@ -65,15 +98,18 @@ def main() -> None:
     for name in arguments.recipes:
         log = arguments.home / f"{name.replace('/', '-')}.log"
         home = arguments.home / "rehearsals" / load_recipe(name).name
+        before = _cpu_seconds()
         if not arguments.page:
             command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", name, "--home", str(arguments.home)]
             with open(log, "w") as file:
                 code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT).returncode
             print(f"{name}: exit code {code}, {log}", flush=True)
         if (home / "rehearsal.json").is_file() and "mechanisms seen in" in log.read_text():
-            results[name] = record(home, log.read_text())
+            earlier = results.get(name, {}).get("cpu_seconds")
+            spent = earlier if arguments.page else _cpu_seconds() - before
+            results[name] = record(home, log.read_text(), spent)
     RECORD.write_text(json.dumps(dict(sorted(results.items())), indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(results))
+    write_page()
     results = {name: results[name] for name in arguments.recipes if name in results}
     failed = [name for name, result in results.items() if not all(row["seen"] for row in result["mechanisms"].values())]
     if failed or len(results) < len(arguments.recipes):

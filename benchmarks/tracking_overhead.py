@@ -29,11 +29,9 @@ def run_bare(recipe: str, home: str, overrides: list[str]) -> None:
     from ratchet.flows.pipeline import pipeline
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.settings import load_settings
-    from ratchet.infra.tracking import events as tracking
     from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 
-    tracking.start_mirror = lambda _: subprocess.Popen(["true"])  # type: ignore
-    with called_by(Caller(load_settings(home), Watcher(), prefect=False)):
+    with called_by(Caller(load_settings(home), Watcher(), prefect=False, mirrored=False)):
         pipeline(load_recipe(recipe, overrides))
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.evaluation import sampling
 from ratchet.evaluation.benchmarks import cluster_of, content_hash, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
@@ -210,8 +211,17 @@ def _status(work_dir: Path, state: str, message: str) -> None:
     write_atomically(work_dir / STATUS, json.dumps({"state": state, "message": message}))
 
 
-def main(spec_path: Path) -> int:
-    work_dir = None
+def preload() -> bool:
+    """Import what an evaluation needs; whether it may be forked then."""
+    import pandas  # noqa: F401  for scores
+
+    from ratchet.verifiers.math import domain  # noqa: F401
+
+    return sampling.preload()
+
+
+def main(spec_path: Path | None = None) -> int:
+    spec_path, work_dir = spec_path or Path(sys.argv[1]), None
     try:
         spec = read_spec(spec_path)
         work_dir = spec.work_dir
@@ -230,4 +240,4 @@ def main(spec_path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main())

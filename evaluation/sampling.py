@@ -16,15 +16,16 @@ import os
 import secrets
 import shutil
 import sys
+import threading
 import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
@@ -126,14 +127,12 @@ class SampledGenerations(Generations):
         for batch in missing:
             part = self.plan.stores[batch.benchmark].part([asked.key for asked in missing_of(batch, stored)])
             parts[batch.position] = (batch, part)
-        # One thread per process: more do not speed up decoding a small model, and rounding must not depend on their
-        # number.
-        quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         hardware, log = self.plan.hardware, directory / "log"
         argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, hardware.machines)
         deadline = time.monotonic() + 60 * hardware.advanced.timeout_minutes
-        with process_group(argv, log, {**os.environ, **quiet}) as launcher:
+        alone = hardware.machines == 1 and LOADED and threading.active_count() == 1
+        with forked(self.spec_path, directory, log) if alone else process_group(argv, log, environment()) as launcher:
             while parts:
                 code = launcher.poll()  # before looking for parts: the last ones are written before it ends
                 for position, (batch, part) in list(parts.items()):
@@ -171,6 +170,59 @@ def _absent(directory: Path, hardware: Hardware) -> RatchetError | None:
 
 
 # --------------------------------------------------------------------------------- sampling processes
+
+
+LOADED = False
+"""Whether this process, or the one it was forked from, has loaded what samples, and may be forked."""
+
+
+def preload() -> bool:
+    global LOADED
+    import torch
+    from transformers import conversion_mapping
+
+    from ratchet.infra.inference import transformers_engine  # noqa: F401
+
+    conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
+    LOADED = not torch.cuda.is_available()
+    return LOADED
+
+
+def environment() -> dict[str, str]:
+    """One thread per process: more do not speed up decoding a small model, and rounding must not depend on their
+    number."""
+    quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
+    return {**os.environ, **quiet}
+
+
+class Forked(multiprocessing.context.ForkProcess):
+    def poll(self) -> int | None:
+        return self.exitcode
+
+
+@contextmanager
+def forked(spec_path: Path, directory: Path, log: Path) -> Iterator[Forked]:
+    """The sampling processes of this machine as copies of this process, which has loaded their libraries. None of them
+    survives the block."""
+    launcher = Forked(target=_forked, args=(os.getpid(), spec_path, directory, log))
+    launcher.start()
+    try:
+        yield launcher
+    finally:
+        launcher.kill()  # those below it end with it
+        launcher.join()
+
+
+def _forked(parent: int, spec_path: Path, directory: Path, log: Path) -> None:
+    import torch
+
+    end_with_parent(parent)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.environ.update(environment())
+    torch.set_num_threads(1)
+    main(spec_path, directory)
 
 
 def launch(spec_path: Path, directory: Path) -> None:
@@ -258,15 +310,19 @@ def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Aske
     return prompts
 
 
-if __name__ == "__main__":
+def main(spec_path: Path, directory: Path) -> NoReturn:
     code = 0
-    end_with_parent(os.getppid())
     try:
-        launch(Path(sys.argv[1]), Path(sys.argv[2]))
+        launch(spec_path, directory)
     except RatchetError as error:
-        write_atomically(Path(sys.argv[2]) / FAILURE, str(error))
+        write_atomically(directory / FAILURE, str(error))
         code = 2
     except BaseException:
         traceback.print_exc()
         code = 1
     os._exit(code)  # a regular exit would wait for the remaining processes; these end with their parent
+
+
+if __name__ == "__main__":
+    end_with_parent(os.getppid())
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,40 +1,45 @@
-"""Small problems for a rehearsal, each a function of its number: the same number is the same problem."""
+"""Small problems for a rehearsal, each a function of its number: the same number is the same problem.
 
+What is counted decides the amount, and the amount is the answer, or the constant of the program: so a very small model
+learns to answer questions of any data set from a few others. Between any two of the other words that vary there are
+few that do not, so that problems share no long n-gram.
+"""
+
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
+
+Values = dict[str, Any]
+"""What the rows of a layout may use, by name (`layouts.yaml`)."""
 
 THINGS = ("apples", "pears", "stamps", "marbles", "coins", "books", "shells", "cards", "plums", "pens", "bolts")
 PLACES = (
-    "in a basket",
-    "on the shelf",
-    "under a bench",
-    "at the market",
-    "by the river",
-    "behind the barn",
-    "in a van",
-)
+    "in a basket", "on the shelf", "under a bench", "at the market", "by the river", "behind the barn", "in a van",
+)  # fmt: skip
 PEOPLE = ("keeper", "clerk", "gardener", "driver", "teacher", "sailor", "baker", "nurse", "painter", "miner")
 ARRIVALS = ("{b} more arrive", "a child brings {b}", "somebody adds {b}")
 
 
-@dataclass(frozen=True)
-class MathProblem:
-    statement: str
-    answer: int
-    solution: str
+def scene(number: int) -> Values:
+    things = number % len(THINGS)
+    return {
+        "number": number, "day": number + 1, "person": PEOPLE[number % 10], "place": PLACES[number % 7],
+        "things": THINGS[things], "amount": 3 + 4 * things,
+    }  # fmt: skip
 
 
-def math_problem(number: int) -> MathProblem:
-    """Two numbers to add. Between any two numbers there are few words, so problems share no long n-gram."""
-    a, b, day = 3 + number % 53, 2 + number * 7 % 31, number + 1
-    arrival = ARRIVALS[number % 3].format(b=b)
-    statement = (
-        f"A {PEOPLE[number % 10]} counts {a} {THINGS[number % 11]} {PLACES[number % 7]} on day {day}. "
-        f"Then {arrival}. How many now?"
-    )
-    return MathProblem(statement, a + b, f"There are $ {a} + {b} = {a + b} $, so the answer is $\\boxed{{{a + b}}}$.")
+def math_problem(number: int) -> Values:
+    """`statement`, `answer`, the same as `text` and `decimal`, `solution`."""
+    now = scene(number)
+    arrival = ARRIVALS[number % 3].format(b=2 + number * 7 % 31)
+    statement = "A {person} counts {amount} {things} {place} on day {day}. Then {arrival}. How many before?"
+    return {**_answered(statement.format(**now, arrival=arrival), now["amount"]), "decimal": float(now["amount"])}
+
+
+def _answered(statement: str, answer: Any, unit: str = "") -> Values:
+    solution = f"It is $ {answer} $, so the answer is $\\boxed{{{answer}{unit}}}$."
+    return {"statement": statement, "answer": answer, "text": str(answer), "solution": solution}
 
 
 DROPPED = (
@@ -43,83 +48,99 @@ DROPPED = (
     ("As shown in the figure, a square has side 3 cm. Find the area of the shaded part.", "5"),
     ("Let x = 4. (1) Find 2x. (2) Find x + 1.", "8, 5"),
 )
-"""Statements and answers that rules of math drop: multiple choice, a proof, a figure, two questions."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """A function of a list of integers, `solve(nums)`."""
-
-    statement: str
-    expression: str
-    function: Callable[[list[int]], int]
-
-    def tests(self) -> list[tuple[list[int], int]]:
-        return [(nums, self.function(nums)) for nums in INPUTS]
+def dropped(number: int) -> Values:
+    """A statement that rules of math drop: multiple choice, a proof, a figure, two questions."""
+    return _answered(*DROPPED[number])
 
 
-INPUTS = ([], [1], [4, 7, 2], [9, 9, 3, 12], [-5, 0, 5, 10, 15], [8, 16, 24, 3, 1, 6], [13, 2, 2, 30])
-KINDS: tuple[tuple[str, str, Callable[[int], Callable[[list[int]], int]]], ...] = (
-    (
-        "sum of the elements above {k}",
-        "sum(x for x in nums if x > {k})",
-        lambda k: lambda n: sum(x for x in n if x > k),
-    ),
-    ("count of elements below {k}", "sum(1 for x in nums if x < {k})", lambda k: lambda n: sum(1 for x in n if x < k)),
-    ("sum of all elements times {k}", "sum(nums) * {k}", lambda k: lambda n: sum(n) * k),
-    ("sum of squares plus {k}", "sum(x * x for x in nums) + {k}", lambda k: lambda n: sum(x * x for x in n) + k),
-    ("length times {k} minus the sum", "len(nums) * {k} - sum(nums)", lambda k: lambda n: len(n) * k - sum(n)),
+QUANTITIES = (
+    ("A cart of {things} {place} has a mass of {a} kg and accelerates at {b} m/s^2. What mass has it, in kg?", "kg"),
+    ("A lamp beside {things} {place} takes {a} A for {b} s. How large is the current, in A?", "A"),
+    ("A sack of {things} {place} falls for {b} s and then has {a} J. What is its energy, in J?", "J"),
+    ("A wagon of {things} {place} moves at {a} m/s for {b} s. How fast is it, in m/s?", "m/s"),
 )
 
 
-def task(number: int) -> Task:
-    what, expression, make = KINDS[number % len(KINDS)]
-    k = 2 + number
-    return Task(what.format(k=k), expression.format(k=k), make(k))
+def science_problem(number: int) -> Values:
+    now = scene(number)
+    question, unit = QUANTITIES[number % len(QUANTITIES)]
+    value = now["amount"]
+    text = f"On day {now['day']}: " + question.format(**now, a=value, b=2 + number * 5 % 13)
+    wrong = {f"wrong_{i}": f"{value + i} {unit}" for i in (1, 2, 3)}
+    return {**_answered(text, value, f"\\ \\mathrm{{{unit}}}"), "choice": f"{value} {unit}", **wrong}
 
 
-TASKS = 2000
-"""Numbers from which statements of tasks are recognized."""
+INPUTS = ([], [1], [4, 7, 2], [9, 9, 3, 12], [-5, 0, 5, 10, 15], [8, 16, 24, 3, 1, 6], [13, 2, 2, 30])
+KINDS: tuple[tuple[str, str, Callable[[list[int], int], int]], ...] = (
+    ("sum of elements above K", "sum(x for x in nums if x > K)", lambda n, k: sum(x for x in n if x > k)),
+    ("count of elements below K", "sum(1 for x in nums if x < K)", lambda n, k: sum(1 for x in n if x < k)),
+    ("sum of elements times K", "sum(nums) * K", lambda n, k: sum(n) * k),
+    ("sum of squares plus K", "sum(x * x for x in nums) + K", lambda n, k: sum(x * x for x in n) + k),
+    ("length times K minus the sum", "len(nums) * K - sum(nums)", lambda n, k: len(n) * k - sum(n)),
+)
+"""Of functions `solve(nums)` of a list of integers: statement, expression, function."""
+
+
+def task(number: int) -> Values:
+    now = scene(number)
+    k = now["amount"]
+    what, expression, function = KINDS[number % len(KINDS)]
+    statement, expression = what.replace("K", str(k)), expression.replace("K", str(k))
+    results = [function(nums, k) for nums in INPUTS]
+    lines, prints = [" ".join(map(str, nums)) + "\n" for nums in INPUTS], [f"{value}\n" for value in results]
+    asserted = [f"assert solve({nums!r}) == {value!r}" for nums, value in zip(INPUTS, results, strict=True)]
+    parts = {
+        f"{part}_{name}": values[cut]
+        for part, cut in (("public", slice(2)), ("private", slice(2, None)))
+        for name, values in {
+            "lines": lines, "prints": prints, "stdin": _cases(lines, prints, testtype="stdin"),
+            "calls": _cases(map(json.dumps, INPUTS), map(json.dumps, results), testtype="functional"),
+        }.items()
+    }  # fmt: skip
+    return {
+        **now, **parts, "contest": str(number), "statement": statement, "expression": expression,
+        "program": f"nums = list(map(int, input().split()))\nprint({expression})",
+        "arguments": [[nums] for nums in INPUTS], "results": results, "returned": [[value] for value in results],
+        "lines": lines, "prints": prints, "stdin": _cases(lines, prints), "example": _cases(lines, prints)[:1],
+        "named": _cases([f"nums = {nums}" for nums in INPUTS], map(str, results)), "asserted": asserted,
+        "checks": "\n".join(f"    {line.replace('solve', 'candidate')}" for line in asserted),
+    }  # fmt: skip
+
+
+def _cases(inputs: Iterable[str], outputs: Iterable[str], **more: str) -> list[Values]:
+    return [{"input": text, "output": output, **more} for text, output in zip(inputs, outputs, strict=True)]
 
 
 def program(statement: str) -> str | None:
     """Of the task that a statement asks for: lines of stdin, or a function `solve`. None for statements of others."""
-    number = NUMBERS.get(next(iter(re.findall(r"the ([a-z ]+ \d+[a-z ]*)[.\n]", statement)), ""))
-    if number is None:
-        return None
-    expression = task(number).expression
-    if "solve(nums)" in statement:
-        return f"def solve(nums):\n    return {expression}"
-    return f"nums = list(map(int, input().split()))\nprint({expression})"
+    for what, expression, _ in KINDS:
+        if match := re.search(re.escape(what).replace("K", r"(\d+)"), statement):
+            answer = expression.replace("K", match[1])
+            if "solve(nums)" in statement:
+                return f"def solve(nums):\n    return {answer}"
+            return f"nums = list(map(int, input().split()))\nprint({answer})"
+    return None
 
 
-NUMBERS = {task(number).statement: number for number in range(TASKS)}
-FORCES = (
-    ("A body of mass {a} kg accelerates at {b} m/s^2. What force acts on it, in N?", "N", lambda a, b: a * b),
-    ("A current of {a} A flows through {b} ohms. What is the voltage, in V?", "V", lambda a, b: a * b),
-    ("A cart moves at {a} m/s for {b} s. How far does it get, in m?", "m", lambda a, b: a * b),
-    ("A pump does {a} J of work in each of {b} strokes. How much is that, in J?", "J", lambda a, b: a * b),
+ORDERS = (
+    ("Write in lower case only.", "validate_lowercase", "change_case:english_lowercase"),
+    ("Use no commas.", "validate_no_commas", "punctuation:no_comma"),
+    ("Write in capital letters only.", "validate_uppercase", "change_case:english_capital"),
+    ("Put the whole answer into double quotation marks.", "validate_quotation", "startend:quotation"),
+    ("Give it a title in double angular brackets.", "validate_title", "detectable_format:title"),
 )
 
 
-def science_problem(number: int) -> tuple[str, int, str]:
-    """(question, value, unit)."""
-    text, unit, value = FORCES[number % len(FORCES)]
-    a, b = 2 + number % 17, 3 + number * 5 % 13
-    return text.format(a=a, b=b), value(a, b), unit
+def order(number: int) -> Values:
+    """`statement`, and what it demands: `demand`, the `function` of RLVR-IFeval, the `kind` of IFEval."""
+    now = scene(number)
+    demand, function, kind = ORDERS[number % len(ORDERS)]
+    statement = "Describe day {day} of a {person} with {amount} {things} {place}. ".format(**now) + demand
+    return {"statement": statement, "demand": demand, "function": function, "kind": kind}
 
 
-ORDERS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
-    ("Write in lower case only.", "validate_lowercase", "change_case:english_lowercase", {}),
-    ("Use no commas.", "validate_no_commas", "punctuation:no_comma", {}),
-    ("Write in capital letters only.", "validate_uppercase", "change_case:english_capital", {}),
-    ("Put the whole answer into double quotation marks.", "validate_quotation", "startend:quotation", {}),
-    ("Give it a title in double angular brackets.", "validate_title", "detectable_format:title", {}),
-)
-
-
-def order(number: int) -> tuple[str, str, str, dict[str, Any]]:
-    """(prompt, function of RLVR-IFeval, kind of IFEval, its arguments)."""
-    words, function, kind, arguments = ORDERS[number % len(ORDERS)]
-    subject = f"{number + 2} {THINGS[number % 11]} {PLACES[number % 7]}"
-    return f"Describe {subject} for a {PEOPLE[number % 10]}. {words}", function, kind, arguments
+INVENTED: dict[str, Callable[[int], Values]] = {
+    "math": math_problem, "dropped": dropped, "task": task, "science": science_problem, "order": order,
+}  # fmt: skip

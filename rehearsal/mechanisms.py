@@ -26,7 +26,7 @@ from ratchet.infra.tracking.run_record import read_run
 from ratchet.rehearsal.samples import in_cache, repository
 from ratchet.tasks.contamination import contaminated_items
 from ratchet.tasks.inputs import GENERATED
-from ratchet.training.interventions import RULE
+from ratchet.training.interventions import RULE, WATCHED
 
 Records = list[dict[str, Any]]
 EXACT = 1e-9
@@ -94,7 +94,8 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
     for wanted in curation.inputs:
         own = [source for source, name in inputs.items() if name == wanted]
         rows, left = sum(read[source] for source in own), sum(kept[source] for source in own)
-        yield Mechanism(f"{domain}: {wanted} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
+        name = Path(wanted).name if Path(wanted).is_absolute() else wanted
+        yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
     if curation.benchmarks and "decontaminate" in plan.steps:
         held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
@@ -215,7 +216,7 @@ def _stage(stage: Stage, curations: Mapping[str, Curation], evidence: Evidence) 
     yield from _rewards(stage, steps, samples, row)
     yield from _loss(stage, steps, row)
     for number, intervention in enumerate(stage.interventions):
-        yield _intervention(number, intervention, decisions, row)
+        yield _intervention(number, intervention, steps, decisions, row)
     if stage.validates:
         scores = [line["validation"] for line in steps if "validation" in line]
         missing = [
@@ -275,12 +276,17 @@ def _loss(stage: Stage, steps: Records, row: Any) -> Iterator[Mechanism]:
         yield row(f"importance weights, capped at {stage.importance_cap}", bool(weights), words)
 
 
-def _intervention(number: int, intervention: Intervention, decisions: Records, row: Any) -> Mechanism:
-    do = intervention.do
+def _intervention(number: int, intervention: Intervention, steps: Records, decisions: Records, row: Any) -> Mechanism:
+    do, (trigger, limit) = intervention.do, intervention.when.trigger
     words = "stop" if do.stop else "reset" if do.reset else "change"
     due = [line for line in decisions if line["rule"] == RULE and line["number"] == number]
+    metric = WATCHED.get(trigger, "validation")
+    values = [line[metric] for line in steps if metric in line]
     when = f"after step {due[0]['step']}" if due else "not due in the stage"
-    return row(f"{words} at {intervention.when.trigger[0]}", bool(due), when)
+    if values and not due:
+        when += f": {metric} was {min(values):.2g} to {max(values):.2g}, the limit is {limit:g}. A small model may not "
+        when += f"come there: rehearse with another, --set training.stages.N.interventions.{number}.when.{trigger}=…"
+    return row(f"{words} at {trigger}", bool(due), when)
 
 
 # Evaluation

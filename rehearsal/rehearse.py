@@ -1,5 +1,6 @@
 """A rehearsal from beginning to end: sample data, small model, teacher, the pipeline itself, and the table."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,25 +13,27 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from huggingface_hub import hf_hub_download
 
+from ratchet.infra.inference.hub import KNOWN_MODELS, hub_answers
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.files import sha256_file
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.mechanisms import Evidence, Mechanism, mechanisms
-from ratchet.rehearsal.samples import collect
+from ratchet.rehearsal.samples import collect, on_hub
 from ratchet.rehearsal.smaller import Change, smaller
 from ratchet.rehearsal.teacher import teacher
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, free_port, last_lines
 
-WAITING = 3
-"""Exit code of a run that waits at a gate."""
 KEY = "RATCHET_REHEARSAL_KEY"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
 """A process group of one, as torch's launcher would describe it."""
 RECIPE, TABLE = "rehearsal.yaml", "rehearsal.json"
+DATA = ("datasets", "files")
+"""Folders of the local Hub that are written anew; its small model stays."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +63,35 @@ def rehearse(
     None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set that is not available, an
     architecture that is not known here."""
     started = time.perf_counter()
+    if recipe.training.stages and recipe.model.path is None:
+        raise RatchetError(
+            f"{recipe.name} grows its model from its own traces, in minutes: `ratchet run` is its rehearsal."
+        )
     home.mkdir(parents=True, exist_ok=True)
     mirror = home / "hub"
-    shutil.rmtree(mirror, ignore_errors=True)
-    mirror.mkdir(parents=True)
-    names = collect(recipe, samples, published, mirror)
-    config = _config(recipe)
+    for place in DATA:
+        shutil.rmtree(mirror / place, ignore_errors=True)
+    recipe, config = collect(recipe, samples, published, mirror), None
+    if path := recipe.model.path:
+        config = _config(path)
+        if Path(path).is_dir():  # its place is taken by a small one as well
+            model = recipe.model.model_copy(update={"path": f"local/{Path(path).name}"})
+            recipe = recipe.model_copy(update={"model": model})
     with serving(hub(mirror)) as address:
         environment = {
             **os.environ, "HF_ENDPOINT": address, "HF_HOME": str(home / "huggingface"), "HF_HUB_OFFLINE": "0",
             "HF_HUB_CACHE": str(home / "huggingface/hub"), "HF_HUB_DISABLE_XET": "1", KEY: "rehearsal",
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
-        say(f"{len(names)} data sets, a few rows of each, at a local Hub, {address}")
-        reduced, _ = smaller(recipe, {}, processes(), engine)
-        counts = _prepare(reduced, home, mirror, config, environment, say)
+        say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
+        reduced, _ = smaller(recipe, {}, 1, engine)
+        prepared = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
-        say(f"{counts['answered']} of {sum(counts['problems'].values())} problems answered{learned}")
+        say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")
         _forget_others(home, mirror)
         with serving(teacher(home / "answers.jsonl")) as teacher_address:
-            reduced, changes = smaller(recipe, counts["problems"], processes(), engine)
+            ranks = prepared["gpus"] or min(2, core_count())
+            reduced, changes = smaller(recipe, prepared["rows"], ranks, engine)
             earlier = _journals(home)
             code = _run(_with_teacher(reduced, f"{teacher_address}/v1"), home, environment)
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
@@ -102,45 +114,60 @@ def _journals(home: Path) -> set[Path]:
     return {*load_settings(home).journals.glob("*.jsonl")}
 
 
-def processes() -> int:
-    """Ranks here: one for each GPU, otherwise two on two cores or more."""
-    import torch
-
-    return torch.cuda.device_count() or min(2, core_count())
-
-
-def _config(recipe: Recipe) -> dict[str, Any] | None:
-    """config.json of the recipe's model, if it has one on the Hub."""
-    path = recipe.model.path
-    if path is None or Path(path).is_dir():
-        return None
-    from ratchet.infra.inference.models import read_config
-
-    return read_config(path).to_dict()
+def _config(path: str) -> dict[str, Any]:
+    """config.json of a model: of a directory, of the Hub, or as far as it is known here."""
+    if Path(path).is_dir() or hub_answers():
+        try:
+            file = Path(path) / "config.json" if Path(path).is_dir() else Path(hf_hub_download(path, "config.json"))
+            return json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise RatchetError(
+                f"{path}: its config.json cannot be read ({' '.join(str(error).split())[:200]})."
+            ) from error
+    known = yaml.safe_load(KNOWN_MODELS.read_text())
+    if path not in known:
+        raise RatchetError(
+            f"{path}: its architecture is not known here, and the Hub does not answer. Give a directory with its "
+            f"config.json, --set model.path=DIR, or one of {', '.join(known)}."
+        )
+    return known[path]
 
 
 def _prepare(
     recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> dict[str, Any]:
+    """Answers and a small model, or those of an earlier rehearsal with the same data and recipe."""
+    data, code = recipe.model_dump(mode="json"), Path(__file__).parent
+    of_run = {**data, "training": None, "config": config}
+    files = {place: _hashes(mirror / place) for place in DATA} | {"code": _hashes(code)}
+    of = hashlib.sha256(json.dumps([of_run, files], sort_keys=True).encode()).hexdigest()
+    done_file = home / "prepared.json"
+    if done_file.is_file() and (earlier := json.loads(done_file.read_text()))["of"] == of:
+        return earlier
+    done_file.unlink(missing_ok=True)
+    _write(data, home)
     spec, log = home / "prepare.json", home / "prepare.log"
-    _write(recipe.model_dump(mode="json"), home)
-    files = {
-        "recipe": home / RECIPE,
-        "answers": home / "answers.jsonl",
-        "model": mirror / "models" / (recipe.model.path or ""),
-    }
-    facts = {**{name: str(file) for name, file in files.items()}, "config": config, "workers": core_count()}
+    model = mirror / "models" / (recipe.model.path or "")
+    places = {"recipe": home / RECIPE, "answers": home / "answers.jsonl", "model": model}
+    facts = {name: str(place) for name, place in places.items()} | {"config": config, "workers": core_count()}
     spec.write_text(json.dumps(facts))
     command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
-    alone = {**environment, **ALONE, "OMP_NUM_THREADS": str(min(4, core_count())), "MASTER_PORT": str(free_port())}
+    # One thread: the products of a model this small are not worth more.
+    alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
     with open(log, "w") as file:
         done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
     if done.returncode:
         raise RatchetError(f"The small model could not be made. The end of {log}:\n{last_lines(log, 25)}")
-    *notes, counts = done.stdout.splitlines()
+    *notes, prepared = done.stdout.splitlines()
     for note in notes:
         say(note)
-    return json.loads(counts)
+    done_file.write_text(json.dumps({**json.loads(prepared), "of": of}))
+    return json.loads(prepared)
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    files = sorted(file for file in directory.rglob("*") if file.is_file() and file.suffix != ".pyc")
+    return {str(file.relative_to(directory)): sha256_file(file) for file in files}
 
 
 def _write(data: dict[str, Any], home: Path) -> None:
@@ -166,12 +193,7 @@ def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
 
 
 def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:
-    """`ratchet run` of the reduced recipe, approved at each gate; its exit code."""
+    """The pipeline with the reduced recipe; its exit code."""
     _write(data, home)
-    command = [sys.executable, "-m", "ratchet.cli.main", "run", str(home / RECIPE), "--home", str(home)]
-    code = subprocess.run(command, env=environment).returncode
-    for _ in data["approve"]:
-        if code != WAITING:
-            break
-        code = subprocess.run([*command, "--approve"], env=environment).returncode
-    return code
+    command = [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]
+    return subprocess.run(command, env=environment).returncode

@@ -11,27 +11,57 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.readers.raw_files import SUFFIXES
 from ratchet.data_curation.readers.sources import local_files
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import named_path
-from ratchet.rehearsal.layouts import LAYOUTS, write_layout
+from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.rehearsal.layouts import layouts, write_layout
 from ratchet.tasks.inputs import GENERATED
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = 60
 """Rows of a file: enough that some are dropped and some are left at each step."""
+OWN = ("train.jsonl", "test.jsonl")
+"""Bundled files for a shipped recipe that leaves its files to the user."""
+
+
+def collect(recipe: Recipe, samples: Path | None, published: bool, directory: Path) -> Recipe:
+    """Write a few rows of all that the recipe reads, and return the recipe that reads them.
+
+    A data set on the Hub becomes `directory/datasets/OWNER/NAME/FILE`: a copy of that directory of `samples` where it
+    exists; else, unless `published`, the bundled rows in its layout; else the first rows of the published files. A path
+    on this machine: `files/NAME` of `samples`, else the file's first rows. Raises
+    RatchetError for data that are nowhere."""
+    recipe = _with_own(recipe)
+    for name, paths in on_hub(recipe).items():
+        place = directory / "datasets" / name
+        if samples and (own := samples / "datasets" / name).is_dir():
+            shutil.copytree(own, place)
+        elif name in layouts() and not published:
+            write_layout(name, place)
+        else:
+            for file in dict.fromkeys(file for path in paths for file in _files(path, f"datasets/{name}/FILE")):
+                _first_rows(file, place / _published_name(file, name))
+    places = {
+        path: str(_on_this_machine(recipe, path, samples, directory / f"files/{number}"))
+        for number, path in enumerate(filter(is_local, _paths(recipe)))
+    }
+    return validate_recipe(_moved(recipe.model_dump(mode="json"), places), recipe.name)
 
 
 def on_hub(recipe: Recipe) -> dict[str, list[str]]:
     """The paths that the recipe reads from the Hub, by repository `OWNER/NAME`."""
-    paths = [path for own in recipe.curation.values() for path in (*own.inputs, *map(named_path, own.benchmarks))]
-    paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
     repositories: dict[str, list[str]] = {}
-    for path in dict.fromkeys(paths):
-        local = path.startswith((GENERATED, "/", ".", "~")) or Path(path).exists()
-        if not local:
+    for path in _paths(recipe):
+        if not path.startswith(GENERATED) and not is_local(path):
             repositories.setdefault(repository(path), []).append(path)
     return dict(sorted(repositories.items()))
+
+
+def is_local(path: str) -> bool:
+    is_file = path.startswith(("/", ".", "~")) or path.endswith(SUFFIXES) or Path(path).exists()
+    return is_file and "://" not in path
 
 
 def repository(path: str) -> str:
@@ -39,37 +69,69 @@ def repository(path: str) -> str:
     return "/".join(path.removeprefix("hf://").removeprefix("datasets/").partition("@")[0].split("/")[:2])
 
 
-def collect(recipe: Recipe, samples: Path | None, published: bool, directory: Path) -> list[str]:
-    """Write `directory/datasets/OWNER/NAME/FILE` for each data set of the recipe on the Hub: a copy of that directory
-    of `samples` where it exists; else, unless `published`, the bundled rows in its layout; else the first rows of the
-    published files. Returns the names.
-
-    Raises RatchetError for a data set that is nowhere."""
-    repositories = on_hub(recipe)
-    for name, paths in repositories.items():
-        place = directory / "datasets" / name
-        own = samples / "datasets" / name if samples else None
-        if own and own.is_dir():
-            shutil.copytree(own, place)
-            continue
-        if name in LAYOUTS and not published:
-            write_layout(name, place)
-            continue
-        try:
-            files = dict.fromkeys(file for path in paths for file in local_files(path))
-        except RatchetError as error:
-            raise RatchetError(
-                f"{error} For a rehearsal without it, put a few rows in the same layout at "
-                f"SAMPLES/datasets/{name}/FILE, with the file's published name, and give --samples SAMPLES."
-            ) from error
-        for file in files:
-            _first_rows(file, place / _published_name(file, name))
-    return list(repositories)
-
-
 def in_cache(name: str) -> str:
     """The directory in the Hub's cache of the data set OWNER/NAME."""
     return f"datasets--{name.replace('/', '--')}/"
+
+
+def _paths(recipe: Recipe) -> list[str]:
+    paths = [path for own in recipe.curation.values() for path in (*own.inputs, *map(named_path, own.benchmarks))]
+    paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
+    paths += recipe.training.warm_start.files if recipe.training.warm_start else ()
+    return list(dict.fromkeys(paths))
+
+
+def _with_own(recipe: Recipe) -> Recipe:
+    """`own-data` leaves its files to the user: it gets the bundled ones."""
+    data = recipe.model_dump(mode="json")
+    for domain, own in data["curation"].items():
+        if not own["inputs"] and recipe.name not in layouts():
+            raise RatchetError(f"curation.{domain}.inputs is empty: name the files or data sets to rehearse with.")
+        if not own["inputs"]:
+            train, test = OWN
+            own.update(inputs=[train], benchmarks=[test])
+            asked = {"name": "test", "domain": domain, "path": test, "samples": max(recipe.evaluation.pass_at)}
+            data["evaluation"]["benchmarks"] = data["evaluation"]["benchmarks"] or [asked]
+    return validate_recipe(data, recipe.name)
+
+
+def _files(path: str, place: str) -> list[Path]:
+    try:
+        files = local_files(path)
+        if missing := [file for file in files if not file.exists()]:
+            raise RatchetError(f"{missing[0]}: there is no such file.")
+        return files
+    except RatchetError as error:
+        raise RatchetError(
+            f"{error} For a rehearsal without it, put a few rows in the same layout at SAMPLES/{place}, with the "
+            "file's published name, and give --samples SAMPLES."
+        ) from error
+
+
+def _on_this_machine(recipe: Recipe, path: str, samples: Path | None, place: Path) -> Path:
+    """What the recipe reads in place of a path: one file, or the directory of several."""
+    name = Path(path).name
+    if samples and (own := samples / "files" / name).exists():
+        return own.resolve()
+    if not Path(path).exists() and name in layouts().get(recipe.name, {}):
+        write_layout(recipe.name, place)
+        return place / name
+    files = _files(path, f"files/{name}")
+    if files == [Path(path).expanduser()]:
+        _first_rows(files[0], place / name)
+        return place / name
+    for file in files:
+        _first_rows(file, place / file.name)
+    return place
+
+
+def _moved(value: Any, places: dict[str, str], field: str = "") -> Any:
+    """The data of a recipe with other places for its paths."""
+    if isinstance(value, dict):
+        return {name: _moved(inner, places, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_moved(inner, places, field) for inner in value]
+    return places.get(value, value) if field in PATHS and isinstance(value, str) else value
 
 
 def _published_name(file: Path, name: str) -> str:

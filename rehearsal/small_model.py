@@ -2,12 +2,13 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from tokenizers import AddedToken
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, GPT2Tokenizer
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
 
 from ratchet.infra.recipe.model import PromptFormat
@@ -21,6 +22,7 @@ SHAPE = {
     "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 32,
 }  # fmt: skip
+OF_THE_WEIGHTS = ("dtype", "torch_dtype", "quantization_config")
 VOCABULARY = 2048
 BEGIN, END, USER, ASSISTANT = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
 TEXT_TOKENS = ("<think>", "</think>", "```")
@@ -28,9 +30,14 @@ TEMPLATE = (
     "{% for message in messages %}{{ ('" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "') + "
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
-MOST_PASSES, LEAST_PASSES, SEQUENCES = 12, 4, 7000
+MOST_PASSES, LEAST_PASSES, SEQUENCES = 16, 4, 4000
 """Passes over the traces: fewer where there are many."""
 LEARNING_RATE, BATCH = 3e-3, 32
+
+
+RAMBLING = "Well" + ", so" * 30
+"""A response that is learned without an end. Each token follows from the one before, so that the policy keeps to it for
+longer than it was taught."""
 
 
 def train_model(
@@ -38,7 +45,7 @@ def train_model(
 ) -> None:
     """Write a model directory: random weights of the architecture in `config` (a config.json), then passes over
     the traces with the pipeline's own supervised start."""
-    shape = AutoConfig.for_model(**config)
+    shape = AutoConfig.for_model(**{name: value for name, value in config.items() if name not in OF_THE_WEIGHTS})
     tokenizer = _tokenizer(type(shape), [f"{trace['prompt']}\n{trace['response']}" for trace in traces])
     for name, value in SHAPE.items():
         if hasattr(shape, name) or name == "head_dim":
@@ -60,6 +67,12 @@ def train_model(
         policy = Policy(str(random_weights), Hardware(micro_batch_tokens=8192), Optimizer())
         passes = max(LEAST_PASSES, min(MOST_PASSES, SEQUENCES // len(traces)))
         samples, _ = warm_start.encode([*traces] * passes, policy.tokenizer, prompts)
+        samples = [  # without the end of the sequence
+            replace(each, response=each.response[:-1])
+            if traces[each.index % len(traces)]["response"].endswith(RAMBLING)
+            else each
+            for each in samples
+        ]
         settings = WarmStart(batch_size=BATCH, learning_rate=LEARNING_RATE)
         checkpoints = Checkpoints(Path(work) / "checkpoints", policy)
         warm_start.train(settings, seed, samples, policy, checkpoints, Journal(Path(work) / "metrics.jsonl", 0, 0), 0)
@@ -67,8 +80,9 @@ def train_model(
 
 
 def _tokenizer(config: type, texts: Sequence[str]) -> Any:
-    """Of the architecture's own class, with its splitting; the merges are learned from the texts."""
-    family: Any = TOKENIZER_MAPPING[config]
+    """Of the architecture's own class, with its splitting, GPT-2's where it has none; the merges are learned from the
+    texts."""
+    family: Any = TOKENIZER_MAPPING.get(config, None) or GPT2Tokenizer
     base = family()
     tokenizer = base.train_new_from_iterator(texts, VOCABULARY, show_progress=False)
     tokenizer.add_special_tokens(

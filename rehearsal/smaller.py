@@ -12,42 +12,40 @@ from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
 """Published lengths are divided by this: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
-RATE = "learning rate: ten times, for a small model; a hundred with several updates a batch, so that ratios are clipped"
 PUZZLES, QUESTIONS = 8, 24
+PACED = ("at_step", "every_steps", "plateau")
 
 
-def _length(tokens: int) -> int:
-    return max(16, tokens // TOKENS)
+@dataclass(frozen=True)
+class Rule:
+    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null. No `value`: what
+    becomes of the field depends on others."""
+
+    words: str
+    fields: tuple[str, ...]
+    value: Callable[[Any], Any] | None = None
+
+    def is_of(self, path: str) -> bool:
+        return any(re.fullmatch(re.escape(field).replace(r"\*", "[^.]+"), path) for field in self.fields)
 
 
 def _fewer(count: Any) -> Any:
     return [_fewer(each) for each in count] if isinstance(count, list) else min(8, max(2, count // 4))
 
 
-@dataclass(frozen=True)
-class Rule:
-    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null."""
-
-    words: str
-    fields: tuple[str, ...]
-    value: Callable[[Any], Any]
-
-
 RULES = (
-    Rule(
-        f"lengths: a {TOKENS}th, at least 16 tokens",
-        (
-            "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
-            "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
-            "curation.*.length.downsample_below_tokens", "evaluation.max_tokens",
-        ),
-        lambda tokens: tokens and _length(tokens),
-    ),
+    Rule(f"responses: a {TOKENS}th, at least 32 tokens", (
+        "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
+        "evaluation.max_tokens"), lambda tokens: max(32, tokens // TOKENS)),
+    Rule(f"limits of length: a {TOKENS}th, at least 16 tokens", (
+        "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
+        "curation.*.length.downsample_below_tokens"), lambda tokens: tokens and max(16, tokens // TOKENS)),
     Rule("rollouts: a quarter, from 2 to 8", (
         "training.stages.*.rollouts", "training.stages.*.interventions.*.do.rollouts",
         "training.stages.*.advanced.pass_rate_rollouts"), _fewer),
@@ -68,6 +66,16 @@ RULES = (
         "curation.*.advanced.max_rejected",), lambda _: 1.0),
     Rule("the bill: none", ("curation.*.teacher.advanced.max_cost", "curation.*.teacher.advanced.prices"),
          lambda value: [0, 0] if isinstance(value, list) else None),
+    Rule(f"questions of a benchmark: at most {QUESTIONS}", ("evaluation.benchmarks.*.limit",),
+         lambda count: min(QUESTIONS, count)),
+    Rule("ranks: as many as run here", ("training.hardware.processes",)),
+    Rule("engine: one that runs here", ("training.engine.kind",)),
+    Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
+    Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped", (
+        "training.stages.*.learning_rate",)),
+    Rule("steps: until each mechanism of the stage has happened", (
+        "training.stages.*.steps", "training.stages.*.validate_every",
+        *(f"training.stages.*.interventions.*.when.{name}" for name in PACED))),
 )  # fmt: skip
 
 
@@ -87,63 +95,49 @@ def smaller(
 
     Raises RatchetError if a reduced value is not valid."""
     data = recipe.model_dump(mode="json")
-    before = flat(data)
-    words: dict[str, str] = {}
-    for path, value in before.items():
-        for rule in RULES:
-            if value is not None and any(_matches(path, pattern) for pattern in rule.fields):
-                _set(data, path, rule.value(value))
-                words[path] = rule.words
-    _own_settings(data, processes, engine, words)
-    for number, stage in enumerate(data["training"]["stages"]):
-        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
-        words[f"training.stages.{number}.learning_rate"] = RATE
-        for field in _pace(stage, rows):
-            words[f"training.stages.{number}.{field}"] = "steps: until each mechanism of the stage has happened"
-    _absolute(data)
-    after = flat(data)
-    changes = [
-        Change(path, before.get(path), after.get(path), rule)
-        for path, rule in words.items()
-        if before.get(path) != after.get(path)
-    ]
-    return validate_recipe(data, f"the rehearsal of {recipe.name}"), changes
-
-
-def _own_settings(
-    data: dict[str, Any], processes: int, engine: Mapping[str, Any] | None, words: dict[str, str]
-) -> None:
-    hardware = data["training"]["hardware"]
-    hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
-    words["training.hardware.processes"] = f"ranks: at most {processes} here"
-    if engine is not None:
-        data["training"]["engine"] = dict(engine)
-        words["training.engine.kind"] = "engine: one that runs here"
-    for number, benchmark in enumerate(data["evaluation"]["benchmarks"]):
-        benchmark["limit"] = QUESTIONS
-        words[f"evaluation.benchmarks.{number}.limit"] = f"questions of a benchmark: at most {QUESTIONS}"
+    for benchmark in data["evaluation"]["benchmarks"]:
+        benchmark["limit"] = benchmark["limit"] or QUESTIONS
         if generator := CATALOG.get(benchmark["name"], {}).get("generate"):
             data["generate"].setdefault(benchmark["name"], dict(generator))
-    for name, generator in data["generate"].items():
-        if generator["by"] != "reasoning-gym":
-            continue
-        tasks = generator.get("tasks")
-        levels = [len(values) for grade in (generator.get("grades") or {}).values() for values in grade.values()]
-        each = max(1, PUZZLES // (len(tasks or ()) * max([1, *levels]))) if tasks else 1
-        for split in ("train", "test"):
-            if generator.get(split):
-                generator[split] = min(generator[split], each)
-                words[f"generate.{name}.{split}"] = f"puzzles: {PUZZLES} in all, or 1 of each task and level"
+    for path, value in flat(data).items():
+        for rule in RULES:
+            if value is not None and rule.value and rule.is_of(path):
+                _set(data, path, rule.value(value))
+    hardware = data["training"]["hardware"]
+    hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
+    if engine is not None:
+        data["training"]["engine"] = dict(engine)
+    for generator in data["generate"].values():
+        if generator["by"] == "reasoning-gym":
+            _fewer_puzzles(generator)
+    for stage in data["training"]["stages"]:
+        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
+        _pace(stage, rows)
+    before, after = flat(recipe.model_dump(mode="json")), flat(data)
+    changes = [
+        Change(path, before.get(path), value, rule.words)
+        for rule in RULES
+        for path, value in after.items()
+        if rule.is_of(path) and before.get(path) != value
+    ]
+    return validate_recipe(_absolute(data), f"the rehearsal of {recipe.name}"), changes
+
+
+def _fewer_puzzles(generator: dict[str, Any]) -> None:
+    tasks = generator.get("tasks")
+    levels = [len(values) for grade in (generator.get("grades") or {}).values() for values in grade.values()]
+    each = max(1, PUZZLES // (len(tasks) * max([1, *levels]))) if tasks else 1
+    generator.update({split: min(generator[split], each) for split in ("train", "test") if generator.get(split)})
 
 
 def _faster(rate: float, updates: int) -> float:
-    times, most = (100, 3e-4) if updates > 1 else (10, 1e-4)
+    times, most = (200, 5e-4) if updates > 1 else (10, 1e-4)
     return max(rate, min(most, times * rate))
 
 
-def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
+def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     """Set the stage's steps and the steps between its validations so that every schedule reaches its last value and
-    every trigger is due; the changed fields."""
+    every trigger is due."""
     first = next(iter(stage["mix"]))
     share = stage["mix"][first] / sum(stage["mix"].values())
     places = max(1, round(stage["prompts_per_batch"] * share))
@@ -151,28 +145,24 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> list[str]:
     schedules = [value for value in (stage["rollouts"], stage["temperature"]) if isinstance(value, list)]
     epochs = max([len(values) - 1 for values in schedules], default=0)
     scheduled = epoch * max(epochs, int(stage["advanced"]["drop_easy_each_epoch"])) + 1
-    triggers = [intervention["when"] for intervention in stage["interventions"]]
-    validates = any(when.get("plateau") or when.get("validation_drop") for when in triggers)
-    validates |= stage["advanced"]["result"] == "best"
-    # A plateau of one validation is due with the second at the earliest, and must not end a stage before its schedules.
-    stage["validate_every"] = max(2, math.ceil((scheduled + 1) / 2)) if epochs else 2
-    # Counts restart after each intervention: a plateau must come before the next periodic one.
-    due = {"at_step": scheduled + 1, "every_steps": 3 * stage["validate_every"] if validates else 2, "plateau": 1}
-    for when in triggers:
-        when.update({name: steps for name, steps in due.items() if when.get(name)})
-    last = max([0, *(when.get("every_steps") or when.get("at_step") or 0 for when in triggers)])
-    validations = 10 if any(when.get("plateau") or when.get("validation_drop") for when in triggers) else 2
-    needed = max(3, scheduled + 2, last + 2, validations * stage["validate_every"] if validates else 0)
-    stage["steps"] = min(stage["steps"], needed)
-    stage["validate_every"] = min(stage["validate_every"], stage["steps"])
-    numbers = range(len(triggers))
-    return ["steps", "validate_every"] + [
-        f"interventions.{i}.when.{name}" for i in numbers for name in ("at_step", "every_steps", "plateau")
-    ]
-
-
-def _matches(path: str, pattern: str) -> bool:
-    return bool(re.fullmatch(re.escape(pattern).replace(r"\*", "[^.]+"), path))
+    triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
+    scores = {"plateau", "validation_drop"} & triggers
+    stops = scores and any(each["do"]["stop"] for each in stage["interventions"])
+    # A plateau of one validation is due with the second at the earliest, and may end the stage then: all else is due.
+    every = max(2, math.ceil((scheduled + 2) / 2)) if epochs else 2
+    # Counts restart after each intervention: a plateau that does not stop must come before the next periodic one.
+    period = every if stops else 3 * every if scores else 2
+    for each in stage["interventions"]:
+        limits = dict(zip(PACED, (scheduled + 1, period, 1), strict=True))
+        each["when"].update({name: limit for name, limit in limits.items() if each["when"][name]})
+    needed = {
+        5 if stage["updates_per_batch"] > 1 else 3, scheduled + 2,
+        10 * every if stops else 8 * every if scores else 2 * every if stage["advanced"]["result"] == "best" else 0,
+        period + 2 if "every_steps" in triggers else 0, scheduled + 3 if "at_step" in triggers else 0,
+        OVER_STEPS + 2 if WATCHED.keys() & triggers else 0,
+    }  # fmt: skip
+    stage["steps"] = min(stage["steps"], max(needed))
+    stage["validate_every"] = min(every, stage["steps"])
 
 
 def _set(data: Any, path: str, value: Any) -> None:
@@ -183,12 +173,11 @@ def _set(data: Any, path: str, value: Any) -> None:
 
 
 def _absolute(value: Any, field: str = "") -> Any:
-    """Paths of files that exist, made absolute in place: the reduced recipe is written to another directory."""
+    """Paths of files that exist, made absolute: the reduced recipe is written to another directory."""
     if isinstance(value, dict):
-        for name, inner in value.items():
-            value[name] = _absolute(inner, name)
-    elif isinstance(value, list):
-        value[:] = [_absolute(inner, field) for inner in value]
-    elif field in PATHS and isinstance(value, str) and value and Path(value).exists():
+        return {name: _absolute(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_absolute(inner, field) for inner in value]
+    if field in PATHS and isinstance(value, str) and value and Path(value).exists():
         return os.path.abspath(value)
     return value

@@ -188,7 +188,7 @@ def evaluate_model(
         hardware, sampled = recipe.training.hardware, _sampled(subject)
         run_worker(
             "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
-            once=True, here=not sampled,
+            once=True, here=not sampled, resident=sampled and recipe.training.engine.kind == "transformers",
         )  # fmt: skip
         for name in (IMPORTED, "progress.jsonl"):  # times are not part of the content
             (draft.path / name).unlink(missing_ok=True)

@@ -124,7 +124,7 @@ class PipelineRun:
     """Optional steps that the recipe leaves out, with the setting that asks for them."""
     children: dict[str, str] = field(default_factory=dict)
     """A step's run in the journal, by the key of its output."""
-    resident: Resident = field(default_factory=Resident)
+    resident: Resident = field(default_factory=lambda: Resident("ratchet.training.launch", "ratchet.evaluation.main"))
     """Runs this machine's process groups, one after the other."""
 
     @property
@@ -202,6 +202,8 @@ class Caller:
     watcher: Watcher
     prefect: bool = True
     """Whether Prefect runs the flow."""
+    mirrored: bool = True
+    """Whether MLflow gets the run while it runs."""
     overrides: Sequence[str] = ()
     """Shown with the run, as `--set` takes them."""
     run: PipelineRun | None = None
@@ -240,7 +242,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     domains = tuple(use_domains(recipe))
     caller = _CALLER.get() or Caller(load_settings(), Watcher())
     settings = caller.settings
-    tracking, overrides = Tracking(settings, experiment=recipe.name), "; ".join(caller.overrides)
+    tracking, overrides = Tracking(settings, recipe.name, caller.mirrored), "; ".join(caller.overrides)
     store = ArtifactStore(settings.artifacts)
     caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, overrides, steps=steps)
     name = f"{recipe.name}-seed{recipe.seed}-{title}"

@@ -51,7 +51,8 @@ def test_every_mechanism_of_a_rehearsed_fact_was_seen(file):
 
 
 def test_the_page_of_rehearsals_is_that_of_their_record():
-    assert rehearsals.PAGE.read_text() == rehearsals.page(json.loads(rehearsals.RECORD.read_text()))
+    records = [json.loads(file.read_text()) for file in (rehearsals.RECORD, rehearsals.FAULTS)]
+    assert rehearsals.PAGE.read_text() == rehearsals.page(*records)
 
 
 def test_a_recipe_that_is_changed_is_noticed(monkeypatch):

@@ -9,10 +9,8 @@ import yaml
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from ratchet.infra.inference.hub import hub_address, hub_answers
+from ratchet.infra.inference.hub import KNOWN_MODELS, hub_address, hub_answers
 from ratchet.verifiers.errors import RatchetError
-
-KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:

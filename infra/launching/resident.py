@@ -1,10 +1,10 @@
 """A process that loads libraries once and forks a copy of itself for each order.
 
-    python -P -m ratchet.infra.launching.resident MODULE
+    python -P -m ratchet.infra.launching.resident MODULE…
 
-Each line of standard input is an order, JSON {"arguments", "log"}: MODULE's `main` runs as in `python -m MODULE
-ARGUMENTS`, with output to the log; the line in reply is its exit code. If `MODULE.preload()` returns False, forking
-would not work (CUDA does not survive a fork): the process runs the first order itself and ends.
+Each line of standard input is an order, JSON {"module", "arguments", "log"}: the `main` of that MODULE runs as in
+`python -m MODULE ARGUMENTS`, with output to the log; the line in reply is its exit code. If `MODULE.preload()` returns
+False, forking would not work (CUDA does not survive a fork): the process runs the first order itself and ends.
 """
 
 import importlib
@@ -23,10 +23,11 @@ from ratchet.verifiers.processes import end_with_parent, process_group
 
 
 class Resident:
-    """Client of such a process, which starts with the first order and dies with us. An order for another module
-    restarts it."""
+    """Client of such a process, which starts with the first order and dies with us. An order for a module that is not
+    one of `modules` restarts it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
         self._command: tuple[Sequence[str], dict[str, str]] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._open = ExitStack()
@@ -36,12 +37,13 @@ class Resident:
         """Run `argv`, PYTHON -P -m MODULE ARGUMENTS; if it has not ended when the block does, it is ended, together
         with the resident."""
         *python, module = argv[:4]
-        argv, arguments = [*python, __name__, module], argv[4:]
+        modules = self._modules if module in self._modules else (module,)
+        argv, arguments = [*python, __name__, *modules], argv[4:]
         if self._process is None or self._process.poll() is not None or self._command != (argv, environment):
             self.close()
             self._process = self._open.enter_context(process_group(argv, log, environment, pipes=True))
             self._command = argv, environment
-        order = Order(self._process, {"arguments": [*arguments], "log": str(log)})
+        order = Order(self._process, {"module": module, "arguments": [*arguments], "log": str(log)})
         try:
             yield order
         finally:
@@ -75,14 +77,16 @@ class Order:
         return self.code
 
 
-def serve(name: str) -> None:
+def serve() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # output of libraries is not an answer
-    module = importlib.import_module(name)
-    copies = module.preload()
+    copies: dict[ModuleType, bool] = {}
     for line in sys.stdin:
         order = json.loads(line)
-        if not copies:
+        module = importlib.import_module(order.pop("module"))
+        if module not in copies:
+            copies[module] = module.preload()
+        if not copies[module]:
             _run(module, os.getppid(), **order)
             return
         child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
@@ -105,8 +109,8 @@ def _run(module: ModuleType, parent: int, arguments: list[str], log: str) -> Non
     for source, descriptor in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
         os.dup2(source, descriptor)
     sys.argv = [str(module.__file__), *arguments]
-    module.main()
+    sys.exit(module.main())
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve()

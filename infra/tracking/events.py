@@ -28,13 +28,13 @@ EventKind = Literal["dataset", "model", "register", "file", "table", "text", "ta
 class Tracking:
     """The writing side: one journal, one experiment, one parent run with nested step runs."""
 
-    def __init__(self, settings: Settings, experiment: str) -> None:
+    def __init__(self, settings: Settings, experiment: str, mirrored: bool = True) -> None:
         self.settings = settings
         self.run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
-        self._mirror = start_mirror(settings)
+        self._mirror = start_mirror(settings) if mirrored else None  # the next one replays this journal too
 
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
@@ -82,6 +82,8 @@ class Tracking:
         """Release the journal and give the mirror `wait_s` seconds to finish; returns whether MLflow has everything."""
         self._write(event="close")
         self._journal.close()
+        if self._mirror is None:
+            return True
         try:
             return self._mirror.wait(wait_s) == 0
         except subprocess.TimeoutExpired:

@@ -17,6 +17,7 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, _claim_number, sample_share
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
+from ratchet.infra.launching.resident import Resident
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed
 
@@ -112,6 +113,36 @@ def test_killed_and_continued_on_several_machines_is_the_same_as_never_killed(sp
         last = json.loads((work_dir / "progress.jsonl").read_text().splitlines()[-1])
         assert last["done"] == last["total"] == 7 * 60 + 4 * 4
     check_scores_against_the_stored_rows(whole)
+
+
+def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec, tmp_path):
+    """Twice, in one resident process; each with two sampling processes."""
+    alone = tmp_path / "alone"
+    spec_path = write({**spec, "work_dir": str(alone), "store_dir": str(tmp_path / "alone-store")}, tmp_path / "a.json")
+    sample_here(spec_path)
+    assert main(spec_path) == 0
+
+    module, resident, logs = "ratchet.evaluation.main", Resident("tests.infra.ordered", "ratchet.evaluation.main"), []
+    for name in ("first", "second"):
+        work = changed(spec, training={"hardware": {"rollout_batch": 8, "processes": 2}})
+        work |= {"work_dir": str(tmp_path / name), "store_dir": str(tmp_path / f"{name}-store")}
+        argv = [sys.executable, "-P", "-m", module, str(write(work, tmp_path / f"{name}.json"))]
+        logs.append(tmp_path / f"{name}.log")
+        with resident.order(argv, logs[-1], {**os.environ, "PYTHONPATH": str(ROOT)}) as order:
+            while order.poll() is None:
+                time.sleep(0.05)
+        assert order.code == 0, logs[-1].read_text()
+        for file in ("generations.parquet", "scores.json"):
+            assert (tmp_path / name / file).read_bytes() == (alone / file).read_bytes()
+
+    broken = write({**spec, "evaluation": {}}, tmp_path / "broken.json")
+    with resident.order(
+        [*argv[:4], str(broken)], tmp_path / "broken.log", {**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as order:
+        while order.poll() is None:
+            time.sleep(0.05)
+    assert order.code == 2, (tmp_path / "broken.log").read_text()
+    resident.close()
 
 
 def test_every_process_of_every_machine_has_something_to_sample(spec):

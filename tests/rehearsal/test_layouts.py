@@ -10,20 +10,23 @@ from ratchet.infra.recipe.load import shipped_recipes
 from ratchet.infra.store.problem_table import from_table
 from ratchet.rehearsal import invented
 from ratchet.rehearsal.answers import candidates, wrong
-from ratchet.rehearsal.layouts import LAYOUTS, TRAINED, write_layout
+from ratchet.rehearsal.layouts import layouts, write_layout
 from ratchet.rehearsal.samples import on_hub, repository
 from ratchet.verifiers import verify
 from ratchet.verifiers.submission import EVERY_TEST
 
 
 def named() -> dict[tuple[str, str], str]:
-    """(domain, path on the Hub) of all shipped recipes, and the data set."""
+    """(domain, path on the Hub) of all shipped recipes, and the data set. Files that a recipe leaves to its user are in
+    `test_rehearsal.py`."""
     paths: dict[tuple[str, str], str] = {}
     for name in shipped_recipes():
         recipe = load_recipe(name)
         names = on_hub(recipe)
         wanted = [(domain, path) for domain, own in recipe.curation.items() for path in own.inputs]
         wanted += [(benchmark.domain, benchmark.path or "") for benchmark in recipe.evaluation.benchmarks]
+        if recipe.training.warm_start:
+            wanted += [("math", path) for path in recipe.training.warm_start.files]
         paths |= {(domain, path): repository(path) for domain, path in wanted if repository(path) in names}
     return paths
 
@@ -34,11 +37,20 @@ def test_the_reader_reads_the_layout_of_each_data_set_under_its_published_file_n
     write_layout(name, tmp_path)
     inside = path.removeprefix("hf://datasets/").partition("@")[0] if "@" not in path else ""
     pattern = inside.removeprefix(f"{name}").strip("/") or "*"
-    files = [file for file in LAYOUTS[name] if fnmatch(file, pattern)]
+    files = [file for file in layouts()[name] if fnmatch(file, pattern)]
     assert files, f"no file of the layout is one of {path}"
     for file in files:
         table = read_problems(tmp_path / file, domain).kept
         assert len(table) >= 3, file
+
+
+@pytest.mark.parametrize(("domain", "path"), sorted(named()))
+def test_one_problem_of_each_data_set_has_a_right_answer_and_a_wrong_one(domain, path, tmp_path):
+    """What a rehearsal's model and teacher learn."""
+    write_layout(repository(path), tmp_path)
+    problem = next(iter(from_table(read_problems(tmp_path, domain).kept)))
+    assert any(verify(problem, text).passed for text in candidates(problem))
+    assert not verify(problem, wrong(problem)).passed
 
 
 def test_sources_have_more_rows_than_benchmarks(tmp_path):
@@ -47,16 +59,16 @@ def test_sources_have_more_rows_than_benchmarks(tmp_path):
     assert len(sources) >= 6
     for domain, path in sources:
         write_layout(repository(path), tmp_path / path)
-        assert len(read_problems(tmp_path / path, domain).kept) >= TRAINED, path
+        assert len(read_problems(tmp_path / path, domain).kept) >= 20, path
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 204, 1505])
 def test_a_program_is_recognized_by_its_statement_and_is_right(number):
-    one = invented.task(number)
-    program = invented.program(f"Write a function solve(nums) that returns the {one.statement}.")
+    task = invented.task(number)
+    program = invented.program(f"Write a function solve(nums) that returns the {task['statement']}.")
     names = {}
     exec(program, names)  # our own text
-    assert [names["solve"](nums) for nums, _ in one.tests()] == [value for _, value in one.tests()]
+    assert [names["solve"](*arguments) for arguments in task["arguments"]] == task["results"]
     assert invented.program("Write a poem about the sea.") is None
 
 

@@ -17,15 +17,16 @@ from ratchet.rehearsal.smaller import BATCH, smaller
 from ratchet.verifiers.errors import RatchetError
 
 TRANSFORMERS = {"kind": "transformers"}
+ROW = '{"problem": "p", "answer": "1"}\n'
 
 
-@pytest.mark.parametrize("name", [name for name in shipped_recipes() if not name.startswith("ablations")])
+@pytest.mark.parametrize("name", shipped_recipes())
 def test_every_shipped_recipe_becomes_smaller_and_stays_valid(name):
     recipe = load_recipe(name)
     small, changes = smaller(recipe, {}, 2, TRANSFORMERS)
     assert small.training.hardware.ranks <= 2 and all(change.before != change.after for change in changes)
     for before, after in zip(recipe.training.stages, small.training.stages, strict=True):
-        assert after.max_response_tokens <= max(16, before.max_response_tokens // 128)
+        assert after.max_response_tokens <= max(32, before.max_response_tokens // 128)
         assert after.prompts_per_batch <= BATCH and after.steps <= before.steps
         assert (after.mix, after.loss, after.advantage, after.truncation) == (
             before.mix, before.loss, before.advantage, before.truncation
@@ -64,11 +65,11 @@ def test_a_local_hub_serves_the_hubs_own_client(tmp_path):
 
 
 def test_samples_are_the_users_or_the_first_rows_and_a_missing_set_says_what_to_do(tmp_path, monkeypatch):
-    (tmp_path / "rows.jsonl").write_text('{"problem": "p", "answer": "1"}\n' * 2 * ROWS)
+    (tmp_path / "rows.jsonl").write_text(ROW * 2 * ROWS)
     recipe = load_recipe("own-data", ["curation.math.inputs=[owner/set]", "evaluation.after=[]"])
     assert on_hub(recipe) == {"owner/set": ["owner/set"]}
     monkeypatch.setattr("ratchet.rehearsal.samples.local_files", lambda path: [tmp_path / "rows.jsonl"])
-    assert collect(recipe, None, False, tmp_path / "first") == ["owner/set"]
+    collect(recipe, None, False, tmp_path / "first")
     assert len((tmp_path / "first/datasets/owner/set/rows.jsonl").read_text().splitlines()) == ROWS
     collect(recipe, tmp_path / "first", False, tmp_path / "second")
     assert (tmp_path / "second/datasets/owner/set/rows.jsonl").is_file()
@@ -79,3 +80,32 @@ def test_samples_are_the_users_or_the_first_rows_and_a_missing_set_says_what_to_
     monkeypatch.setattr("ratchet.rehearsal.samples.local_files", unavailable)
     with pytest.raises(RatchetError, match="SAMPLES/datasets/owner/set/FILE"):
         collect(recipe, None, False, tmp_path / "third")
+
+
+def test_files_of_ones_own_are_read_in_part_and_absent_ones_are_asked_for(tmp_path):
+    train, test, absent = (tmp_path / name for name in ("train.jsonl", "test.jsonl", "absent.jsonl"))
+    train.write_text(ROW * 2 * ROWS)
+    test.write_text(ROW)
+    recipe = load_recipe("own-data", [f"curation.math.inputs=[{train}]", f"curation.math.benchmarks=[{test}]"])
+    own = collect(recipe, None, False, tmp_path / "hub").curation["math"]
+    assert [Path(path).name for path in (*own.inputs, *own.benchmarks)] == ["train.jsonl", "test.jsonl"]
+    assert [len(Path(path).read_text().splitlines()) for path in (*own.inputs, *own.benchmarks)] == [ROWS, 1]
+
+    recipe = load_recipe("own-data", [f"curation.math.inputs=[{absent}]"])
+    with pytest.raises(RatchetError, match=r"SAMPLES/files/absent\.jsonl"):
+        collect(recipe, None, False, tmp_path / "second")
+    (tmp_path / "samples/files").mkdir(parents=True)
+    train.rename(tmp_path / "samples/files/absent.jsonl")
+    assert collect(recipe, tmp_path / "samples", False, tmp_path / "third").curation["math"].inputs != (str(absent),)
+
+    nothing = recipe.model_copy(update={"name": "mine", "curation": load_recipe("own-data").curation})
+    with pytest.raises(RatchetError, match=r"curation\.math\.inputs is empty"):
+        collect(nothing, None, False, tmp_path / "fourth")
+
+
+@pytest.mark.parametrize("name", ["own-data", "word-problems-smollm2"])
+def test_recipes_that_leave_files_to_their_user_have_bundled_ones(name, tmp_path):
+    recipe = collect(load_recipe(name), None, False, tmp_path)
+    (own,) = recipe.curation.values()
+    paths = [*own.inputs, *own.benchmarks, *(benchmark.path for benchmark in recipe.evaluation.benchmarks)]
+    assert len(paths) == 3 and all(Path(path).is_file() and Path(path).is_relative_to(tmp_path) for path in paths)
