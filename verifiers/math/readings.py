@@ -131,7 +131,8 @@ def _operators(node: Node) -> frozenset[Node]:
     nodes = nodes_of(node)
     names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
     capitals = {*filter(_is_capital, names)}
-    chains = [_chain(each) for each in nodes if each[0] == "*"]
+    within = {id(part) for each in nodes if each[0] == "*" for part in each[1:]}
+    chains = [_chain(each) for each in nodes if each[0] == "*" and id(each) not in within]
     pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
     pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
@@ -174,9 +175,8 @@ def _cancelling(chain: list[Node], names: set[Node]) -> set[Node]:
     """Those in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
     for one, two in ((chain[i], chain[j]) for i in range(len(chain)) for j in range(i + 2, len(chain))):
         powers = one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and one[2:] != two[2:]
-        if (names_of(one) and (_are_inverse(one, two) or _are_inverse(two, one))) or (
-            powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])
-        ):
+        is_inverse = (_are_inverse(one, two) or _are_inverse(two, one)) and names_of(one)
+        if is_inverse or (powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])):
             within = names & {each for part in chain for each in nodes_of(part)}
             return (powers and {each for each in within if each[1][-1].isupper()}) or within
     return set()
