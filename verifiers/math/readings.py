@@ -21,7 +21,7 @@ _FAMILIES = ("\\hat ", "\\sigma_", "S_", "L_", "J_")
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
 _INTEGERS = frozenset("kmn")
-_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[ABD]"), re.compile(r"[cCkKABD](?:_\d)?")
+_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[A-BD]"), re.compile(r"[cCkKA-BD](?:_\d)?")
 _TRANSPOSED, _DAGGER = (("name", "T"), ("name", "\\top")), ("name", "\\dagger")
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
@@ -71,7 +71,7 @@ def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> l
     if len(constants) == 1 and _is_added(node, constants[0]):
         return constants
     is_plain = names > {*constants} and all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
-    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in "ABD")
+    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in ("A", "B", "D"))
     return constants if is_plain and is_arbitrary else []
 
 
