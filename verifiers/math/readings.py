@@ -57,10 +57,10 @@ def renamed(reference: Node, answer: Node) -> Iterator[Node]:
     ours, theirs = names_of(reference), names_of(answer)
     if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):
         yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
-    mine, given = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
-    if 0 < len(mine) == len(given) <= 3 and ours - {*mine} == theirs - {*given} and (mine != given or "_" in mine[0]):
+    mine, loose = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
+    if 0 < len(mine) == len(loose) <= 3 and ours - {*mine} == theirs - {*loose} and (mine != loose or "_" in mine[0]):
         for order in itertools.permutations(mine):
-            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(given, order, strict=True)})
+            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(loose, order, strict=True)})
 
 
 def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> list[str]:
@@ -148,18 +148,18 @@ def _operators(node: Node) -> frozenset[Node]:
         or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
     ):
         return frozenset(capitals)
-    found = {each for chain in chains for each in _cancelling(chain, names)}
+    operators = {each for chain in chains for each in _cancelling(chain, names)}
     if any(each[2] == _DAGGER for each in powers):
         bases = {inner for each in powers if each[2] == _DAGGER for inner in nodes_of(each[1])}
-        found |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
+        operators |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
     beneath = {
         each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[1 if part[0] == "root" else 2])
     }
     for one, two in pairs:
         family = next((each for each in _FAMILIES if one[1].startswith(each) and two[1].startswith(each)), None)
         if family and not beneath & {one, two}:
-            found |= {name for name in names if name[1].startswith(family)}
-    return frozenset(found)
+            operators |= {name for name in names if name[1].startswith(family)}
+    return frozenset(operators)
 
 
 def _chain(node: Node) -> list[Node]:
