@@ -31,7 +31,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 TEACHER_TRACES = Step("teacher_traces", 4, "traces")
-OWN_TRACES = Step("own_traces", 4, "traces")
+OWN_TRACES = Step("own_traces", 5, "traces")
 
 
 def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:

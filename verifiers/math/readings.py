@@ -21,7 +21,7 @@ _FAMILIES = ("\\hat ", "\\sigma_", "S_", "L_", "J_")
 _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
 _INTEGERS = frozenset("kmn")
-_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[ABD]"), re.compile(r"[cCkKABD](?:_\d)?")
+_CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[A-BD]"), re.compile(r"[cCkKA-BD](?:_\d)?")
 _TRANSPOSED, _DAGGER = (("name", "T"), ("name", "\\top")), ("name", "\\dagger")
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
@@ -57,10 +57,10 @@ def renamed(reference: Node, answer: Node) -> Iterator[Node]:
     ours, theirs = names_of(reference), names_of(answer)
     if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):
         yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
-    mine, given = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
-    if 0 < len(mine) == len(given) <= 3 and ours - {*mine} == theirs - {*given} and (mine != given or "_" in mine[0]):
+    mine, loose = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
+    if 0 < len(mine) == len(loose) <= 3 and ours - {*mine} == theirs - {*loose} and (mine != loose or "_" in mine[0]):
         for order in itertools.permutations(mine):
-            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(given, order, strict=True)})
+            yield replaced(answer, {("name", old): ("name", new) for old, new in zip(loose, order, strict=True)})
 
 
 def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> list[str]:
@@ -71,7 +71,7 @@ def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> l
     if len(constants) == 1 and _is_added(node, constants[0]):
         return constants
     is_plain = names > {*constants} and all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
-    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in "ABD")
+    is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in ("A", "B", "D"))
     return constants if is_plain and is_arbitrary else []
 
 
@@ -131,7 +131,8 @@ def _operators(node: Node) -> frozenset[Node]:
     nodes = nodes_of(node)
     names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
     capitals = {*filter(_is_capital, names)}
-    chains = [_chain(each) for each in nodes if each[0] == "*"]
+    within = {id(part) for each in nodes if each[0] == "*" for part in each[1:]}
+    chains = [_chain(each) for each in nodes if each[0] == "*" and id(each) not in within]
     pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
     pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
@@ -147,18 +148,18 @@ def _operators(node: Node) -> frozenset[Node]:
         or (len(names) > 1 and any(_is_capital(each[0]) or sum(map(_is_capital, each)) > 1 for each in inverted))
     ):
         return frozenset(capitals)
-    found = {each for chain in chains for each in _cancelling(chain, names)}
+    operators = {each for chain in chains for each in _cancelling(chain, names)}
     if any(each[2] == _DAGGER for each in powers):
         bases = {inner for each in powers if each[2] == _DAGGER for inner in nodes_of(each[1])}
-        found |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
+        operators |= {name for name in names if name in bases or name[1].startswith("\\hat ")}
     beneath = {
         each for part in nodes if part[0] in ("root", "/") for each in nodes_of(part[1 if part[0] == "root" else 2])
     }
     for one, two in pairs:
         family = next((each for each in _FAMILIES if one[1].startswith(each) and two[1].startswith(each)), None)
         if family and not beneath & {one, two}:
-            found |= {name for name in names if name[1].startswith(family)}
-    return frozenset(found)
+            operators |= {name for name in names if name[1].startswith(family)}
+    return frozenset(operators)
 
 
 def _chain(node: Node) -> list[Node]:
@@ -174,9 +175,8 @@ def _cancelling(chain: list[Node], names: set[Node]) -> set[Node]:
     """Those in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
     for one, two in ((chain[i], chain[j]) for i in range(len(chain)) for j in range(i + 2, len(chain))):
         powers = one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and one[2:] != two[2:]
-        if (names_of(one) and (_are_inverse(one, two) or _are_inverse(two, one))) or (
-            powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])
-        ):
+        is_inverse = (_are_inverse(one, two) or _are_inverse(two, one)) and names_of(one)
+        if is_inverse or (powers and (("-", ZERO, one[2]) == two[2] or ("-", ZERO, two[2]) == one[2])):
             within = names & {each for part in chain for each in nodes_of(part)}
             return (powers and {each for each in within if each[1][-1].isupper()}) or within
     return set()

@@ -290,14 +290,9 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
     if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
-    is_choice = tokens[0].text == "C" and {"n", "k", "r"} & {token.text for token in tokens}
-    if (
-        len(tokens) > 4
-        and tokens[0].kind == "name"
-        and tokens[0].text.isupper()
-        and tokens[1].isa("(")
-        and not is_choice
-    ):
+    if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
+        if tokens[0].text == "C" and {"n", "k", "r"} & {token.text for token in tokens}:
+            return None  # C(n, k)
         name, tokens = tokens[0].text, tokens[1:]
     if len(tokens) < 3 or not tokens[0].isa("(", "[") or closing(tokens) != len(tokens) - 1:
         return None
