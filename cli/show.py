@@ -11,13 +11,16 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import columns, console, print_json, print_whole
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
+from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 """YAML without anchors, so that each section can be edited alone."""
+RUN_HERE = ("tiny", "tiny-prorl", "word-problems-smollm2", "gsm8k-smollm2", "own-data")
+"""Recipes that run on two cores, listed first."""
 ROW = re.compile(r".+:\d+|[0-9a-f]{6,16}|.*\s.*", re.DOTALL)
 """`SOURCE:ROW`, the beginning of a problem_id, or words of a text."""
 
@@ -27,7 +30,7 @@ def show(
         str,
         artifact(
             "An artifact or the beginning of its name or key; a kind of artifact; a run; a file; a recipe; "
-            "`recipes`; `gates`; or a row: its `problem_id`, SOURCE:ROW, or some of its text."
+            "`recipes`; `schema`, of recipe files; `gates`; or a row: `problem_id`, SOURCE:ROW, or some of its text."
         ),
     ] = "",
     used_by: Annotated[bool, typer.Option("--used-by", help="What was made from it, down to the scores.")] = False,
@@ -53,6 +56,8 @@ def show(
         _list_recipes()
     elif what == "gates":
         _list_gates(settings)
+    elif what == "schema":
+        print_json(recipe_schema())
     elif run or recipe:
         _row(settings, what, run, recipe)
     elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
@@ -103,7 +108,7 @@ def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> 
 
 
 def _list_recipes() -> None:
-    names = shipped_recipes()
+    names = sorted(shipped_recipes(), key=lambda name: (name not in RUN_HERE, name.startswith("ablations"), name))
     width = max(map(len, names))
     for name in names:
         facts = read_recipe(name)
