@@ -57,6 +57,7 @@ def test_verl_rows_have_what_its_trainer_and_reward_functions_read():
     assert (math["data_source"], math["ability"]) == ("lighteval/MATH", "math")
     assert math["reward_model"] == {"style": "rule", "ground_truth": "\\frac{4}{2}"}
     assert math["extra_info"]["index"] == 0 and math["extra_info"]["difficulty"] == 3
+    assert EXPORTS["verl"].convert(MATH, 0, PromptFormat(), "mine")["data_source"] == "mine"
     assert json.loads(stdin["reward_model"]["ground_truth"]) == {"inputs": ["1\n"], "outputs": ["2\n"]}
     assert json.loads(calls["reward_model"]["ground_truth"]) == {
         "inputs": ["[2, 7]\n9", "[3, 3]\n6"], "outputs": ["[0, 1]", "[0, 1]"], "fn_name": "twoSum",
