@@ -31,5 +31,5 @@ def test_evaluations_with_other_settings_are_not_compared(tmp_path):
         (tmp_path / name / "scores.json").write_text(json.dumps(scores))
         evaluations.append(Artifact("evaluation", name, name, tmp_path / name))
     require_same_settings(evaluations[:2])
-    with pytest.raises(RatchetError, match="temperature: 0.6 and 1.0"):
+    with pytest.raises(RatchetError, match=r"temperature: 0\.6 and 1\.0"):
         require_same_settings(evaluations)
