@@ -43,8 +43,9 @@ def doctor(
 ) -> None:
     """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
 
-    With a recipe: test on its machines, started as for training, everything its stages need: versions, disk, endpoints,
-    the engine's weights, the longest step of each stage, the judge, a checkpoint, a killed rank.
+    With a recipe: test on its machines, started as for training, everything its stages need: links, versions, disk,
+    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank. `ratchet plan` then
+    uses the measured rates.
 
     With `--unused`: whatever a kept run made or read stays, with everything behind it. Every run is kept unless
     `--forget` or `--older-than` names it, and any that MLflow has not received. Nothing is deleted while a run is at
