@@ -79,7 +79,7 @@ def _preflight(recipe: Recipe, settings: Settings) -> bool:
 
     states = []
     for name, state, message in preflight(recipe, settings, lambda note: console.print(note, style="dim")):
-        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", message), soft_wrap=True)
+        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18} ", message), soft_wrap=True)
         states.append(state)
     failed = states.count("FAIL")
     console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))

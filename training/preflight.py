@@ -120,8 +120,8 @@ class Preflight:
             write_rates(Path(self.spec["measured"]), self.machine.name, rates)
 
     def line(self, name: str, check: Callable[[], str]) -> bool:
-        """One check, which returns its message; it fails with any rank's OSError or RatchetError. Whether no rank's
-        has."""
+        """One check, which returns its message; it fails with any rank's OSError or RatchetError. True if it did not
+        fail. Collective."""
         try:
             state, message = "OK", check()
         except Skip as reason:
@@ -141,7 +141,9 @@ class Preflight:
     def links(self) -> str:
         if self.ranks == 1:
             raise Skip("one rank")
-        self.measured["link"], message = cluster.links(self.policy.device, self.machine.is_cpu)
+        speed, message = cluster.links(self.policy.device, self.machine.is_cpu)
+        if self.machine.is_cpu or self.training.hardware.machines > 1:  # plans know the links within one of GPUs
+            self.measured["link"] = speed
         return message
 
     def disk(self) -> str:
