@@ -46,8 +46,10 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
 
 def hidden_recipe(path: str | Path) -> Path | None:
     """The local file that this name stands for although a shipped recipe has it, too."""
+    if str(path) not in shipped_recipes():
+        return None
     file = _resolve(path, Path())
-    return file if SHIPPED not in file.parents and str(path) in shipped_recipes() else None
+    return file if SHIPPED not in file.parents else None
 
 
 def shipped_recipes() -> list[str]:

@@ -81,8 +81,8 @@ def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monk
     assert "on CPU with" in small and "assumed;" not in small
 
 
-def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
-    asked = ("1.5b-1gpu", "--machine", "1xH100", "--set", model, "--home", tmp_path)
+def test_a_dry_run_shows_the_same_numbers(tmp_path):
+    asked = (MINI, "--machine", "1xH100", "--home", tmp_path)
     table = in_process("plan", *asked).split("\n\n")[0]
     assert table in in_process("train", *asked, "--dry-run")
 
