@@ -173,8 +173,8 @@ def by_hand(stage: Stage) -> list[str]:
         notes.append("Validation: export the benchmarks' questions, give `data.val_files`, `trainer.test_freq`.")
     if details.result == "best":
         notes.append("The stage passes on its best weights: merge that step's checkpoint instead of the last.")
-    for kind, name, known in (("loss", stage.loss, LOSSES), ("advantage", stage.advantage, ESTIMATORS)):
-        if name not in known:
+    for kind, name, names in (("loss", stage.loss, LOSSES), ("advantage", stage.advantage, ESTIMATORS)):
+        if name not in names:
             notes.append(f"The {kind} {name} is not verl's: the overrides have GRPO's.")
     return notes
 

@@ -49,11 +49,11 @@ def main(file: str, plain: bool) -> None:
     )
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "reward" in entry]
-    told = {
+    printed = {
         "parameters": sum(p.numel() for p in model.parameters()), "steps": trainer.state.global_step, "seen": seen,
         "logged": sorted(logs[0]), "errors": [entry.get("ratchet/infra_errors") for entry in logs],
     }  # fmt: skip
-    print(json.dumps(told))
+    print(json.dumps(printed))
 
 
 def readme(directory: str) -> None:

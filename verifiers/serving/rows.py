@@ -66,8 +66,8 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
 def graded_domains(names: str | None = None) -> frozenset[str]:
     """The domains of a list with commas, by default the environment's RATCHET_GRADED. Raises RatchetError for one that
     is not known."""
-    given = os.environ.get(GRADED, "") if names is None else names
-    graded = frozenset(name.strip() for name in given.split(",") if name.strip())
+    listed = os.environ.get(GRADED, "") if names is None else names
+    graded = frozenset(name.strip() for name in listed.split(",") if name.strip())
     for name in graded:
         domain_of(name)
     return graded
