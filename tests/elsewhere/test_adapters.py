@@ -89,7 +89,8 @@ def test_rewards_of_a_reward_server_are_those_at_home(judged, serve, monkeypatch
 def test_a_few_rewards_and_fractions():
     rows = [HALF, encode(STEPS), encode(STEPS)]
     responses = ["\\boxed{0.5}", THREE_OF_FOUR, "```python\nprint(int(input()) % 3)\n```"]
-    assert trl.ratchet_reward(None, responses, ratchet_problem=rows) == [1.0, 0.0, 1.0]
+    choices = [["A", "B"]] * 3  # a column of the data set, of any name
+    assert trl.ratchet_reward(None, responses, ratchet_problem=rows, options=choices) == [1.0, 0.0, 1.0]
     assert trl.reward_function(graded="code")(None, responses, ratchet_problem=rows) == [1.0, 0.75, 1.0]
     assert verl.compute_score("", THREE_OF_FOUR, "", {"ratchet_problem": rows[1]}, graded="code") == 0.75
     parts = [
