@@ -212,8 +212,8 @@ def _kept(stage: Stage, file: Path) -> Iterator[pa.Table]:
     for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS):
         table = pa.Table.from_batches([batch])
         if stage.max_difficulty is not None:
-            fits = pc.less_equal(table["difficulty"], stage.max_difficulty)
-            table = table.filter(pc.fill_null(fits, True))
+            difficulty = pc.field("difficulty")
+            table = table.filter(difficulty.is_null() | (difficulty <= stage.max_difficulty))
         yield table
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
@@ -48,7 +49,8 @@ def decode(text: str) -> tuple[Problem, str]:
         )
     domain_of(fields["domain"])
     prefix = fields.pop(_PREFIX, "")
-    return Problem(**{"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields), prefix
+    own: dict[str, Any] = {"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields
+    return Problem(**own), prefix
 
 
 def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
