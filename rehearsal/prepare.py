@@ -31,7 +31,7 @@ SHARES = (1.0, 0.5, 0.25, 0.75, 0.25)
 filter by pass rate has something to drop and something to keep."""
 SHARES_OF_BENCHMARKS = (1.0, 0.0)
 """A benchmark has few questions, of which some must be passed and some failed: whether the model keeps them apart or
-learns their mean, half of its responses are right. A temperature below 1 leaves a half as it is, and not three quarters."""
+learns their mean, half of its responses are right, which a temperature below 1 leaves as it is."""
 TRACES = 4
 """Of a problem; and one that never ends: a response is truncated only where the policy rambles."""
 TIMES_OF_PUZZLES = 3
