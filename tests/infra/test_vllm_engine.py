@@ -161,7 +161,7 @@ def test_only_an_engine_that_gets_weights_starts_without_them(model_dir, monkeyp
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
     def load_format(among_ranks: bool) -> str:
-        return _arguments(str(model_dir), "bfloat16", 8, SETTINGS, among_ranks, False).get("load_format", "auto")
+        return _arguments(str(model_dir), "bfloat16", 8, SETTINGS, among_ranks).get("load_format", "auto")
 
     assert load_format(True) == "auto", "a CPU shares the model's file among its ranks"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

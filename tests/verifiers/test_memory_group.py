@@ -12,7 +12,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.memory_group import NAMED_BY, SPARE_BYTES
-from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.sandbox.server import Sandbox, _examine
 from tests.verifiers.sandbox_forge import FORGE
 from tests.verifiers.sandbox_world import wait_until
 
@@ -45,7 +45,9 @@ def delegated(monkeypatch):
     except (AssertionError, OSError):
         pytest.skip("this process may not divide its control group for memory")
     monkeypatch.setenv(NAMED_BY, str(parent))
+    _examine.cache_clear()  # what an earlier test of this process found had no group
     yield parent
+    _examine.cache_clear()
     wait_until(lambda: not any(path.is_dir() for path in parent.iterdir()))
     parent.rmdir()
 

@@ -25,7 +25,7 @@ from tests.infra.judging_endpoint import JudgingEndpoint
 
 MODEL = Judge(kind="openai", model="rules", concurrency=2)
 RULES = ("figure", "sub_questions", "proof")
-DESCRIBED = "The diagram shows a circle of radius 3. What is its area divided by pi?"
+DESCRIBED = "The diagram shows a circle of radius 3 around a square of side 2. What is the circle's area divided by pi?"
 LACKING = "In the sketch the square's side is 4 and the other side is cut. What is the area of the small part?"
 PROVE = "Prove that the sum of 3 odd numbers is odd, and that 7 is one of them."
 PLAIN = "What is 3 + 4?"
