@@ -34,8 +34,8 @@ def test_a_user_sees_at_most_150_fields():
     schema = Recipe.model_json_schema()
     sections, fields = {"Recipe": schema}, 0
     for section in (waiting := [schema]):  # grows
-        fields += len(section.get("properties", {}))
         seen = {name: field for name, field in section.get("properties", {}).items() if name != "advanced"}
+        fields += len(seen)
         for name in re.findall(r"#/\$defs/(\w+)", json.dumps(seen)):
             if name not in sections:
                 waiting.append(sections.setdefault(name, schema["$defs"][name]))
