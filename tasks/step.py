@@ -172,7 +172,7 @@ def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> 
             f"e.g. row {example['source_id']} of {example['source']}: {str(example['evidence'])[:200]}. "
             "Look at the input, or raise max_rejected."
         )
-    draft.extra["summary"] = summary
+    draft.extra["summary"] = summary | draft.extra.get("summary", {})
     counts = {"rows_in": rows_in, "rows_kept": rows_out, "rows_rejected": rows_in - rows_out}
     draft.extra["metrics"] = draft.extra.get("metrics", {}) | counts
 

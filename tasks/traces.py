@@ -25,7 +25,7 @@ from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step
-from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
+from ratchet.tasks.teacher import check_teacher, draft_attempts, teacher_code, teacher_seed
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -169,12 +169,12 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
 def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
     """The teacher with as many attempts per problem as `wanted` answers need."""
     rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
-    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows)), "early_stop": False})
+    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows))})
 
 
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
     asked = _asked(teacher, wanted, problems)
-    draft_attempts(recipe, draft, prompts_of(recipe, problems), asked, purpose=f"traces-{domain}")
+    draft_attempts(recipe, draft, problems, asked, purpose=f"traces-{domain}")
     attempts = pq.read_table(draft.path / KEPT).to_pylist()
     prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(pq.read_table(problems.kept))}
     finished = [row for row in attempts if row["finish_reason"] == "stop"]

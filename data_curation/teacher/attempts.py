@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.split import add_metadata, set_column
-from ratchet.data_curation.teacher.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
+from ratchet.data_curation.teacher.answer_index import FAILED, MISSING, OPEN, AnswerIndex, Prompt, Prompts
 from ratchet.data_curation.teacher.bill import Bill, money
 from ratchet.infra.inference.engine import TeacherEngine
 from ratchet.infra.inference.protocol import Completion, Request, derive_seed
@@ -59,10 +59,9 @@ def collect_attempts(
     output: Path,
     progress: Progress = lambda done, total, facts: None,
     note: Callable[[str], None] = lambda text: None,
-    more_needed: MoreNeeded | None = None,
 ) -> Bill:
     """Write `teacher.attempts` answers to each of `prompts` to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, in
-    order of prompts and samples; returns what they cost. With `more_needed`, only as many as it takes to decide.
+    order of prompts and samples; returns what they cost.
 
     The journal is read first and appended to. `note` gets the estimate before the first call. Failed calls are in the
     table with the reason, and not in the journal. Raises RatchetError when too many failed (`MAX_FAILED`), when every
@@ -70,7 +69,7 @@ def collect_attempts(
     journal is damaged; the same command then asks only for what is missing.
     """
     engine.tell = note
-    collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None), more_needed)
+    collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None))
     with Journal(journal_file, engine.paid, alone=True) as journal:
         collection.read(journal_file)
         bill = collection.bill
@@ -94,22 +93,20 @@ def collect_attempts(
     return bill
 
 
-def known_attempts(
-    prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int, more_needed: MoreNeeded | None = None
-) -> Bill:
+def known_attempts(prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int) -> Bill:
     """What `collect_attempts` would ask for, and how much of it the journal has. Reads only."""
-    collection = _Collection(prompts, teacher, seed, None, more_needed)
+    collection = _Collection(prompts, teacher, seed)
     collection.read(journal_file)
     return collection.bill
 
 
 def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: PromptFormat) -> Prompts:
-    """The problems' user turns, with their answers as references."""
+    """The problems' user turns."""
 
     def read() -> Iterator[Prompt]:
         for batch in batches():
             for problem in from_table(batch):
-                yield Prompt(problem.problem_id, user_message(problem, prompt_format), problem.answer)
+                yield Prompt(problem.problem_id, user_message(problem, prompt_format))
 
     return read
 
@@ -117,21 +114,16 @@ def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: Pr
 class _Collection:
     """The answers that one step needs, and which of them it has."""
 
-    def __init__(
-        self, prompts: Prompts, teacher: Teacher, seed: int, traffic: Any, more_needed: MoreNeeded | None
-    ) -> None:
-        self.index = AnswerIndex(prompts, teacher, seed, early_stop=more_needed is not None)
+    def __init__(self, prompts: Prompts, teacher: Teacher, seed: int, traffic: Any = None) -> None:
+        self.index = AnswerIndex(prompts, teacher, seed)
         self.bill = Bill(teacher, len(self.index.places), int(self.index.characters.sum()), traffic)
         self.failed: dict[int, Completion] = {}
         self._count = _token_counter(teacher.tokenizer)
-        self._more_needed = more_needed
         self._errors = self._came = self._came_empty = 0
         self._uncounted = False
-        self._journal_file = Path()
 
     def read(self, journal_file: Path) -> None:
         """Read the answers that the journal has."""
-        self._journal_file = journal_file
         place = 0
         for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
             if not {"key", "response"} <= record.keys():
@@ -140,7 +132,6 @@ class _Collection:
             if number is not None and self.index.places[number] == MISSING:
                 self._enter(number, place, record, now=False)
             place = end
-        self._done()
 
     def ask(self, engine: TeacherEngine, journal: Journal, progress: Progress) -> None:
         """Ask for what the journal lacks. Raises RatchetError with the reason of `_stop`, after the open calls."""
@@ -160,11 +151,11 @@ class _Collection:
                         request_seed = derive_seed(self.index.seed, prompt.problem_id, sample)
                         yield Request((number, key), request_seed, messages=messages)
 
-        while True:  # repeated near the cost ceiling, and where the first attempts do not decide
+        while True:  # repeated near the cost ceiling
             if reason := self._stop():
                 raise RatchetError(reason)
             places[places == OPEN] = MISSING  # not returned by the engine
-            if self._done():
+            if not np.any(places == MISSING):
                 return
             if not bill.affords(0):
                 raise RatchetError(
@@ -220,20 +211,6 @@ class _Collection:
         if record["tokens"] is None:
             record |= {"tokens": self._count(record["response"]), "counted_by": "tokenizer"}
         return record
-
-    def _done(self) -> bool:
-        """Whether all attempts that are needed were answered or have failed."""
-        if self._more_needed is None:
-            return not np.any(self.index.places == MISSING)
-
-        def response(place: int) -> str | None:
-            _, record = next(read_lines(self._journal_file, place))
-            return record["response"] if record["finish_reason"] == "stop" else None
-
-        decided, possible = self.index.settle(response, self._more_needed)
-        possible |= self.index.places >= 0
-        self.bill.expect(int(possible.sum()), int(self.index.characters[possible].sum()))
-        return decided
 
     def _stop(self) -> str:
         total = self.bill.answers

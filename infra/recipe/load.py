@@ -237,7 +237,6 @@ FIXED = {
     "curation.*.rules.max_answer_*": "data_curation/rules/math_rules.py",
     "curation.*.decontaminate.min_shared_ngrams": "data_curation/decontamination/overlaps.py",
     "curation.*.deduplicate.permutations": "data_curation/deduplication/minhash.py",
-    "curation.*paraphrases.nearest": "data_curation/decontamination/paraphrases.py",
     "*.expected_tokens": "infra/recipe/teacher.py",
     "*.silence_s": "infra/inference/openai_engine.py",
     "curation.*.timeout_s": "infra/inference/openai_engine.py",
@@ -268,6 +267,10 @@ GONE = {
     "registry": "removed. Its field `gate` is one of the recipe.",
     "curation.*.advanced.judge": "removed. An answer that the verifier cannot compare with the reference is wrong.",
     "gate.most_lost": "renamed. Write max_loss.",
+    "curation.*.exclusions": "removed. The rules decide.",
+    "curation.*.paraphrases": "removed. Decontamination finds copies in other words by their numbers (`reworded`).",
+    "curation.*.open_questions": "removed. Give questions that have been rewritten as open ones.",
+    "*.early_stop": "removed. Ask for fewer attempts, then for more: the journal keeps those that were paid for.",
 }
 """Fields of earlier versions, and what to do instead. Those that moved to a section's `advanced` need no entry."""
 

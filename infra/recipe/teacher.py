@@ -1,8 +1,8 @@
-"""Models that are asked: a teacher, a judge, or one that is evaluated."""
+"""Models that are asked: a teacher, or one that is evaluated."""
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.section import NotInKey, Section
@@ -33,9 +33,8 @@ class Teacher(Endpoint):
     kind: str = "none"
     """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
     attempts: int = Field(default=8, ge=1, le=64)
-    """Answers per problem; difficulty is scaled to eight, as in the paper."""
-    early_stop: bool = False
-    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
+    """Answers per problem; difficulty is scaled to eight, as in the paper. More may be asked for later: the journal
+    keeps those that were paid for."""
     temperature: float = 0.6
     """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
     top_p: float = 0.95
@@ -58,24 +57,3 @@ class Teacher(Endpoint):
         except RatchetError as error:
             raise ValueError(str(error)) from error
         return kind
-
-
-class Judge(Teacher):
-    """A model that decides whether two texts say the same; settings as for a teacher, with other defaults."""
-
-    expected_tokens: ClassVar[int] = 300
-
-    attempts: int = Field(default=1, ge=1, le=64)
-    """Replies per question; the majority decides."""
-    temperature: float = 0.0
-    """Sampling temperature; 0 for a repeatable verdict."""
-    top_p: float = 1.0
-    """Nucleus sampling: the probability mass that is sampled from."""
-    max_tokens: int = 4096
-    """Longest reply in tokens."""
-
-    @model_validator(mode="after")
-    def _answers_all(self) -> "Judge":
-        if self.early_stop:
-            raise ValueError("judge.early_stop: there is no majority vote to wait for")
-        return self
