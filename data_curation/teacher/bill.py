@@ -22,12 +22,12 @@ class Bill(Mapping[str, float]):
         self.teacher, self.traffic = teacher, traffic
         self.answers, self._characters = answers, characters
         self.answered = self.prompt_tokens = self.response_tokens = self.truncated = self.empty = 0
-        self._counted = self._counted_characters = 0
+        self._counted = 0  # answers whose endpoint counted the prompt
         self._now = 0  # response tokens of this run
         self._began = time.monotonic()
 
-    def add(self, characters: int, facts: Mapping[str, Any], now: bool = True) -> None:
-        """Count one answer to a prompt of so many characters; `now`: it arrived in this run."""
+    def add(self, facts: Mapping[str, Any], now: bool) -> None:
+        """Count one answer; `now`: it arrived in this run."""
         self.answered += 1
         self.empty += says_nothing(facts["response"], facts["finish_reason"])
         self.truncated += facts["finish_reason"] == "length"
@@ -35,7 +35,6 @@ class Bill(Mapping[str, float]):
         self._now += (facts["tokens"] or 0) * now
         if facts.get("prompt_tokens"):
             self.prompt_tokens += facts["prompt_tokens"]
-            self._counted_characters += characters
             self._counted += 1
 
     @property
@@ -46,10 +45,9 @@ class Bill(Mapping[str, float]):
 
     @property
     def prompt_tokens_per_answer(self) -> float:
-        characters = self._characters / max(1, self.answers)
-        if self._counted_characters:
-            return characters * self.prompt_tokens / self._counted_characters
-        return characters / CHARACTERS_PER_TOKEN
+        if self._counted:
+            return self.prompt_tokens / self._counted
+        return self._characters / max(1, self.answers) / CHARACTERS_PER_TOKEN
 
     @property
     def cost_per_answer(self) -> float:
