@@ -79,9 +79,8 @@ def main() -> None:
             right[name] += sum(bool(reward) is row[2] for reward, row in zip(earned, rows, strict=True))
     for name in rewards:
         wall, cpu = (asked.completions / statistics.median(column) for column in zip(*taken[name], strict=True))
-        print(
-            f"{name}: {wall:,.0f} completions/s, {cpu:,.0f} per CPU second, {right[name] / asked.rounds / asked.completions:.1%} right"
-        )
+        share = right[name] / asked.rounds / asked.completions
+        print(f"{name}: {wall:,.0f} completions/s, {cpu:,.0f} per CPU second, {share:.1%} right")
     for number, what in enumerate(("seconds", "CPU seconds")):
         ratios = [theirs[number] / ours[number] for ours, theirs in zip(taken["ratchet"], taken["trl"], strict=True)]
         print(f"ratio of {what} {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
