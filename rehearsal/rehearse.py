@@ -33,7 +33,7 @@ ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": 
 """A process group of one, as torch's launcher would describe it."""
 RECIPE, TABLE = "rehearsal.yaml", "rehearsal.json"
 DATA = ("datasets", "files")
-"""Folders of the local Hub that are written anew; its small model stays."""
+"""Folders of the local Hub that are written again; its small model stays."""
 
 
 @dataclass(frozen=True)

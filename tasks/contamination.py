@@ -33,15 +33,9 @@ SCHEMA = pa.schema(
 def contamination(
     recipe: Recipe, benchmarks: Sequence[tuple[str, str, Artifact]], training: Sequence[Artifact]
 ) -> Artifact:
-    """Compare every item with every training row of its domain: by the coverage rule, whatever the recipe's preset,
-    because `paper` flags boilerplate; by identity in domains without decontamination. `benchmarks` are (name, domain,
-    problems)."""
-    settings = {
-        domain: decontamination_settings(recipe, domain).model_copy(
-            update={"preset": "coverage", "released_after": None}
-        )
-        for _, domain, _ in benchmarks
-    }
+    """Compare every item with every training row of its domain: by `settings_for_scores`, or by identity in domains
+    without decontamination. `benchmarks` are (name, domain, problems)."""
+    settings = {domain: settings_for_scores(recipe, domain) for _, domain, _ in benchmarks}
 
     def make(draft: Draft) -> None:
         flagged, sharing = [], 0
@@ -68,6 +62,11 @@ def contamination(
         CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
         code=[domain_of(domain).curation for _, domain, _ in benchmarks],
     )  # fmt: skip
+
+
+def settings_for_scores(recipe: Recipe, domain: str) -> Decontamination:
+    """The recipe's, but the coverage rule whatever its preset, because `paper` flags boilerplate."""
+    return decontamination_settings(recipe, domain).model_copy(update={"preset": "coverage", "released_after": None})
 
 
 def flagged_items(

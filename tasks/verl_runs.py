@@ -173,8 +173,8 @@ def by_hand(stage: Stage) -> list[str]:
         notes.append("Validation: export the benchmarks' questions, give `data.val_files`, `trainer.test_freq`.")
     if details.result == "best":
         notes.append("The stage passes on its best weights: merge that step's checkpoint instead of the last.")
-    for kind, name, known in (("loss", stage.loss, LOSSES), ("advantage", stage.advantage, ESTIMATORS)):
-        if name not in known:
+    for kind, name, names in (("loss", stage.loss, LOSSES), ("advantage", stage.advantage, ESTIMATORS)):
+        if name not in names:
             notes.append(f"The {kind} {name} is not verl's: the overrides have GRPO's.")
     return notes
 
@@ -212,8 +212,8 @@ def _kept(stage: Stage, file: Path) -> Iterator[pa.Table]:
     for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS):
         table = pa.Table.from_batches([batch])
         if stage.max_difficulty is not None:
-            fits = pc.less_equal(table["difficulty"], stage.max_difficulty)
-            table = table.filter(pc.fill_null(fits, True))
+            difficulty = pc.field("difficulty")
+            table = table.filter(difficulty.is_null() | (difficulty <= stage.max_difficulty))
         yield table
 
 

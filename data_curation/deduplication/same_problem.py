@@ -76,6 +76,7 @@ _OPPOSITES = """
 _SIDES = [
     [frozenset(side.split()) for side in line.split("|")] for line in re.sub(r"\n {8}", " ", _OPPOSITES).splitlines()
 ]
+_OPPOSED = frozenset(word for sides in _SIDES for side in sides for word in side)
 _ONE = re.compile(r"\bone\b", re.IGNORECASE)
 _SIGNS = re.compile(
     r"[+*/<>≤≥]|(?<![a-z])-|-(?![a-z])|\\?(?<![a-z])(?:sin|cos|tan|cot|sec|csc|ln|log|sum|prod|int|lim)(?![a-z])"
@@ -152,9 +153,9 @@ def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
 def _opposite(text: str, its_text: str) -> bool:
     """Whether words that only one of two texts has are opposites of words that only the other has: most and least."""
     words, its = (Counter(_LETTERS.findall(each.lower().replace("in all", "altogether"))) for each in (text, its_text))
-    only, its_only = words - its, its - words
-    for sides in _SIDES:
-        mine, theirs = ({at for at, side in enumerate(sides) if side & each.keys()} for each in (only, its_only))
+    only, its_only = _OPPOSED & (words - its).keys(), _OPPOSED & (its - words).keys()
+    for sides in _SIDES if only and its_only else ():
+        mine, theirs = ({at for at, side in enumerate(sides) if side & each} for each in (only, its_only))
         if mine and theirs and not mine & theirs:
             return True
     return False

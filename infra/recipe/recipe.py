@@ -104,8 +104,8 @@ class Recipe(Section):
         benchmarks, gate = [benchmark.name for benchmark in self.evaluation.benchmarks], self.gate
         named = [("evaluation.after", self.evaluation.after, points), ("approve", self.approve, ["curated", *points])]
         named += [(f"stage {stage.name}: validation", stage.validation, benchmarks) for stage in self.training.stages]
-        known = [*benchmarks, *(b.domain for b in self.evaluation.benchmarks)]
-        named += [(f"stage {stage.name}: keep", tuple(stage.keep), known) for stage in self.training.stages]
+        kept = [*benchmarks, *(b.domain for b in self.evaluation.benchmarks)]
+        named += [(f"stage {stage.name}: keep", tuple(stage.keep), kept) for stage in self.training.stages]
         named += [("gate.benchmark", (gate.benchmark,), benchmarks)] if gate else []
         for field, names, names_known in named:
             for name in names:

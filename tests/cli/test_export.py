@@ -40,6 +40,18 @@ def test_a_data_set_is_pushed_with_its_card(finished_home, hub):
     }
 
 
+def test_an_export_for_a_trainer_has_the_card_and_says_how_to_train(finished_home, tmp_path):
+    curated = made(finished_home, "problems/math-curated-*")
+    arguments = ("--format", "trl", "--output", tmp_path / "data", "--license", "mit", "--home", finished_home)
+    in_process("export", curated.ref, "--validation", curated.ref, *arguments)
+    assert {file.name for file in (tmp_path / "data").iterdir()} == {"train.parquet", "validation.parquet", "README.md"}
+    readme = (tmp_path / "data" / "README.md").read_text()
+    assert yaml.safe_load(readme.split("---")[1])["license"] == "mit"
+    assert "ratchet_reward" in readme and "rejected.parquet" not in readme
+    card = (curated.path / "card.md").read_text()
+    assert card.split("---", 2)[2].strip().splitlines()[0] in readme
+
+
 def test_a_checkpoint_is_pushed_with_its_scores_and_its_origin(finished_home, hub):
     checkpoint = made(finished_home, "checkpoint/code-32-*")
     in_process("export", checkpoint.ref, "--push", "me/model", "--home", finished_home)

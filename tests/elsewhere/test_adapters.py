@@ -89,7 +89,8 @@ def test_rewards_of_a_reward_server_are_those_at_home(judged, serve, monkeypatch
 def test_a_few_rewards_and_fractions():
     rows = [HALF, encode(STEPS), encode(STEPS)]
     responses = ["\\boxed{0.5}", THREE_OF_FOUR, "```python\nprint(int(input()) % 3)\n```"]
-    assert trl.ratchet_reward(None, responses, ratchet_problem=rows) == [1.0, 0.0, 1.0]
+    choices = [["A", "B"]] * 3  # a column of the data set, of any name
+    assert trl.ratchet_reward(None, responses, ratchet_problem=rows, options=choices) == [1.0, 0.0, 1.0]
     assert trl.reward_function(graded="code")(None, responses, ratchet_problem=rows) == [1.0, 0.75, 1.0]
     assert verl.compute_score("", THREE_OF_FOUR, "", {"ratchet_problem": rows[1]}, graded="code") == 0.75
     parts = [
@@ -122,7 +123,7 @@ def test_special_tokens_at_the_end_are_no_part_of_a_response(end):
         (None, "is not JSON text"),
         ('{"domain": "maths", "answer": "1"}', "no domain 'maths'. Did you mean 'math'?"),
         ('{"domain": "math", "answer": 1}', "the field answer of its ratchet_problem must be text"),
-        ('{"domain": "math", "anser": "1"}', "unknown field 'anser'"),
+        ('{"domain": "math", "solution": "1"}', "unknown field 'solution'"),
     ],
 )
 def test_a_row_that_cannot_be_judged_is_told_in_one_line(row, message):
@@ -162,14 +163,14 @@ class Broken(Domain):
 def test_what_was_not_judged_is_no_reward_of_zero(monkeypatch, caplog):
     monkeypatch.setenv(OWN_DOMAINS, "tests.elsewhere.test_adapters:Broken")
     rows = [HALF, encode(Problem.of("broken", answer="1")), HALF]
-    responses, told = ["\\boxed{1/2}", "<answer>1</answer>", "\\boxed{2}"], {}
+    responses, printed = ["\\boxed{1/2}", "<answer>1</answer>", "\\boxed{2}"], {}
     rewards = Rewards()
     with caplog.at_level(logging.WARNING, "ratchet"):
         assert rewards(rows, responses) == [1.0, None, 0.0]
         assert "1 of 3 responses were not judged" in caplog.text and "ZeroDivisionError: a bug" in caplog.text
     assert rewards(rows[:1], responses[:1]) == [1.0] and (rewards.judged, rewards.infra_errors) == (4, 1)
-    assert trl.ratchet_reward(None, responses, ratchet_problem=rows, log_metric=told.__setitem__) == [1.0, None, 0.0]
-    assert told == {"ratchet/infra_errors": 1.0}
+    assert trl.ratchet_reward(None, responses, ratchet_problem=rows, log_metric=printed.__setitem__) == [1.0, None, 0.0]
+    assert printed == {"ratchet/infra_errors": 1.0}
     with pytest.raises(RatchetError, match=r"1 of 1 responses were not judged, .* \(1 of 1 so far\)"):
         verl.compute_score("", responses[1], "", {"ratchet_problem": rows[1]}, workers=1)
     with pytest.raises(RatchetError, match="no reward of zero"):
@@ -179,7 +180,7 @@ def test_what_was_not_judged_is_no_reward_of_zero(monkeypatch, caplog):
 def test_a_problem_that_nobody_can_solve_is_told(caplog):
     with caplog.at_level(logging.WARNING, "ratchet"):
         assert trl.ratchet_reward(None, ["\\boxed{1}"], ratchet_problem=['{"domain": "math"}']) == [0.0]
-    assert "no response can earn a reward: it has no reference answer" in caplog.text
+    assert "no response can earn a reward: problem " in caplog.text and "has no reference answer" in caplog.text
 
 
 def test_adapters_work_after_a_fork():

@@ -41,27 +41,27 @@ def test_openrlhf_gets_its_rewards_from_a_file_or_a_server(peer, exported, asked
     url = openrlhf.__file__
     if way == "server":
         url = serve().url.replace("://", f"://ratchet:{quote(TOKEN)}@") + "/v1/openrlhf"
-    told = peer("openrlhf", "openrlhf_client.py", exported("openrlhf"), file, url)
-    assert told["rows"] == len(PROBLEMS)
-    assert [reward[0] for reward in told["rewards"]] == rewards
+    printed = peer("openrlhf", "openrlhf_client.py", exported("openrlhf"), file, url)
+    assert printed["rows"] == len(PROBLEMS)
+    assert [reward[0] for reward in printed["rewards"]] == rewards
 
 
 def test_openrlhf_has_no_reward_where_there_is_none(peer, exported, asked, tmp_path):
     rows = tmp_path / "one.jsonl"
     rows.write_text(json.dumps({"row": 0, "response": "\\boxed{4}"}))
     file = exported("openrlhf", [Problem.of("math", "Q", answer="4")])
-    told = peer("openrlhf", "openrlhf_client.py", file, rows, "http://127.0.0.1:9/v1/openrlhf")
-    assert told["rewards"] == [None]
+    printed = peer("openrlhf", "openrlhf_client.py", file, rows, "http://127.0.0.1:9/v1/openrlhf")
+    assert printed["rewards"] == [None]
 
 
 def test_nemo_rls_environment(peer, exported, asked):
     file, rewards = asked
-    told = peer("nemo_rl", "nemo_rl_step.py", exported("nemo-rl"), file)
-    assert told["rewards"] == rewards and told["ends"] == [1.0] * len(rewards)
-    assert told["accuracy"] == pytest.approx((sum(rewards) - rewards[0]) / len(rewards))
+    printed = peer("nemo_rl", "nemo_rl_step.py", exported("nemo-rl"), file)
+    assert printed["rewards"] == rewards and printed["ends"] == [1.0] * len(rewards)
+    assert printed["accuracy"] == pytest.approx((sum(rewards) - rewards[0]) / len(rewards))
 
 
 def test_open_instructs_verifier(peer, exported, asked):
     file, rewards = asked
-    told = peer("open_instruct", "open_instruct_verifier.py", exported("open-instruct"), file)
-    assert told["rewards"] == rewards and "objective/ratchet_correct_rate" in told["metrics"]
+    printed = peer("open_instruct", "open_instruct_verifier.py", exported("open-instruct"), file)
+    assert printed["rewards"] == rewards and "objective/ratchet_correct_rate" in printed["metrics"]

@@ -34,10 +34,10 @@ def test_verls_reward_managers_give_the_rewards_of_this_house(peer, exported, tm
     asked = tmp_path / "pairs.jsonl"
     lines = [json.dumps({"row": number, "response": response}) for number, (_, response) in enumerate(made)]
     asked.write_text("\n".join(lines))
-    told = peer("verl", "verl_rewards.py", file, asked)
-    assert told["rows"] == len(made) >= 2000 and told["manager"] == "NaiveRewardManager"
-    assert told["one"] == rewards
-    assert told["batch"] == pytest.approx(rewards)
+    printed = peer("verl", "verl_rewards.py", file, asked)
+    assert printed["rows"] == len(made) >= 2000 and printed["manager"] == "NaiveRewardManager"
+    assert printed["one"] == rewards
+    assert printed["batch"] == pytest.approx(rewards)
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_verl_composes_every_stage(peer, recipe, curated_home, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     runs = tmp_path / "runs"
     in_process("export", runs, "--recipe", recipe, "--for", "verl", "--home", curated_home)
-    told = peer("verl", "verl_compose.py", *sorted(path for path in runs.iterdir() if path.is_dir()))
-    for config, stage in zip(told.values(), load_recipe(recipe).training.stages, strict=True):
+    printed = peer("verl", "verl_compose.py", *sorted(path for path in runs.iterdir() if path.is_dir()))
+    for config, stage in zip(printed.values(), load_recipe(recipe).training.stages, strict=True):
         actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
         assert config["data"]["max_response_length"] == stage.max_response_tokens == rollout["response_length"]
         assert config["data"]["train_batch_size"] == stage.prompts_per_batch

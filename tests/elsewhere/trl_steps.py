@@ -1,6 +1,8 @@
 """Three steps of TRL's GRPOTrainer on a random model of a few thousand parameters, with our rewards."""
 
 import json
+import os
+import re
 import sys
 import tempfile
 
@@ -47,12 +49,28 @@ def main(file: str, plain: bool) -> None:
     )
     trainer.train()
     logs = [entry for entry in trainer.state.log_history if "reward" in entry]
-    told = {
+    printed = {
         "parameters": sum(p.numel() for p in model.parameters()), "steps": trainer.state.global_step, "seen": seen,
         "logged": sorted(logs[0]), "errors": [entry.get("ratchet/infra_errors") for entry in logs],
     }  # fmt: skip
-    print(json.dumps(told))
+    print(json.dumps(printed))
+
+
+def readme(directory: str) -> None:
+    """The README's program, on a CPU, with the tiny model for the one that it names."""
+    model, tokenizer = tiny()
+    model.save_pretrained(f"{directory}/tiny")
+    tokenizer.save_pretrained(f"{directory}/tiny")
+    os.chdir(directory)
+    [program] = re.findall(r"```python\n(.*?)```", open("README.md").read(), re.DOTALL)
+    names: dict = {}
+    here = {"Qwen/Qwen2.5-1.5B-Instruct": "./tiny", 'output_dir="trained"': 'output_dir="trained", use_cpu=True'}
+    for written, instead in here.items():
+        assert written in program
+        program = program.replace(written, instead)
+    exec(program, names)
+    print(json.dumps({"rows": len(names["data"]), "files": sorted(os.listdir("trained"))}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] == "plain")
+    readme(sys.argv[1]) if sys.argv[2] == "readme" else main(sys.argv[1], sys.argv[2] == "plain")

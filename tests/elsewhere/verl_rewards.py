@@ -52,11 +52,11 @@ def main(file, pairs):
     many = configured(file, "reward.custom_reward_function.name=compute_scores")
     legacy = get_reward_manager_cls("batch")(tokenizer, 0, get_custom_reward_fn(many))
     tensor = legacy(batch(rows, responses, tokenizer), return_dict=True)["reward_tensor"]
-    told = {
+    printed = {
         "rows": len(data), "manager": type(manager).__name__, "one": earned, "batch": tensor.sum(dim=1).tolist(),
         "lengths": config.data.max_response_length,
     }  # fmt: skip
-    print(json.dumps(told))
+    print(json.dumps(printed))
 
 
 if __name__ == "__main__":

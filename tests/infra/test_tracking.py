@@ -1,6 +1,7 @@
 """The journal and its mirror, against a real MLflow store."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -40,7 +41,7 @@ def write_a_run(settings: Settings) -> tuple[Tracking, str]:
     made = {"role": "output", "model": CHECKPOINT.facts, "parameters": {"learning_rate": 1e-6}}
     tracking.event("model", train, **made)
     for step in range(5):
-        tracking.metrics(train, {"pass@1": step / 10}, step=step)
+        tracking.metrics(train, {"pass@1": step / 10, "undefined": math.nan}, step=step)
     return tracking, root
 
 
@@ -64,7 +65,7 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
     assert curate.info.run_id in train.data.tags["mlflow.note.content"], "the note links to the run that made the input"
     assert "/data/raw.json" in curate.data.tags["mlflow.note.content"]
     curve = [(m.step, m.value) for m in mlflow.get_metric_history(train.info.run_id, "pass_at_1")]
-    assert curve == [(step, step / 10) for step in range(5)]
+    assert curve == [(step, step / 10) for step in range(5)] and "undefined" not in train.data.metrics
     (model,) = mlflow.search_logged_models([parent.info.experiment_id], f"tags.`ratchet.key` = '{CHECKPOINT.key}'")
     assert model.source_run_id == train.info.run_id
 

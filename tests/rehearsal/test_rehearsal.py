@@ -12,6 +12,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
+from ratchet.rehearsal.mechanisms import Evidence, mechanisms
 from ratchet.rehearsal.samples import ROWS, collect, on_hub
 from ratchet.rehearsal.smaller import BATCH, smaller
 from ratchet.verifiers.errors import RatchetError
@@ -40,6 +41,12 @@ def test_schedules_reach_their_last_value_before_a_plateau_can_end_the_stage():
     assert isinstance(stage.temperature, tuple)
     last_begins = (len(stage.temperature) - 1) * rows["code"] // stage.prompts_per_batch + 1
     assert last_begins < 2 * stage.validate_every <= stage.steps
+
+
+@pytest.mark.parametrize("name", ["tiny", "acereason-7b", "prorl-1.5b"])
+def test_where_nothing_has_run_no_mechanism_was_seen(tmp_path, name):
+    table = mechanisms(load_recipe(name), Evidence(tmp_path, []))
+    assert len(table) > 40 and not [mechanism for mechanism in table if mechanism.seen]
 
 
 def test_a_local_hub_serves_the_hubs_own_client(tmp_path):

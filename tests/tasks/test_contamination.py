@@ -1,8 +1,9 @@
 import json
 
 from ratchet.infra.recipe.curation import Decontamination
+from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.store.problem_table import to_table
-from ratchet.tasks.contamination import flagged_items, same_items
+from ratchet.tasks.contamination import flagged_items, same_items, settings_for_scores
 from ratchet.verifiers.problem import problem_id
 
 TRAINS = (
@@ -37,3 +38,11 @@ def test_where_statements_all_resemble_one_another_an_item_is_only_itself():
     items, training = problems("benchmark", TRAINS, SHEEP), problems("train", SHEEP, f"{TRAINS} Explain.")
     (flagged,), _ = same_items(items, [training], Decontamination())
     assert flagged["problem_id"] == flagged["training_row"] == problem_id("math", SHEEP)
+
+
+def test_boilerplate_is_no_contamination_of_a_score_whatever_the_recipe_says():
+    overrides = ["curation.math.decontaminate.preset=paper", "curation.math.decontaminate.released_after=2024-01-01"]
+    recipe = load_recipe("tiny", overrides)
+    assert recipe.curation["math"].decontaminate.preset == "paper"
+    settings = settings_for_scores(recipe, "math")
+    assert (settings.preset, settings.released_after, bool(settings.ngram)) == ("coverage", None, True)

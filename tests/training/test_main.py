@@ -167,7 +167,7 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
 @pytest.mark.slow
 def test_a_killed_stage_with_an_adapter_ends_with_the_same_files(learnt_model, tmp_path):
     recipe = RECIPE.model_dump(mode="json")
-    recipe["model"]["path"], recipe["training"]["lora"] = str(learnt_model), {"rank": 4}
+    recipe["model"]["path"], recipe["training"]["advanced"]["lora"] = str(learnt_model), {"rank": 4}
     recipe["training"]["stages"][0] |= {"kl_coefficient": 0.01, "learning_rate": 3e-3}
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     assert start(straight, learnt_model, recipe=recipe).wait(120) == 0, (straight / "log").read_text()

@@ -10,13 +10,14 @@ from ratchet.verifiers.errors import RatchetError
 
 def ratchet_reward(
     prompts: Sequence[Any], completions: Sequence[Any], ratchet_problem: Sequence[str] | None = None,
-    log_metric: Callable[[str, float], None] | None = None, options: Sequence[tuple[str, Any]] = (), **columns: Any,
+    log_metric: Callable[[str, float], None] | None = None, ratchet_options: Sequence[tuple[str, Any]] = (),
+    **columns: Any,
 ) -> list[float | None]:  # fmt: skip
     """The reward of each completion, a chat or plain text, by its row's `ratchet_problem`; None, which TRL leaves out,
     where the judge failed."""
     if ratchet_problem is None:
         raise RatchetError("The data set has no column ratchet_problem: write it with `ratchet export --format trl`.")
-    earned = rewards(**dict(options))(ratchet_problem, [_text(completion) for completion in completions])
+    earned = rewards(**dict(ratchet_options))(ratchet_problem, [_text(completion) for completion in completions])
     if log_metric:
         log_metric("ratchet/infra_errors", float(earned.count(None)))
     return earned
@@ -24,7 +25,7 @@ def ratchet_reward(
 
 def reward_function(**options: Any) -> Callable[..., list[float | None]]:
     """`ratchet_reward` with options of `Rewards` instead of the environment's."""
-    function = functools.partial(ratchet_reward, options=tuple(options.items()))
+    function = functools.partial(ratchet_reward, ratchet_options=tuple(options.items()))
     return functools.update_wrapper(function, ratchet_reward)  # TRL logs it by its name
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
@@ -48,7 +49,8 @@ def decode(text: str) -> tuple[Problem, str]:
         )
     domain_of(fields["domain"])
     prefix = fields.pop(_PREFIX, "")
-    return Problem(**{"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields), prefix
+    own: dict[str, Any] = {"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields
+    return Problem(**own), prefix
 
 
 def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
@@ -66,8 +68,8 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
 def graded_domains(names: str | None = None) -> frozenset[str]:
     """The domains of a list with commas, by default the environment's RATCHET_GRADED. Raises RatchetError for one that
     is not known."""
-    given = os.environ.get(GRADED, "") if names is None else names
-    graded = frozenset(name.strip() for name in given.split(",") if name.strip())
+    listed = os.environ.get(GRADED, "") if names is None else names
+    graded = frozenset(name.strip() for name in listed.split(",") if name.strip())
     for name in graded:
         domain_of(name)
     return graded
