@@ -24,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -195,7 +196,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, **quiet}
 
 
-class Forked(multiprocessing.context.ForkProcess):
+class Forked(ForkProcess):
     def poll(self) -> int | None:
         return self.exitcode
 

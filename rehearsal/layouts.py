@@ -7,7 +7,7 @@ import json
 import pickle
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -31,19 +31,26 @@ def _packed(value: Any) -> str:
 
 
 class Loader(yaml.SafeLoader):
-    def encoded(self, encode: Callable[[Any], str], node: yaml.Node) -> Encoded:
-        kinds = {yaml.MappingNode: self.construct_mapping, yaml.SequenceNode: self.construct_sequence}
-        construct = kinds.get(type(node))
-        return Encoded(encode, construct(node, deep=True) if construct else self.construct_scalar(node))
+    pass
 
 
-Loader.add_constructor("!json", lambda loader, node: loader.encoded(json.dumps, node))
-Loader.add_constructor("!packed", lambda loader, node: loader.encoded(_packed, node))
+def _encoded(loader: yaml.SafeLoader, node: yaml.Node, encode: Callable[[Any], str]) -> Encoded:
+    match node:
+        case yaml.MappingNode():
+            return Encoded(encode, loader.construct_mapping(node, deep=True))
+        case yaml.SequenceNode():
+            return Encoded(encode, loader.construct_sequence(node, deep=True))
+    assert isinstance(node, yaml.ScalarNode)
+    return Encoded(encode, loader.construct_scalar(node))
+
+
+Loader.add_constructor("!json", partial(_encoded, encode=json.dumps))
+Loader.add_constructor("!packed", partial(_encoded, encode=_packed))
 
 
 @cache
-def layouts() -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """The parts of each file of each data set, by its name on the Hub; and `numbers`."""
+def layouts() -> dict[str, dict[str, Any]]:
+    """The parts of each file of each data set, by its name on the Hub; and `numbers`, by their name."""
     return yaml.load(Path(__file__).with_name("layouts.yaml").read_text(encoding="utf-8"), Loader)
 
 

@@ -124,13 +124,13 @@ def _config(path: str) -> dict[str, Any]:
             raise RatchetError(
                 f"{path}: its config.json cannot be read ({' '.join(str(error).split())[:200]})."
             ) from error
-    known = yaml.safe_load(KNOWN_MODELS.read_text())
-    if path not in known:
+    shapes = yaml.safe_load(KNOWN_MODELS.read_text())
+    if path not in shapes:
         raise RatchetError(
             f"{path}: its architecture is not known here, and the Hub does not answer. Give a directory with its "
-            f"config.json, --set model.path=DIR, or one of {', '.join(known)}."
+            f"config.json, --set model.path=DIR, or one of {', '.join(shapes)}."
         )
-    return known[path]
+    return shapes[path]
 
 
 def _prepare(

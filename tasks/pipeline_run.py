@@ -202,11 +202,11 @@ class Caller:
     watcher: Watcher
     prefect: bool = True
     """Whether Prefect runs the flow."""
-    mirrored: bool = True
-    """Whether MLflow gets the run while it runs."""
     overrides: Sequence[str] = ()
     """Shown with the run, as `--set` takes them."""
     run: PipelineRun | None = None
+    mirrored: bool = True
+    """Whether MLflow gets the run while it runs."""
 
     @property
     def opened(self) -> PipelineRun:

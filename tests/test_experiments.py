@@ -1,5 +1,6 @@
 """Declared experiments: a changed declaration is refused, failures are shown, and p-values are corrected."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -106,6 +107,15 @@ def test_what_is_declared_can_run(file):
         assert arm.after in recipe.evaluation.after
     names = {benchmark.name for benchmark in recipe.evaluation.benchmarks}
     assert {e.measure.benchmark for e in family.experiments if e.measure.benchmark} <= names
+
+
+@pytest.mark.parametrize("file", sorted(experiments.FACTS.glob("*.json")), ids=lambda file: file.stem)
+def test_the_page_has_what_the_artifacts_gave_and_no_other_declaration(file):
+    declared = f"benchmarks/declared/{file.stem}.yaml"
+    family, declaration = read(ROOT / declared)
+    found = json.loads(file.read_text())
+    assert found == facts(family, declaration, {name: one["seeds"] for name, one in found["results"].items()})
+    assert "\n".join(section(family, declared, found)) in (ROOT / "docs" / "findings.md").read_text()
 
 
 @pytest.mark.slow

@@ -83,7 +83,10 @@ def serve() -> None:
     copies: dict[ModuleType, bool] = {}
     for line in sys.stdin:
         order = json.loads(line)
-        module = importlib.import_module(order.pop("module"))
+        if (name := order.pop("module")) not in sys.modules:
+            for hidden in [other for other, loaded in sys.modules.items() if loaded is None]:
+                del sys.modules[hidden]  # by a module that needs it less than this one may
+        module = importlib.import_module(name)
         if module not in copies:
             copies[module] = module.preload()
         if not copies[module]:

@@ -46,8 +46,8 @@ def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, An
 
 def hidden_recipe(path: str | Path) -> Path | None:
     """The local file that this name stands for although a shipped recipe has it, too."""
-    file = _resolve(path, Path())
-    return file if SHIPPED not in file.parents and str(path) in shipped_recipes() else None
+    shipped = (SHIPPED / f"{path}.yaml").is_file()
+    return next((file.resolve() for file in (Path(path), Path(f"{path}.yaml")) if shipped and file.is_file()), None)
 
 
 def shipped_recipes() -> list[str]:

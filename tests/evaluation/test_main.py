@@ -122,13 +122,23 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
     sample_here(spec_path)
     assert main(spec_path) == 0
 
-    module, resident, logs = "ratchet.evaluation.main", Resident("tests.infra.ordered", "ratchet.evaluation.main"), []
+    module, resident, logs = (
+        "ratchet.evaluation.main",
+        Resident("ratchet.training.launch", "ratchet.evaluation.main"),
+        [],
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-P", "-m", "ratchet.training.launch", str(tmp_path / "absent.json")]
+    with resident.order(argv, tmp_path / "launch.log", environment) as order:  # loads what stages need
+        while order.poll() is None:
+            time.sleep(0.05)
+    assert "FileNotFoundError" in (tmp_path / "launch.log").read_text()
     for name in ("first", "second"):
         work = changed(spec, training={"hardware": {"rollout_batch": 8, "processes": 2}})
         work |= {"work_dir": str(tmp_path / name), "store_dir": str(tmp_path / f"{name}-store")}
         argv = [sys.executable, "-P", "-m", module, str(write(work, tmp_path / f"{name}.json"))]
         logs.append(tmp_path / f"{name}.log")
-        with resident.order(argv, logs[-1], {**os.environ, "PYTHONPATH": str(ROOT)}) as order:
+        with resident.order(argv, logs[-1], environment) as order:
             while order.poll() is None:
                 time.sleep(0.05)
         assert order.code == 0, logs[-1].read_text()
@@ -136,9 +146,7 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
             assert (tmp_path / name / file).read_bytes() == (alone / file).read_bytes()
 
     broken = write({**spec, "evaluation": {}}, tmp_path / "broken.json")
-    with resident.order(
-        [*argv[:4], str(broken)], tmp_path / "broken.log", {**os.environ, "PYTHONPATH": str(ROOT)}
-    ) as order:
+    with resident.order([*argv[:4], str(broken)], tmp_path / "broken.log", environment) as order:
         while order.poll() is None:
             time.sleep(0.05)
     assert order.code == 2, (tmp_path / "broken.log").read_text()

@@ -66,6 +66,7 @@ def test_sources_have_more_rows_than_benchmarks(tmp_path):
 def test_a_program_is_recognized_by_its_statement_and_is_right(number):
     task = invented.task(number)
     program = invented.program(f"Write a function solve(nums) that returns the {task['statement']}.")
+    assert program is not None
     names = {}
     exec(program, names)  # our own text
     assert [names["solve"](*arguments) for arguments in task["arguments"]] == task["results"]
