@@ -119,7 +119,7 @@ def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_
         "gate mini",
         "report mini",
     ]
-    assert would_run(finished_home, "evaluation.concurrency=2") == [], "who is asked how changes nothing"
+    assert would_run(finished_home, "curation.math.teacher.concurrency=2") == [], "who is asked how changes nothing"
     judges = "training.reward_servers=[http://judge-1:8900]"
     assert would_run(finished_home, judges) == [], "who judges changes nothing"
     assert would_run(finished_home, "training.checkpoint_every=7") == [], "how often progress is saved changes nothing"
