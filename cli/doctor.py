@@ -43,8 +43,9 @@ def doctor(
 ) -> None:
     """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
 
-    With a recipe: test on its machines, started as for training, everything its stages need: versions, disk, endpoints,
-    the engine's weights, the longest step of each stage, the judge, a checkpoint, a killed rank.
+    With a recipe: test on its machines, started as for training, everything its stages need: links, versions, disk,
+    endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank. `ratchet plan` then
+    uses the measured rates.
 
     With `--unused`: whatever a kept run made or read stays, with everything behind it. Every run is kept unless
     `--forget` or `--older-than` names it, and any that MLflow has not received. Nothing is deleted while a run is at
@@ -78,7 +79,7 @@ def _preflight(recipe: Recipe, settings: Settings) -> bool:
 
     states = []
     for name, state, message in preflight(recipe, settings, lambda note: console.print(note, style="dim")):
-        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18}", message), soft_wrap=True)
+        console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18} ", message), soft_wrap=True)
         states.append(state)
     failed = states.count("FAIL")
     console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))

@@ -36,7 +36,7 @@ def plan(
     """Time, cost and memory of each stage, from a simulation of its step, and the first bottleneck at 10 and 100 times
     the prompts, GPUs or response length.
 
-    By published rates: docs/scaling.md.
+    Uses what `ratchet doctor RECIPE` has measured on such machines, otherwise published rates: docs/scaling.md.
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
     """
@@ -104,10 +104,11 @@ def _show(plan: "Plan") -> None:
                 f"{plan.training.engine.kind} has room for {engine.room:,.0f}: {engine.more_room}",
                 style="bold red", soft_wrap=True,
             )  # fmt: skip
+    rates = "measured by `ratchet doctor RECIPE`" if plan.measured else "published (docs/scaling.md)"
     console.print(
-        f"[dim]Rates are published ones (docs/scaling.md); the mean response is assumed to be {plan.mean:g} of the "
-        f"longest. Beside the steps are pass rates{_prompts(plan)} and validation. Not counted: "
-        f"start-up{_uncounted(summary)}, the few GB of the framework.[/]\n",
+        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
+        f"are pass rates{_prompts(plan)} and validation. Not counted: start-up{_uncounted(summary)}, the few GB of the "
+        "framework.[/]\n",
         soft_wrap=True,
     )
 

@@ -16,7 +16,7 @@ from ratchet.infra.settings import Settings
 from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.events import mlflow_address
 from ratchet.tasks.pipeline_run import plan_run
-from ratchet.training.machine import KILLED, LINES
+from ratchet.training.machine import KILLED, LINES, measured_file
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
@@ -29,8 +29,8 @@ Line = tuple[str, str, str]
 
 
 def preflight(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
-    """Test on the recipe's machines, started as for training, everything its stages need. `say` gets a message for each
-    wait. Raises RatchetError for a recipe without stages."""
+    """Test on the recipe's machines, started as for training, everything its stages need. `ratchet plan` then uses the
+    measured rates. `say` gets a message for each wait. Raises RatchetError for a recipe without stages."""
     if not recipe.training.stages:
         raise RatchetError(f"The recipe {recipe.name} has no stages to check.")
     yield from endpoints(recipe, settings)
@@ -69,13 +69,14 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
 
 def _on_machines(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
     """The group's own lines. It is started twice: the first run ends with the kill of one of its ranks."""
-    hardware, work = recipe.training.hardware, settings.home / "preflight" / recipe.name
+    hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)
+    work = measured.parent / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     spec = {
         "kind": "preflight", "recipe": recipe.model_dump(mode="json"), "stage": None, "model_dir": None,
         "problems": _curated(recipe, settings), "traces": None, "pass_rates": None, "validation": {},
-        "work_dir": str(work),
+        "work_dir": str(work), "measured": str(measured),
     }  # fmt: skip
     (work / "spec.json").write_text(json.dumps(spec))
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))

@@ -15,7 +15,7 @@ from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.training.estimate import LIMITS, Estimate, Shape, estimate, pass_seconds, pressures, scaled
-from ratchet.training.machine import local_machine, machine_of, parse_machine
+from ratchet.training.machine import local_machine, machine_of, measured_file, parse_machine, with_measured
 
 GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100))]
 
@@ -37,8 +37,10 @@ class Plan:
         self, recipe: Recipe, settings: Settings, machine: str = "", mean: float = 0.5, price: float | None = None,
         stage: str = "", start: str = "",
     ) -> None:  # fmt: skip
-        self.machine = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
-        self.assumed = not machine and self.machine != local_machine()
+        named = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
+        self.assumed = not machine and named != local_machine()
+        self.machine = with_measured(named, measured_file(settings.home, recipe.name))
+        self.measured = self.machine is not named
         self.recipe, self.training, self.mean, self.price = recipe, recipe.training, mean, price
         self.sharing = recipe.training.hardware.ranks if self.machine.is_cpu else 1
         """Ranks that share one memory."""
@@ -171,7 +173,7 @@ class Plan:
         return {
             "recipe": self.recipe.name, "machine": str(self.machine), "machine_assumed": self.assumed,
             "gpus": self.machine.count,
-            "parameters": self.shape.parameters, "mean_response": self.mean,
+            "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": self.hours, "cost": self.cost(self.hours),
             "evaluations": {"number": self.evaluations, "hours_each": evaluation, "not_counted": self.uncounted},
             "gpu_hours": self.gpu_hours, "warnings": self.warnings(),

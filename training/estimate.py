@@ -23,6 +23,8 @@ TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
 PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
+OF_A_STEP = ("gradients", "activations", "logits, in chunks")
+"""Memory that only the update holds; `Rates.memory` scales it."""
 CHUNK_TOKENS, TILE, PIECES, WHOLE = 1024, 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
@@ -257,13 +259,13 @@ def estimate(
     layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
     rows = min(CHUNK_TOKENS, tokens)
-    of_a_step = {
+    of_a_step = (
         # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
-        "gradients": sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
-        "activations": recomputed if hardware.activation_checkpointing else shape.layers * layer,
-        "logits, in chunks": 3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
-    }
-    updating = {name: size * rates.memory for name, size in of_a_step.items()}
+        sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
+        recomputed if hardware.activation_checkpointing else shape.layers * layer,
+        3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+    )
+    updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,

@@ -1,17 +1,19 @@
 """Machines that a plan is made for: the maker's figures, and the share of them that training reaches.
 
 The rates of a GPU are fitted to published step times (docs/scaling.md); those of a CPU were measured with a model of
-135 million parameters.
+135 million parameters. `ratchet doctor RECIPE` measures its own machines, for plans on the same accelerator.
 """
 
+import json
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ratchet.infra.recipe.training import Hardware
+from ratchet.infra.store.files import write_atomically
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, memory_bytes
 
@@ -176,3 +178,24 @@ def machine_of(hardware: Hardware) -> Machine:
 
 LINES, KILLED = "preflight.jsonl", "killed"
 """Files of a preflight: its lines as they are found; the time (seconds since 1970) at which it killed a rank."""
+
+
+def measured_file(home: Path, recipe: str) -> Path:
+    """The file in which `ratchet doctor RECIPE` leaves its measurements for plans of the same recipe."""
+    return home / "preflight" / recipe / "measured.json"
+
+
+def write_rates(file: Path, machine: str, rates: Rates) -> None:
+    write_atomically(file, json.dumps({"machine": machine, "rates": asdict(rates)}, indent=1))
+
+
+def with_measured(machine: Machine, file: Path) -> Machine:
+    """The machine with the rates in `file`, if they were measured on the same accelerator. Raises RatchetError for a
+    file that cannot be read."""
+    if not file.is_file():
+        return machine
+    try:
+        rates = json.loads(file.read_text())
+        return replace(machine, rates=Rates(**rates["rates"])) if rates["machine"] == machine.name else machine
+    except (ValueError, KeyError, TypeError) as error:
+        raise RatchetError(f"{file}: not a preflight's measurements ({error}). Delete it or run it again.") from error

@@ -1,22 +1,18 @@
-"""One rank of `ratchet doctor RECIPE`: what a recipe's stages do, done once on its machines.
+"""One rank of `ratchet doctor RECIPE`: everything that a recipe's stages do, done once on its machines and measured.
 
 Each check adds a line to `preflight.jsonl` when it ends: `name`, `state` (OK, FAIL, or SKIP where there is nothing to
-check) and `message`: numbers, and after a failure what to do. At the end a checkpoint is written and the last rank
-kills itself; the restarted group resumes from there, which is the last line.
+check) and `message`: numbers, and after a failure what to do. Plans read the measured rates. At the end a checkpoint is
+written and the last rank kills itself; the restarted group resumes from there, which is the last line.
 """
 
 import hashlib
 import os
-import shutil
 import signal
-import socket
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -24,22 +20,22 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.files import disk_errors
 from ratchet.infra.store.journal import Journal
 from ratchet.infra.store.problem_table import from_table
-from ratchet.training import growth, ranks
+from ratchet.training import cluster, growth, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints
-from ratchet.training.estimate import PROMPT_TOKENS, Shape, estimate
+from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
-from ratchet.training.machine import GIB, KILLED, LINES, local_machine
+from ratchet.training.losses.terms import mismatch
+from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
-from ratchet.training.sampler import open_sampler
+from ratchet.training.sampler import Sampler, difference, open_sampler
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -50,6 +46,8 @@ JUDGED = 48
 """Problems per domain whose reference answers are judged."""
 JUDGE_SLACK = 3
 """Distinct answers are the worst case: in a real batch many are equal or empty."""
+DECODED_TOKENS = 64
+"""Length of the responses that time decoding."""
 TEMPORARY = 2 * GIB
 """Free space that compilers and sandboxes may need for temporary files on each machine."""
 LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage)"
@@ -91,6 +89,10 @@ class Preflight:
         machine, self.on_each = local_machine(), self.training.hardware.processes
         cores = sum(ranks.gather(machine.cores)) // self.on_each
         self.machine = replace(machine, count=1 if machine.is_cpu else self.ranks, cores=cores)
+        self.share = 1 / self.ranks if machine.is_cpu else 1.0  # of the machine, for this rank
+        self.sampler: Sampler | None = None
+        self.completions: list[Completion] = []
+        self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
         texts = [template for domain in recipe.curation for template in domain_of(domain).templates.values()]
         grow = recipe.model.grow
         self.model_dir = recipe.model.path or str(growth.grown(grow, texts, recipe.seed, work / "grown"))
@@ -102,18 +104,24 @@ class Preflight:
         self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
 
     def check(self) -> None:
-        self.line("versions", lambda: versions(self.training.hardware.machines))
+        self.line("versions", lambda: cluster.versions(self.training.hardware.machines))
+        self.line("links", self.links)
         self.line("disk", self.disk)
         with ExitStack() as stack:
-            self.line("weights", lambda: self.weights(stack))
+            if self.line("weights", lambda: self.weights(stack)) and self.line("decoding", self.decoding):
+                self.line("mismatch", self.mismatch)
             for stage in self.training.stages:  # beside an engine that sleeps, as in training
                 self.line(f"step {stage.name}", lambda stage=stage: self.step(stage))
         for domain in dict.fromkeys(domain for stage in self.training.stages for domain in stage.mix):
             self.line(f"judge {domain}", lambda domain=domain: self.judge(domain))
         self.line("checkpoint", self.checkpoint)
+        if self.rank == 0:
+            rates = replace(self.machine.rates, **self.measured)
+            write_rates(Path(self.spec["measured"]), self.machine.name, rates)
 
-    def line(self, name: str, check: Callable[[], str]) -> None:
-        """One check, which returns its message; it fails with any rank's OSError or RatchetError."""
+    def line(self, name: str, check: Callable[[], str]) -> bool:
+        """One check, which returns its message; it fails with any rank's OSError or RatchetError. True if it did not
+        fail. Collective."""
         try:
             state, message = "OK", check()
         except Skip as reason:
@@ -124,27 +132,80 @@ class Preflight:
             state, message = "FAIL", str(error)
         everyone = ranks.gather((state, message))
         worst = next((i for i, (state, _) in enumerate(everyone) if state == "FAIL"), 0)
+        state, message = everyone[worst]
         if self.lines:
-            state, message = everyone[worst]
             message = f"rank {worst}: {message}" if worst else message
             self.lines.append({"name": name, "state": state, "message": message})
+        return state != "FAIL"
+
+    def links(self) -> str:
+        if self.ranks == 1:
+            raise Skip("one rank")
+        speed, message = cluster.links(self.policy.device, self.machine.is_cpu)
+        if self.machine.is_cpu or self.training.hardware.machines > 1:  # plans know the links within one of GPUs
+            self.measured["link"] = speed
+        return message
 
     def disk(self) -> str:
         """Space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
-        spaces = [space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
+        spaces = [cluster.space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
         if self.rank % self.on_each == 0:
-            spaces.append(space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
+            spaces.append(cluster.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(spaces)}; a checkpoint is {size / GIB:.2g} GiB"
 
+    def _requests(self, count: int) -> list[Request]:
+        """Random tokens, different for each engine."""
+        engine = self.rank // (self.sampler.ranks_per_engine if self.sampler else 1)
+        random = np.random.default_rng(engine)
+        prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
+        return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
+
+    def _generate(self, sampler: Sampler, count: int, tokens: int) -> float:
+        """This rank's seconds for as many completions, without the transfer of weights."""
+        started = time.perf_counter()
+        self.completions = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
+        sending = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
+        return time.perf_counter() - started - sending
+
     def weights(self, stack: ExitStack) -> str:
-        """The engine starts, gets the policy's weights, and answers; what it says is probed (`training.sampler`)."""
-        sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work))
-        mine = [Request(0, derive_seed("preflight"), prompt_ids=(1, 2, 3))]
-        list(sampler.generate([mine], Sampling(max_tokens=2)))
-        if not (facts := sampler.facts):
+        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work))
+        self._generate(self.sampler, 1, 2)
+        if not (facts := self.sampler.facts):
             return "the engine samples with the policy's own weights"
         return f"sent in {facts['weight_seconds']:.2g} s, log-probabilities differ by {facts['weight_probe']:.2g}"
+
+    def decoding(self) -> str:
+        assert self.sampler is not None
+        self.completions = []
+        tokens = min(DECODED_TOKENS, *(stage.max_response_tokens for stage in self.training.stages))
+        rows = min(self.training.hardware.rollout_batch, 64 if self.machine.is_cpu else 256)
+        slowest = []  # the slowest rank's seconds per token
+        for count in (1, rows):
+            seconds = self._generate(self.sampler, count, tokens)
+            slowest.append(max(ranks.gather(seconds / max(len(c.token_ids or ()) for c in self.completions))))
+        one, full = slowest
+        size, share = 2 if self.training.hardware.dtype == "bfloat16" else 4, self.share
+        reading = self.shape.parameters * size / (self.machine.bandwidth * share)
+        fixed = max(0.0, one - reading / self.machine.rates.read)
+        row = max(1e-12, (full - fixed) / rows)
+        self.measured["iteration_s"] = fixed
+        self.measured["decode"] = min(1.0, 2 * self.shape.multiplied / (self.machine.flops * share) / row)
+        if not fixed:
+            self.measured["read"] = min(1.0, reading / one)
+        return f"{rows / full:,.0f} tokens/s on a rank with {rows} responses, {1 / one:,.0f} with one"
+
+    def mismatch(self) -> str:
+        prompts = [request.prompt_ids or () for request in self._requests(len(self.completions))]
+        gaps = difference(self.policy, prompts, self.completions[:8]).double()
+        mean = max(ranks.gather(float(mismatch(gaps, torch.zeros_like(gaps)).mean())))
+        limit = min(stage.advanced.mismatch_limit or float("inf") for stage in self.training.stages)
+        if mean > limit:
+            raise RatchetError(
+                f"engine and trainer differ by {mean:.2g} nats a token, and a stage ends above {limit:g}: are dtype, "
+                "attention and weights the same? `--set training.engine=transformers` samples with the policy itself"
+            )
+        return f"{mean:.2g} nats a token between engine and trainer, {float(gaps.abs().max()):.2g} at most"
 
     def step(self, stage: Stage) -> str:
         """One optimizer step on a micro-batch of the stage's longest responses for each rank."""
@@ -160,12 +221,17 @@ class Preflight:
         learner.old_logprobs(groups, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        started = time.perf_counter()
-        learner.learn(groups, 1.0)
+        seconds = cluster.timed(lambda: learner.learn(groups, 1.0), times=1)
+        full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
+        ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
+        self.measured["update"] = min(1.0, ideal / seconds)
         held = memory()
-        seconds = time.perf_counter() - started
         peak = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
-        planned = sum(estimate(self.shape, stage, self.training, self.machine).updating.values())
+        parts = estimate(self.shape, stage, self.training, self.machine).updating
+        planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
+        if not self.machine.is_cpu:
+            scale = min((peak - planned + of_step) / of_step, 3.0)
+            self.measured["memory"] = max(self.measured.get("memory", 1.0), scale)
         have = self.machine.memory / (self.on_each if self.machine.is_cpu else 1)
         message = (
             f"{peak / GIB:.3g} GiB a rank (planned {planned / GIB:.3g}, available {have / GIB:.3g}), "
@@ -212,9 +278,12 @@ class Preflight:
         times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)
         if any(failures):
             raise RatchetError(next(filter(None, failures)))
-        rate = self.machine.cores / max(times)
+        verdict_s = max(times)
+        before, rate = self.measured.get("verdict_s", self.machine.rates.verdict_s), self.machine.cores / verdict_s
+        self.measured["verdict_s"] = {**before, domain: verdict_s}
+        machine = replace(self.machine, rates=replace(self.machine.rates, **self.measured))
         for stage in (stage for stage in self.training.stages if domain in stage.mix):
-            seconds_of = estimate(self.shape, stage, self.training, self.machine).seconds
+            seconds_of = estimate(self.shape, stage, self.training, machine).seconds
             beside = seconds_of["sampling"] + seconds_of["update"]
             share = stage.mix[domain] / sum(stage.mix.values())
             responses = stage.prompts_per_batch * stage.most_rollouts * share
@@ -224,7 +293,7 @@ class Preflight:
                     f"{responses:,.0f} responses takes {responses / rate:,.3g} s. Add training.reward_servers "
                     "(docs/reward_servers.md), or shorten the tests' time limits"
                 )
-        return f"{rate:,.3g} verdicts/s on {self.machine.cores} cores, on reference answers, right and wrong"
+        return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
 
     def _fingerprint(self) -> str:
         """Of the weights: a hash of the log-probabilities of a few tokens."""
@@ -239,6 +308,7 @@ class Preflight:
         self.checkpoints.save(1, state)
         seconds = time.perf_counter() - started
         size = sum(f.stat().st_size for f in (self.work / "checkpoints").rglob("*") if f.is_file())
+        self.measured["disk"] = size / seconds
         limit = 60 * self.training.hardware.advanced.timeout_minutes
         if seconds > limit:
             raise RatchetError(
@@ -258,37 +328,3 @@ class Preflight:
         stage = _without_limit(self.training.stages[0])
         Learner(self.policy, stage).learn(self._groups(stage, 2, 1), 1.0)
         return f"read back in {seconds:.2g} s, bit for bit; the next step was taken"
-
-
-def versions(machines: int) -> str:
-    """Python, CUDA, GPU and every package must be equal on all ranks, and the number of machines as expected."""
-    mine = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
-    if torch.cuda.is_available():
-        mine["GPU"] = torch.cuda.get_device_name()
-    mine |= {package.name: package.version for package in distributions()}
-    everyone = ranks.gather((socket.gethostname(), mine))
-    host, first = everyone[0]
-    for number, (where, other) in enumerate(everyone):
-        if differing := sorted(name for name, _ in first.items() ^ other.items()):
-            here, there = (versions_of.get(differing[0], "absent") for versions_of in (first, other))
-            raise RatchetError(
-                f"{differing[0]} is {here} on rank 0 ({host}) and {there} on rank {number} ({where}): install "
-                "constraints.txt everywhere"
-            )
-    joined = len({where for where, _ in everyone})
-    if joined != machines:
-        raise RatchetError(f"{joined} machines joined, and training.hardware.machines is {machines}")
-    return f"ranks: {len(everyone)}, machines: {joined}, torch {torch.__version__}"
-
-
-def space(name: str, place: Path, needed: float) -> str:
-    """Free bytes at `place`, which must be writable. Raises RatchetError if fewer than `needed` are free."""
-    free = shutil.disk_usage(place).free
-    if free < needed:
-        raise RatchetError(
-            f"{name}: {free / GIB:.2g} GiB free at {place}, and {needed / GIB:.2g} are needed: free some, or move it"
-        )
-    with disk_errors(place), tempfile.TemporaryFile(dir=place) as file:
-        file.write(os.urandom(2**20))
-        os.fsync(file.fileno())
-    return f"{name} {free / GIB:.3g} GiB free"

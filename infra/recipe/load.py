@@ -212,7 +212,8 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
 
 
 def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None:
-    for key in _indices(node, path[at], override) if isinstance(node, list) else [path[at]]:
+    keys: list[Any] = [*_indices(node, path[at], override)] if isinstance(node, list) else [path[at]]
+    for key in keys:
         if at == len(path) - 1:
             node[key] = value
             continue

@@ -46,7 +46,7 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
     for stage in found["stages"]:
         assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
-    assert len(found["growth"]) == 7
+    assert not found["rates_measured"] and len(found["growth"]) == 7
     longer = json.loads(in_process(*asked, "--json", "--mean", "0.9"))
     assert longer["hours"] > found["hours"]
 
@@ -81,8 +81,8 @@ def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monk
     assert "on CPU with" in small and "assumed;" not in small
 
 
-def test_a_dry_run_shows_the_same_numbers(model, tmp_path):
-    asked = ("1.5b-1gpu", "--machine", "1xH100", "--set", model, "--home", tmp_path)
+def test_a_dry_run_shows_the_same_numbers(tmp_path):
+    asked = (MINI, "--machine", "1xH100", "--home", tmp_path)
     table = in_process("plan", *asked).split("\n\n")[0]
     assert table in in_process("train", *asked, "--dry-run")
 
@@ -119,11 +119,13 @@ def read(output: str) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
-    """The launcher, a kill and a resume; then a rank with another torch."""
+    """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
     done = ratchet("doctor", MINI, "--home", finished_home)
     assert done.returncode == 0, done.stdout + done.stderr
     found = read(done.stdout)
-    assert set(found.values()) == {"OK"} and {"weights", "kill", "resume", "judge math", "judge code"} <= set(found)
+    assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
+    planned = json.loads(ratchet("plan", MINI, "--home", finished_home, "--json").stdout)
+    assert planned["rates_measured"] and planned["hours"] > 0
 
     (tmp_path / "sitecustomize.py").write_text(
         "import importlib.metadata as m, os, types\n"

@@ -23,7 +23,10 @@ from ratchet.training.machine import (
     Rates,
     local_machine,
     machine_of,
+    measured_file,
     parse_machine,
+    with_measured,
+    write_rates,
 )
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import MICRO
@@ -167,6 +170,20 @@ def test_a_full_cache_slows_sampling():
     )
     assert small.seconds["sampling"] > 1.2 * large.seconds["sampling"]
     assert small.cached == large.cached > small.engine.room
+
+
+def test_what_a_preflight_measured_is_what_a_plan_goes_by(tmp_path):
+    file = measured_file(tmp_path, "mine")
+    h100 = parse_machine("8xH100")
+    assert with_measured(h100, file) == h100
+    file.parent.mkdir(parents=True)
+    write_rates(file, "H100", Rates(update=0.5, verdict_s={"math": 0.1}))
+    found = with_measured(h100, file)
+    assert (found.rates.update, found.rates.verdict_s, found.count) == (0.5, {"math": 0.1}, 8)
+    assert with_measured(parse_machine("8xA100"), file).rates == Rates()
+    file.write_text('{"machine": "H100", "rates": {"speed": 1}}')
+    with pytest.raises(RatchetError, match="not a preflight's measurements"):
+        with_measured(h100, file)
 
 
 @pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run.model}-{run.machine}-{run.date}")

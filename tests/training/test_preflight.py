@@ -23,7 +23,7 @@ SETTINGS = {
         "stages": [{**STAGE, "prompts_per_batch": 4}, {**STAGE, "name": "kl", "kl_coefficient": 0.1, "loss": "gspo"}],
     },
 }
-LINES = ["versions", "disk", "weights", "step math-12", "step kl", "judge math", "checkpoint"]
+LINES = ["versions", "links", "disk", "weights", "decoding", "mismatch", "step math-12", "step kl", "judge math"]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
 
     def check() -> dict[str, tuple[str, str]]:
         pq.write_table(to_table(sums(6)), tmp_path / "math.parquet")
-        spec = {"problems": {"math": str(tmp_path / "math.parquet")}}
+        spec = {"problems": {"math": str(tmp_path / "math.parquet")}, "measured": str(tmp_path / "measured.json")}
         recipe = Recipe.model_validate(SETTINGS | {"model": {"path": micro_model, "prompt": {"math": "{prompt}"}}})
         preflight.Preflight(recipe, spec, tmp_path).check()
         found = [json.loads(line) for line in (tmp_path / preflight.LINES).read_text().splitlines()]
@@ -42,15 +42,22 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
     return check
 
 
-def test_all_is_well(checked):
+def test_all_is_well_and_what_was_measured_is_left_for_plans(checked, tmp_path):
+    from ratchet.training.machine import CPU, Rates
+
     found = checked()
-    assert list(found) == LINES and {state for state, _ in found.values()} == {"OK"}
+    assert list(found) == [*LINES, "checkpoint"]
+    assert {name: state for name, (state, _) in found.items() if state != "OK"} == {"links": "SKIP"}
+    measured = json.loads((tmp_path / "measured.json").read_text())
+    rates = Rates(**measured["rates"])
+    assert measured["machine"] == "CPU" and 0 < rates.update < 1 and 0 < rates.decode <= 1
+    assert rates.verdict_s["math"] > 0 and rates.disk != CPU.disk
     assert "planned" in found["step kl"][1] and "verdicts/s" in found["judge math"][1]
 
 
 def full_disk(patch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
-    patch.setattr("ratchet.training.preflight.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
+    patch.setattr("ratchet.training.cluster.shutil.disk_usage", lambda place: usage(10**9, 10**9, 1000))
 
 
 def slow_judge(patch: pytest.MonkeyPatch) -> None:
@@ -80,6 +87,18 @@ def other_version(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ranks, "gather", gathered)
 
 
+def other_probabilities(patch: pytest.MonkeyPatch) -> None:
+    from ratchet.infra.inference.with_transformers import InPlace
+
+    generate = InPlace.generate
+
+    def shifted(self, batches, sampling):
+        for completion in generate(self, batches, sampling):
+            yield replace(completion, logprobs=tuple(value - 1 for value in completion.logprobs))
+
+    patch.setattr(InPlace, "generate", shifted)
+
+
 def small_memory(patch: pytest.MonkeyPatch) -> None:
     from ratchet.training import machine, preflight
 
@@ -93,6 +112,7 @@ def small_memory(patch: pytest.MonkeyPatch) -> None:
         (full_disk, {"disk"}, "are needed: free some"),
         (slow_judge, {"judge math"}, "Add training.reward_servers"),
         (other_version, {"versions"}, "and 2.0.1 on rank 1 (node7)"),
+        (other_probabilities, {"mismatch"}, "nats a token"),
         (small_memory, {"step math-12", "step kl"}, "micro_batch_tokens, or shard more"),
     ],
 )

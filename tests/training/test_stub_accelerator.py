@@ -94,7 +94,7 @@ def test_two_gpus_and_what_is_planted(micro_model, tmp_path):
     run(2, tmp_path, plain, resumed, *faulty.values())
     lines = [json.loads(line) for line in (plain.work / "work" / "preflight.jsonl").read_text().splitlines()]
     assert {line["name"]: line["state"] for line in lines if line["state"] != "OK"} == {}
-    assert {"versions", "weights", "step math-12", "checkpoint", "resume"} <= {line["name"] for line in lines}
+    assert {"links", "weights", "step math-12", "checkpoint", "resume"} <= {line["name"] for line in lines}
     plain.check(2)
     resumed.check(2)
     for name, words in FAULTS.items():
@@ -103,7 +103,8 @@ def test_two_gpus_and_what_is_planted(micro_model, tmp_path):
 
 
 def preflight(work: Path, model: str, fault: str = "") -> Job:
-    return Job.of_training(work, model, fault, kind="preflight", stage=None, recipe=recipe(model))
+    files = {"measured": str(work / "measured.json")}
+    return Job.of_training(work, model, fault, kind="preflight", stage=None, recipe=recipe(model), **files)
 
 
 @pytest.mark.slow
