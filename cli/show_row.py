@@ -25,9 +25,7 @@ MARK = "bold black on yellow"
 
 def show_row(settings: Settings, what: str, run: str | None, recipe: str | None) -> None:
     """Each step's decision about the rows that `what` names, with matching texts side by side."""
-    rows, likeness = find(chains(settings, run, recipe), what)
-    if likeness < 1:
-        console.print(f"No row contains all of this text; the nearest contains {likeness:.0%} of it.\n", style="yellow")
+    rows = find(chains(settings, run, recipe), what)
     for chain, row in rows[:SHOWN]:
         _show(chain, row, ArtifactStore(settings.artifacts))
     if len(rows) > SHOWN:

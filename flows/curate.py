@@ -8,7 +8,6 @@ from ratchet.tasks import curation as step
 from ratchet.tasks import teacher as teaching
 from ratchet.tasks.exclusions import label_exclusions
 from ratchet.tasks.flow import Flow, flow
-from ratchet.tasks.paraphrases import find_paraphrases
 from ratchet.tasks.pipeline_run import active_run, open_run
 
 
@@ -30,14 +29,12 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
                     datasets += [labeled] * (labeled is not problems)
                     problems = step.filter_by_rules(recipe, domain, labeled)
                 case "decontaminate":
-                    datasets.append(step.decontaminate(recipe, domain, problems, held_out))
-                    problems = find_paraphrases(recipe, domain, datasets[-1], held_out)
+                    problems = step.decontaminate(recipe, domain, problems, held_out)
                 case "deduplicate":
                     problems = step.deduplicate(recipe, domain, problems)
                 case "validate_tests":
                     problems = step.validate_tests(recipe, domain, problems)
-            if problems is not datasets[-1]:
-                datasets.append(problems)
+            datasets.append(problems)
         if teacher.kind == "none":
             return step.curated(recipe, domain, datasets, teaching.without_teacher(domain))
 

@@ -186,10 +186,6 @@ def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
         _redirect(inner, endpoint)
     if isinstance(value, dict) and value.get("kind") == "openai":
         value.update(endpoint)
-    if isinstance(value, dict) and value.get("by") == "endpoint":
-        raise RatchetError(
-            "A rehearsal has no embedding model; --set curation.DOMAIN.advanced.paraphrases.by=words for the rest."
-        )
 
 
 def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:

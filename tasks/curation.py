@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,16 +26,8 @@ from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.row_steps import (
-    RowWise,
-    in_batches,
-    judge_rows,
-    judge_table,
-    row_batches,
-    split_step,
-    warn_of_losses,
-)
-from ratchet.tasks.step import Step, run_step, write_splits
+from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of_losses
+from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import NotGiven, RatchetError
@@ -111,8 +102,8 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
         **({"columns": columns} if columns else {}),
     }
 
-    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
-        return read_files(paths, domain, columns, partial(in_batches, recipe)), {}
+    def work(draft: Draft) -> Iterable[Split]:
+        return read_files(paths, domain, columns, partial(in_batches, recipe))
 
     return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
 
@@ -123,26 +114,35 @@ def _reads(domain: str) -> list[str]:
 
 
 def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    settings = recipe.curation_of(domain)
-    rule_filter.rules_of(domain, settings.rules)  # wrong names are reported before any work
-    work = partial(rule_filter.filter_by_rules, settings=settings.rules, domain=domain)
-    return judge_rows(RULES, recipe, domain, problems, settings.rules, lambda: (work, {}), code=_reads(domain))
+    settings = recipe.curation_of(domain).rules
+    rule_filter.rules_of(domain, settings)  # wrong names are reported before any work
+    judge = partial(rule_filter.filter_by_rules, settings=settings, domain=domain)
+
+    def work(draft: Draft) -> Iterable[Split]:
+        return in_batches(recipe, judge, row_batches(problems.kept), _rows(problems))
+
+    return split_step(RULES, recipe, domain, [problems], settings, work, code=_reads(domain))
+
+
+def _rows(problems: Artifact) -> int:
+    return pq.read_metadata(problems.kept).num_rows
 
 
 def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
     settings = decontamination_settings(recipe, domain)
 
-    def prepare() -> tuple[RowWise, dict[str, Any]]:
+    def work(draft: Draft) -> Iterable[Split]:
         items = pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks])
         decontaminator = Decontaminator(items, settings)
-        return decontaminator.split, decontaminator.facts()
+        draft.extra["summary"] = decontaminator.facts()
+        return in_batches(recipe, decontaminator.split, row_batches(problems.kept), _rows(problems))
 
     if not benchmarks:
         raise RatchetError(
             f"curation.{domain}.benchmarks is empty: give the held-out files to decontaminate against, "
             "e.g. --benchmark math500.json."
         )
-    return judge_rows(DECONTAMINATE, recipe, domain, problems, settings, prepare, benchmarks)
+    return split_step(DECONTAMINATE, recipe, domain, [problems, *benchmarks], settings, work)
 
 
 def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
@@ -154,10 +154,10 @@ def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
 def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain).deduplicate
 
-    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
+    def work(draft: Draft) -> Iterable[Split]:
         table = _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow")
-        verdicts, facts = copies.judge(table, settings)
-        return copies.splits(table, verdicts), facts
+        verdicts, draft.extra["summary"] = copies.judge(table, settings)
+        return copies.splits(table, verdicts)
 
     return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work, code=code_of([domain]))
 
@@ -176,21 +176,22 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must detect faults."""
     settings = recipe.curation_of(domain).validation
 
-    def apply(table: pa.Table, draft: Draft) -> Split:
+    def work(draft: Draft) -> Iterable[Split]:
+        record_isolation(draft, recipe, here=True)
         watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
         with VerifierPool(settings=recipe.verification.settings()) as pool:
             split = validation.validate_tests(
-                table, settings, pool, progress=lambda count, total: watcher.progress(count, total, {}), journal=journal
-            )
+                pq.read_table(problems.kept), settings, pool, journal=journal,
+                progress=lambda count, total: watcher.progress(count, total, {}),
+            )  # fmt: skip
         journal.unlink(missing_ok=True)
         if unchecked := split.summary["unchecked"]:
             teacher = recipe.curation_of(domain).teacher.kind
             after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"
             watcher.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
-        return split
+        yield split
 
-    code = code_of([domain])
-    return judge_table(VALIDATE_TESTS, recipe, domain, problems, settings, apply, runs_code=True, here=True, code=code)
+    return split_step(VALIDATE_TESTS, recipe, domain, [problems], settings, work, code=code_of([domain]))
 
 
 def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:

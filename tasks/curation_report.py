@@ -42,7 +42,6 @@ def document(
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
-    paraphrases = next((m for m in steps if m["step"] == "paraphrases"), None)
     tables = {
         "funnel": _rules(rules),
         "contamination": [
@@ -50,7 +49,6 @@ def document(
             for name, recall in (summary["self_test"]["recall_by_disguise"] if summary else {}).items()
         ],
         "items": _items_met(rejected),
-        "paraphrases": _nearest(paraphrases),
         "samples": _samples(rejected),
         "sources": _sources(steps),
         "made": [_made(manifest) for manifest in steps],
@@ -60,7 +58,6 @@ def document(
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
-        paraphrases=paraphrases,
         steps={manifest["step"] for manifest in steps},
     )  # fmt: skip
 
@@ -150,14 +147,6 @@ def _items_met(rejected: pa.Table) -> list[Row]:
     items = [(evidence["benchmark"], evidence["item"]) for evidence in map(json.loads, rows) if "item" in evidence]
     most = pd.DataFrame(items, columns=["benchmark", "item"]).value_counts().head(10)
     return cast(list[Row], most.rename("rows dropped").reset_index().to_dict("records"))
-
-
-def _nearest(paraphrases: Manifest | None) -> list[Row]:
-    return [
-        {"row": unmarked(f"{pair['source']}:{pair['source_id']}"), "benchmark": pair["benchmark"], "item": pair["item"],
-         "similarity": f"{pair['similarity']:.2f}"}
-        for pair in (paraphrases["nearest"] if paraphrases else [])
-    ]  # fmt: skip
 
 
 def _samples(rejected: pa.Table) -> list[Row]:

@@ -15,7 +15,6 @@ from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.inference.openai_engine import check_endpoint
-from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
@@ -31,7 +30,7 @@ from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
-from ratchet.tasks.training import MetricsFollower, check_model, run_worker
+from ratchet.tasks.training import MetricsFollower, check_machines, check_model, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 
@@ -226,13 +225,12 @@ def _sampled(subject: Subject) -> bool:
 def _check(recipe: Recipe, subject: Subject) -> None:
     """Raises RatchetError if the engine or the endpoint is not available. An endpoint with stored answers is not
     checked: these may suffice, and the evaluation waits for it."""
-    settings = active_run().settings
     if _sampled(subject):
-        launcher_of(settings).check(recipe.training.hardware.machines)
-        recipe.training.engine.check(settings.python)
+        check_machines(recipe)
     if not isinstance(subject, Endpoint):
         return
-    stored = (json.loads(file.read_text()) for file in (settings.home / "generations").glob("*/settings.json"))
+    generations = active_run().settings.home / "generations"
+    stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))
     if not any(facts.get("model") == _identity(subject) for facts in stored):
         check_endpoint(subject.base_url, os.environ.get(subject.api_key_env))
 

@@ -13,7 +13,7 @@ from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
-from ratchet.tasks.teacher import ask, check_judge
+from ratchet.tasks.teacher import ask, check_judge, teacher_code
 from ratchet.verifiers.errors import RatchetError
 
 EXCLUSIONS = Step("exclusions", 1, "problems")
@@ -53,4 +53,5 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     return run_step(
         EXCLUSIONS, f"{domain}-exclusions", parameters={"model": settings, "rules": asked}, inputs=[problems],
         make=make, title=f"exclusions {domain}", check=lambda: check_judge(settings),
+        code=teacher_code(settings),
     )  # fmt: skip

@@ -1,19 +1,12 @@
-"""The contents of Prefect's page of a run: name, tags, log, tables, links. Outside a Prefect run these do nothing."""
+"""The contents of Prefect's page of a run: name, tags, log, links. Outside a Prefect run these do nothing."""
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 from uuid import UUID
 
-import pyarrow.parquet as pq
-
-from ratchet.infra.store.artifacts import Artifact
 from ratchet.verifiers.errors import Waiting
-
-_FEW = 200
-"""Rows of a table on the page; the artifact has the rest."""
 
 
 def name_run(name: str, tags: Sequence[str]) -> dict[str, str]:
@@ -37,15 +30,6 @@ def log(text: str, level: int = logging.INFO) -> None:
 
     with suppress(MissingContextError):
         get_run_logger().log(level, text)
-
-
-def show(artifact: Artifact) -> None:
-    """Show a data set's funnel and a report's scores as tables."""
-    funnel, scores = artifact.path / "funnel.parquet", artifact.manifest.get("summary_table")
-    if funnel.is_file():
-        _table(f"funnel-{artifact.name}", pq.read_table(funnel).to_pylist(), f"Rows left and dropped: {artifact.ref}")
-    if scores:
-        _table(f"scores-{artifact.name}", scores, f"Scores: {artifact.ref}")
 
 
 def link(address: str, text: str) -> None:
@@ -92,21 +76,9 @@ def ask(key: str, text: str) -> str:
     raise Pause(text)
 
 
-def _table(key: str, rows: Sequence[Mapping[str, Any]], description: str) -> None:
-    if _in_flow_run():
-        from prefect.artifacts import create_table_artifact
-
-        create_table_artifact(table=[dict(row) for row in rows[:_FEW]], key=_key(key), description=description)
-
-
 def _in_flow_run() -> bool:
     if "prefect" not in sys.modules:  # importing it takes two seconds
         return False
     from prefect.runtime import flow_run
 
     return bool(flow_run.id)
-
-
-def _key(name: str) -> str:
-    """Prefect's keys have lower-case letters, digits and dashes."""
-    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name.lower())

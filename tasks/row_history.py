@@ -12,17 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex
 from ratchet.data_curation.readers.sources import source_names
-from ratchet.data_curation.tokens import tokenise, tokenised_batches
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
 from ratchet.verifiers.errors import RatchetError
 
 COLUMNS = ["problem_id", "source", "source_id", "prompt"]
-SEARCH_NGRAM = 5
-MIN_LIKENESS = 0.3
 Row = dict[str, Any]
 
 
@@ -75,28 +71,25 @@ def chains(settings: Settings, run: str | None = None, recipe: str | None = None
     )
 
 
-def find(chains: Sequence[Chain], what: str) -> tuple[list[tuple[Chain, Row]], float]:
-    """The rows with this problem_id (or its beginning), at this `source:row`, or with this text; and the share of the
-    text that they contain (1 otherwise). Copies of one problem are several rows. Raises RatchetError for no match."""
-    what, rows = what.strip(), []
-    place = re.fullmatch(r"(.+?):(\S+)", what)
-    for chain in chains:
-        if place:
-            match = (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
-        elif re.fullmatch(r"[0-9a-f]{6,16}", what):
-            match = pc.starts_with(pc.field("problem_id"), what)  # pyright: ignore[reportAttributeAccessIssue]
-        else:
-            break
-        rows += [(chain, row) for row in chain.rows.filter(match).to_pylist()]
-    if rows:
-        return rows, 1.0
-    if " " in what or not re.search(r"\d", what):
-        return _like(chains, what)
-    sources = sorted({s for chain in chains for s in chain.rows["source"].unique().to_pylist() if s})
-    raise RatchetError(
-        f"{what} is no row of {_runs(chains)}. Give a problem_id, SOURCE:ROW (sources are {', '.join(sources)}), or "
-        "some of its text; --run or --recipe for another run."
-    )
+def find(chains: Sequence[Chain], what: str) -> list[tuple[Chain, Row]]:
+    """The rows with this problem_id (or its beginning), at this `source:row`, or whose statement has this text in any
+    case and spacing. Copies of one problem are several rows. Raises RatchetError for no match."""
+    what = what.strip()
+    words = r"\s+".join(map(re.escape, what.split()))
+    match = pc.match_substring_regex(pc.field("prompt"), words, ignore_case=True)  # pyright: ignore[reportAttributeAccessIssue]
+    if place := re.fullmatch(r"(.+?):(\S+)", what):  # or a text that ends like one
+        match |= (pc.field("source") == place[1]) & (pc.field("source_id") == place[2])
+    elif re.fullmatch(r"[0-9a-f]{6,16}", what):
+        match = pc.starts_with(pc.field("problem_id"), what)  # pyright: ignore[reportAttributeAccessIssue]
+    rows = [(chain, row) for chain in chains for row in chain.rows.filter(match).to_pylist()]
+    if not rows:
+        runs = " or ".join(dict.fromkeys(chain.run for chain in chains))
+        sources = sorted({s for chain in chains for s in chain.rows["source"].unique().to_pylist() if s})
+        raise RatchetError(
+            f"{what[:80]} is no row of run {runs}, nor words of one. Give a problem_id, SOURCE:ROW (sources are "
+            f"{', '.join(sources)}), or some of its text; --run or --recipe for another run."
+        )
+    return rows
 
 
 def visits(chain: Chain, row: Row) -> Iterator[Visit]:
@@ -144,32 +137,6 @@ def _chains(run: RunRecord) -> Iterator[Chain]:
         while following := steps.get(chain[-1].key):
             chain.append(following)
         yield Chain(run.run_id, tuple(chain), curated.get(chain[0].key))
-
-
-def _like(chains: Sequence[Chain], text: str) -> tuple[list[tuple[Chain, Row]], float]:
-    """The rows that contain most of the text."""
-    length = len(tokenise([text]).hashes)
-    if not length:
-        raise RatchetError(f"{text!r} has no word to look for.")
-    index = BenchmarkIndex([text], [("", "")], min(SEARCH_NGRAM, length))
-    best: list[tuple[Chain, Row]] = []
-    likeness = MIN_LIKENESS
-    for chain in chains:
-        first = 0
-        for tokens in tokenised_batches(chain.rows["prompt"]):
-            share = {row: overlaps[0].shared / index.gram_counts[0] for row, overlaps in index.compare(tokens).items()}
-            if (most := max(share.values(), default=0)) >= likeness:
-                best, likeness = best if most == likeness else [], most
-                like = (chain.rows.slice(first + row, 1) for row in sorted(share) if share[row] == most)
-                best += [(chain, row.to_pylist()[0]) for row in like]
-            first += len(tokens.bounds) - 1
-    if not best:
-        raise RatchetError(f"No row of {_runs(chains)} says anything like {text[:80]!r}.")
-    return best, likeness
-
-
-def _runs(chains: Sequence[Chain]) -> str:
-    return "run " + " or ".join(dict.fromkeys(chain.run for chain in chains))
 
 
 def _one(side: Path, place: Row) -> Row | None:

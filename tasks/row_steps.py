@@ -15,10 +15,8 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Parameters
 from ratchet.infra.store.draft import REJECTED, Draft
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
+from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.verifiers.workers import in_order
-
-RowWise = Callable[[pa.Table], Split]
 
 
 def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
@@ -30,26 +28,10 @@ def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
             yield parquet.schema_arrow.empty_table()
 
 
-def judge_rows(
-    step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
-    prepare: Callable[[], tuple[RowWise, dict[str, Any]]], others: Sequence[Artifact] = (), code: Iterable[str] = (),
-) -> Artifact:  # fmt: skip
-    """A step that judges each row by itself, in batches. `prepare` returns the function for a batch, and facts
-    for the summary."""
-
-    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
-        judge, facts = prepare()
-        rows = pq.read_metadata(problems.kept).num_rows
-        return in_batches(recipe, judge, row_batches(problems.kept), rows), facts
-
-    inputs = [problems, *others]
-    return split_step(step, recipe, domain, inputs, parameters, work, code=code)
-
-
 def in_batches(
     recipe: Recipe, judge: Callable[[Any], Split], batches: Iterable[Any], rows: int | None = None
 ) -> Iterator[Split]:
-    """The splits of all batches, reporting progress."""
+    """The splits of all batches, by several processes, reporting progress."""
     rows_judged = 0
     for split in in_order(judge, batches, recipe.workers):
         yield split
@@ -57,44 +39,27 @@ def in_batches(
         active_run().watcher.progress(rows_judged, rows, {})
 
 
-def judge_table(
-    step: Step, recipe: Recipe, domain: str, problems: Artifact, parameters: Parameters,
-    apply: Callable[[pa.Table, Draft], Split], others: Sequence[Artifact] = (), runs_code: bool = False,
-    here: bool = False, check: Callable[[], None] | None = None, code: Iterable[str] = (),
-) -> Artifact:  # fmt: skip
-    """A step that needs all rows at once; `apply` gets them and the draft."""
-
-    def work(draft: Draft) -> tuple[Iterable[Split], dict[str, Any]]:
-        if runs_code:
-            record_isolation(draft, recipe, here)
-        return [apply(pq.read_table(problems.kept), draft)], {}
-
-    return split_step(step, recipe, domain, [problems, *others], parameters, work, check, code)
-
-
 def split_step(
     step: Step, recipe: Recipe, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
-    work: Callable[[Draft], tuple[Iterable[Split], dict[str, Any]]], check: Callable[[], None] | None = None,
-    code: Iterable[str] = (),
+    work: Callable[[Draft], Iterable[Split]], code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
-    """`work` returns the splits to write, and facts for the summary."""
+    """A step of a domain's curation. `work` gives the splits to write; facts that it leaves in the draft's `summary`
+    are added to the counts."""
 
     def make(draft: Draft) -> None:
-        splits, facts = work(draft)
-        write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
-        draft.extra["summary"] |= facts
-        if test := facts.get("self_test"):
+        write_splits(draft, work(draft), recipe.curation_of(domain).advanced.max_rejected)
+        summary = draft.extra["summary"]
+        if test := summary.get("self_test"):
             draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
-        if sharing := draft.extra["summary"].get("kept_sharing"):
+        if sharing := summary.get("kept_sharing"):
             draft.extra["metrics"] |= {"kept_sharing": sharing}
             draft.extra["headline"] = f"{sharing:,} kept rows share an n-gram with a benchmark item"
         warn_of_losses(draft)
 
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
-        step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, check=check,
-        code=code,
-    )  # fmt: skip
+        step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code
+    )
 
 
 def warn_of_losses(draft: Draft) -> None:

@@ -20,7 +20,6 @@ from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks import prefect_page
 from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
 from ratchet.training.interventions import Taken
@@ -134,7 +133,6 @@ def _find_or_make(
         tracking.event("end", child, status="FAILED" if isinstance(error, Exception) else "KILLED")
         raise
     tracking.event("end", child, status="FINISHED", output=target.facts, cached=cached)
-    prefect_page.show(target)
     run.watcher.step_finished(planned.title, summary, time.time() - started_at, cached)
     return target
 
@@ -172,7 +170,7 @@ def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> 
             f"e.g. row {example['source_id']} of {example['source']}: {str(example['evidence'])[:200]}. "
             "Look at the input, or raise max_rejected."
         )
-    draft.extra["summary"] = summary
+    draft.extra["summary"] = summary | draft.extra.get("summary", {})
     counts = {"rows_in": rows_in, "rows_kept": rows_out, "rows_rejected": rows_in - rows_out}
     draft.extra["metrics"] = draft.extra.get("metrics", {}) | counts
 

@@ -1,7 +1,7 @@
 """The steps of curation that ask a teacher, or use its answers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher import difficulty, length_filter
 from ratchet.data_curation.teacher import majority_vote as voting
-from ratchet.data_curation.teacher.answer_index import MoreNeeded
 from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.inference.protocol import derive_seed
@@ -25,8 +24,8 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.draft import KEPT, Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
-from ratchet.tasks.row_steps import judge_table, row_batches
-from ratchet.tasks.step import Step, judged_math, not_done, run_step
+from ratchet.tasks.row_steps import row_batches, split_step
+from ratchet.tasks.step import Step, judged_math, not_done, record_isolation, run_step
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_answer
@@ -54,20 +53,8 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         "seed": teacher_seed(recipe, teacher),
     }
 
-    if teacher.advanced.early_stop and "majority_vote" not in plan_of(domain).teacher_steps:
-        raise RatchetError(
-            f"curation.{domain}.teacher.advanced.early_stop needs a majority vote, and the domain {domain} has none. "
-            "Set it to false."
-        )
-    if teacher.advanced.early_stop and recipe.verification.math == "either":
-        raise RatchetError(
-            f"curation.{domain}.teacher.advanced.early_stop counts votes as verification.math: strict does. "
-            "Set it to false, or verify strictly."
-        )
-    more_needed = voting.more_needed if teacher.advanced.early_stop else None
-
     def make(draft: Draft) -> None:
-        bill = draft_attempts(recipe, draft, prompts_of(recipe, problems), teacher, "curation", more_needed=more_needed)
+        bill = draft_attempts(recipe, draft, prompts_of(recipe, problems), teacher, "curation")
         rows = pq.read_metadata(problems.kept).num_rows
         draft.extra["metrics"] = bill.totals()
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
@@ -77,8 +64,8 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
     return run_step(
         TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
         title=f"teacher attempts {domain}", code=[*teacher_code(teacher), *code_of([domain])],
-        estimate=lambda: _known(recipe, problems, teacher, "curation", more_needed).estimate(),
-        check=lambda: check_teacher(recipe, teacher, problems, "curation", more_needed),
+        estimate=lambda: _known(recipe, problems, teacher, "curation").estimate(),
+        check=lambda: check_teacher(recipe, teacher, problems, "curation"),
     )  # fmt: skip
 
 
@@ -87,18 +74,15 @@ def prompts_of(recipe: Recipe, problems: Artifact) -> attempting.Prompts:
     return attempting.problem_prompts(lambda: row_batches(problems.kept, PROMPTS_AT_ONCE), recipe.model.prompt)
 
 
-def _known(
-    recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str, more_needed: MoreNeeded | None = None
-) -> Bill:
+def _known(recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str) -> Bill:
     """The attempts at these problems, and how many of them the journal has."""
     seed = teacher_seed(recipe, teacher, purpose)
-    return attempting.known_attempts(prompts_of(recipe, problems), teacher, journal_of(teacher), seed, more_needed)
+    return attempting.known_attempts(prompts_of(recipe, problems), teacher, journal_of(teacher), seed)
 
 
 def draft_attempts(
-    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str, file: str = KEPT,
-    more_needed: MoreNeeded | None = None,
-) -> Bill:  # fmt: skip
+    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str, file: str = KEPT
+) -> Bill:
     """Write teacher attempts to a file of a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
@@ -111,7 +95,7 @@ def draft_attempts(
     try:
         bill = attempting.collect_attempts(
             prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / file,
-            watcher.progress, watcher.note if chosen.paid else lambda text: None, more_needed,
+            watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()
@@ -139,28 +123,26 @@ def journal_of(teacher: Teacher) -> Path:
     return active_run().settings.home / "teacher" / f"{name}.jsonl"
 
 
-def check_teacher(
-    recipe: Recipe, teacher: Teacher, problems: Artifact, purpose: str, more_needed: MoreNeeded | None = None
-) -> None:
+def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose: str) -> None:
     """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal counts
     as proof: the teacher may be gone by now with every answer journaled."""
     if journal_of(teacher).exists():
         if not problems.path.exists():
             return
-        counted = _known(recipe, problems, teacher, purpose, more_needed)
+        counted = _known(recipe, problems, teacher, purpose)
         if counted.answered == counted.answers:
             return
     TEACHERS.get(teacher.kind).check(teacher)
 
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
-    settings = recipe.curation_of(domain)
+    min_votes = recipe.curation_of(domain).advanced.min_votes
 
-    def apply(table: pa.Table, draft: Draft) -> Split:
+    def work(draft: Draft) -> Iterable[Split]:
         with _verifier(recipe) as verify:
-            return voting.vote(table, _batches(attempts), settings.advanced.min_votes, verify)
+            yield voting.vote(pq.read_table(problems.kept), _batches(attempts), min_votes, verify)
 
-    return judge_table(MAJORITY_VOTE, recipe, domain, problems, _unless_default(recipe, domain), apply, [attempts])
+    return split_step(MAJORITY_VOTE, recipe, domain, [problems, attempts], _unless_default(recipe, domain), work)
 
 
 @contextmanager
@@ -202,29 +184,30 @@ def check_judge(judge: Judge) -> None:
 
 def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
     settings = recipe.curation_of(domain).length
-    return judge_table(
-        LENGTH, recipe, domain, problems, {"length": settings, "seed": recipe.seed},
-        lambda table, draft: length_filter.filter_by_length(table, settings, recipe.seed),
-    )  # fmt: skip
+
+    def work(draft: Draft) -> Iterable[Split]:
+        yield length_filter.filter_by_length(pq.read_table(problems.kept), settings, recipe.seed)
+
+    return split_step(LENGTH, recipe, domain, [problems], {"length": settings, "seed": recipe.seed}, work)
 
 
 def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
     settings = recipe.curation_of(domain)
 
-    def apply(table: pa.Table, draft: Draft) -> Split:
+    def work(draft: Draft) -> Iterable[Split]:
+        if domain_of(domain).runs_programs:
+            record_isolation(draft, recipe)
         watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
         with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
-            return difficulty.grade(
-                table, _batches(attempts), pool, settings.max_difficulty,
+            yield difficulty.grade(
+                pq.read_table(problems.kept), _batches(attempts), pool, settings.max_difficulty,
                 lambda judged: watcher.progress(judged, total, {}), settings.advanced.min_votes,
             )  # fmt: skip
 
     parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}
-    return judge_table(
-        DIFFICULTY, recipe, domain, problems, parameters, apply, [attempts],
-        runs_code=domain_of(domain).runs_programs, code=code_of([domain]),
-    )  # fmt: skip
+    code = code_of([domain])
+    return split_step(DIFFICULTY, recipe, domain, [problems, attempts], parameters, work, code=code)
 
 
 def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:

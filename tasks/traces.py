@@ -28,10 +28,11 @@ from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.problem import Problem
 
 TEACHER_TRACES = Step("teacher_traces", 4, "traces")
 OWN_TRACES = Step("own_traces", 5, "traces")
+SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
+"""Of a teacher's traces."""
 
 
 def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
@@ -67,7 +68,9 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         traces: list[Trace] = []
         rejected: list[dict[str, Any]] = []
         for file, source in zip(files, sources, strict=True):
-            read, aside = read_traces(file.path, source, domain, template, start.columns)
+            read, aside = read_traces(
+                file.path, source, domain, lambda problem: user_message(problem, recipe.model.prompt), start.columns
+            )
             traces += read
             rejected += aside
         traces, contaminated = without_held_out(traces, protected)
@@ -76,14 +79,16 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
             raise RatchetError("training.warm_start.files: every trace contains an item of a benchmark.")
         rng = Random(derive_seed(recipe.seed, "traces"))
         chosen = [traces[n] for n in sorted(rng.sample(range(len(traces)), min(start.traces, len(traces))))]
-        pq.write_table(_table(chosen), draft.path / KEPT)
+        rows = [
+            {name: getattr(trace.problem, name) for name in ("problem_id", "domain", "source", "source_id")}
+            | {"prompt": trace.prompt, "response": trace.response}
+            for trace in chosen
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), draft.path / KEPT)
         pq.write_table(pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA), draft.path / REJECTED)
         draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
         draft.extra["rejected"] = dict(Counter(row["rule"] for row in rejected))
         draft.extra["headline"] = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
-
-    def template(problem: Problem) -> str:
-        return user_message(problem, recipe.model.prompt)
 
     parameters = {
         "columns": start.columns,
@@ -111,13 +116,6 @@ def without_held_out(
         traces = [t for t in traces if (t.problem.source, t.problem.source_id) not in gone]
         rejected += leaks
     return traces, rejected
-
-
-def _table(traces: list[Trace]) -> pa.Table:
-    of_problem = ("problem_id", "domain", "source", "source_id")
-    rows = [{name: getattr(t.problem, name) for name in of_problem} | {"prompt": t.prompt, "response": t.response}
-            for t in traces]  # fmt: skip
-    return pa.Table.from_pylist(rows)
 
 
 def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Artifact]) -> Artifact:
@@ -169,8 +167,7 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
 def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
     """The teacher with as many attempts per problem as `wanted` answers need."""
     rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
-    advanced = teacher.advanced.model_copy(update={"early_stop": False})
-    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows)), "advanced": advanced})
+    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows))})
 
 
 def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
@@ -180,11 +177,13 @@ def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teach
     prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(pq.read_table(problems.kept))}
     finished = [row for row in attempts if row["finish_reason"] == "stop"]
     by_sample = sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]
-    return pa.table(
-        {
-            "problem_id": [row["problem_id"] for row in by_sample],
-            "domain": [domain] * len(by_sample),
-            "prompt": [prompts[row["problem_id"]] for row in by_sample],
-            "response": [row["response"] for row in by_sample],
-        }
-    )
+    return pa.Table.from_pylist(
+        [
+            {
+                "problem_id": row["problem_id"], "domain": domain, "prompt": prompts[row["problem_id"]],
+                "response": row["response"],
+            }
+            for row in by_sample
+        ],
+        SCHEMA,
+    )  # fmt: skip

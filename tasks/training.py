@@ -47,14 +47,13 @@ HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
-    start, hardware, optimizer = (
-        recipe.training.warm_start, recipe.training.hardware, recipe.training.advanced.optimizer
-    )  # fmt: skip
+    start, hardware = recipe.training.warm_start, recipe.training.hardware
     spec = specification(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe)
     if start:  # it has its own weight decay
-        parameters["optimizer"] = optimizer.model_copy(update={"weight_decay": start.weight_decay})
+        decay = {"weight_decay": start.weight_decay}
+        parameters["optimizer"] = recipe.training.advanced.optimizer.model_copy(update=decay)
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
@@ -138,7 +137,7 @@ def train_stage(
     }
     return run_step(
         STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code,
-        check=lambda: _check(recipe),
+        check=lambda: check_machines(recipe),
     )  # fmt: skip
 
 
@@ -152,7 +151,8 @@ def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:
     return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
 
 
-def _check(recipe: Recipe) -> None:
+def check_machines(recipe: Recipe) -> None:
+    """Raises RatchetError if the recipe's machines or its engine are not available."""
     settings = active_run().settings
     launcher_of(settings).check(recipe.training.hardware.machines)
     recipe.training.engine.check(settings.python)
@@ -179,7 +179,7 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
         parameters["longest_response"] = stage.longest_response
     return run_step(
         PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(spec),
-        title=f"pass rates {stage.name}", check=lambda: _check(recipe),
+        title=f"pass rates {stage.name}", check=lambda: check_machines(recipe),
         code=[ENGINES.path(recipe.training.engine.kind), *code_of(stage.domains)],
     )  # fmt: skip
 

@@ -1,1 +1,1 @@
-"""Benchmark items in rows: shared text (`overlaps`), problems and any files, and items in other words."""
+"""Benchmark items in rows: shared text (`overlaps`), in problems and in any files."""

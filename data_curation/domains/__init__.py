@@ -30,8 +30,6 @@ class CurationPlan:
     """Steps after the teacher's attempts."""
     ngram: int = 9
     """Tokens per n-gram in decontamination."""
-    likeness: float = 0.25
-    """Smallest similarity by words of possible paraphrases."""
 
 
 PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isinstance(value, CurationPlan))

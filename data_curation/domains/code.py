@@ -25,5 +25,4 @@ CODE = CurationPlan(
     rules=code_rules.RULES,
     steps=("normalise", "rules", "decontaminate", "deduplicate", "validate_tests"),
     ngram=14,  # statements share more boilerplate than in math
-    likeness=0.15,  # rephrased statements keep fewer words, as names change
 )

@@ -50,7 +50,8 @@ _RLVR_MEANS = {
 def ifeval(row: RawRow) -> Row:
     """IFEval and sets in its layout (NeMo Gym's): `instruction_id_list` beside `kwargs`, a list of objects."""
     ids, kwargs = row.take_structure("instruction_id_list"), row.take_structure("kwargs")
-    return _problem(row, [{"instruction_id": ids, "kwargs": kwargs}], "instruction_id_list")
+    problem = {"prompt": row.take_statement(*STATEMENTS)}
+    return problem | _tests([{"instruction_id": ids, "kwargs": kwargs}], "instruction_id_list")
 
 
 def rlvr(row: RawRow) -> Row:
@@ -62,7 +63,8 @@ def rlvr(row: RawRow) -> Row:
     truth = parse_structure(truth, "ground_truth") if isinstance(truth, str) else truth
     if isinstance(truth, dict) and "func_name" in truth:
         truth = _from_function(truth)
-    return _problem(row, truth if isinstance(truth, list) else [truth], "ground_truth")
+    problem = {"prompt": row.take_statement(*STATEMENTS)}
+    return problem | _tests(truth if isinstance(truth, list) else [truth], "ground_truth")
 
 
 def plain_instructions(row: RawRow, columns: Columns) -> Row:
@@ -81,11 +83,6 @@ def _from_function(truth: Mapping[str, Any]) -> list[Any]:
     kind, names = _RLVR_KINDS[truth["func_name"]]
     arguments = {name: truth.get(key) for name, key in (pair.split("=") for pair in names)}
     return [{"instruction_id": [kind], "kwargs": [arguments | _RLVR_MEANS.get(kind, {})]}]
-
-
-def _problem(row: RawRow, truth: list[Any], field: str) -> Row:
-    problem = {"prompt": row.take_statement(*STATEMENTS)}
-    return problem | _tests(truth, field)
 
 
 def _tests(truth: list[Any], field: str) -> Row:

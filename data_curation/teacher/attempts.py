@@ -1,24 +1,26 @@
 """Teacher attempts: ask several times for each problem, and never pay for an answer twice.
 
-Every answer goes to a journal (`answer_index.py` defines its key). Failed calls are not written, so that they are asked
-again. Requests are created as calls become free, and answers stay in the journal until the table is written, so that
-neither is held in memory.
+Every answer goes to a journal. Its key is a hash of the request (model, sampling, messages, sample number), not of the
+row, so that a changed or reordered input keeps the answers that were paid for, and equal questions share theirs. Failed
+calls are not written, so that they are asked again. Requests are created as calls become free, and answers stay in the
+journal until the table is written: in memory is a key per answer.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.split import add_metadata, set_column
-from ratchet.data_curation.teacher.answer_index import FAILED, MISSING, OPEN, AnswerIndex, MoreNeeded, Prompt, Prompts
 from ratchet.data_curation.teacher.bill import Bill, money
 from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.protocol import Completion, Request, derive_seed
+from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.recipe.teacher import Teacher
@@ -47,6 +49,20 @@ MAX_FAILED = 0.01
 EMPTY_AT_MOST = 20
 """The step ends when this many answers have arrived and none has a text."""
 ROWS_AT_ONCE = 512
+MISSING, OPEN, FAILED = -1, -2, -3
+"""Instead of a place in the journal: not asked for, asked for, failed."""
+
+
+class Prompt(NamedTuple):
+    """One question, asked several times."""
+
+    problem_id: str
+    text: str
+    """The user turn."""
+
+
+Prompts = Callable[[], Iterable[Prompt]]
+"""Reads all questions from the start; they are never in memory together."""
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 
 
@@ -59,10 +75,9 @@ def collect_attempts(
     output: Path,
     progress: Progress = lambda done, total, facts: None,
     note: Callable[[str], None] = lambda text: None,
-    more_needed: MoreNeeded | None = None,
 ) -> Bill:
     """Write `teacher.attempts` answers to each of `prompts` to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, in
-    order of prompts and samples; returns what they cost. With `more_needed`, only as many as it takes to decide.
+    order of prompts and samples; returns what they cost.
 
     The journal is read first and appended to. `note` gets the estimate before the first call. Failed calls are in the
     table with the reason, and not in the journal. Raises RatchetError when too many failed (`MAX_FAILED`), when every
@@ -70,7 +85,7 @@ def collect_attempts(
     journal is damaged; the same command then asks only for what is missing.
     """
     engine.tell = note
-    collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None), more_needed)
+    collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None))
     with Journal(journal_file, engine.paid, alone=True) as journal:
         collection.read(journal_file)
         bill = collection.bill
@@ -94,77 +109,76 @@ def collect_attempts(
     return bill
 
 
-def known_attempts(
-    prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int, more_needed: MoreNeeded | None = None
-) -> Bill:
+def known_attempts(prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int) -> Bill:
     """What `collect_attempts` would ask for, and how much of it the journal has. Reads only."""
-    collection = _Collection(prompts, teacher, seed, None, more_needed)
+    collection = _Collection(prompts, teacher, seed)
     collection.read(journal_file)
     return collection.bill
 
 
 def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: PromptFormat) -> Prompts:
-    """The problems' user turns, with their answers as references."""
+    """The problems' user turns."""
 
     def read() -> Iterator[Prompt]:
         for batch in batches():
             for problem in from_table(batch):
-                yield Prompt(problem.problem_id, user_message(problem, prompt_format), problem.answer)
+                yield Prompt(problem.problem_id, user_message(problem, prompt_format))
 
     return read
 
 
 class _Collection:
-    """The answers that one step needs, and which of them it has."""
+    """The answers that one step needs, and which of them it has: `places` has, by key, the byte of the journal at which
+    an answer begins, or one of the constants above."""
 
-    def __init__(
-        self, prompts: Prompts, teacher: Teacher, seed: int, traffic: Any, more_needed: MoreNeeded | None
-    ) -> None:
-        self.index = AnswerIndex(prompts, teacher, seed, early_stop=more_needed is not None)
-        self.bill = Bill(teacher, len(self.index.places), int(self.index.characters.sum()), traffic)
-        self.failed: dict[int, Completion] = {}
+    def __init__(self, prompts: Prompts, teacher: Teacher, seed: int, traffic: Any = None) -> None:
+        self.prompts, self.teacher, self.seed = prompts, teacher, seed
+        self.sampling = Sampling(teacher.temperature, teacher.top_p, 0, teacher.max_tokens)
+        self.places: dict[str, int] = {}
+        characters = 0
+        for prompt in prompts():
+            keys = self._keys(prompt)
+            characters += len(prompt.text) * len(keys) * (keys[0] not in self.places)
+            self.places.update(dict.fromkeys(keys, MISSING))
+        self.bill = Bill(teacher, len(self.places), characters, traffic)
+        self.failed: dict[str, Completion] = {}
         self._count = _token_counter(teacher.advanced.tokenizer)
-        self._more_needed = more_needed
         self._errors = self._came = self._came_empty = 0
         self._uncounted = False
-        self._journal_file = Path()
 
     def read(self, journal_file: Path) -> None:
         """Read the answers that the journal has."""
-        self._journal_file = journal_file
         place = 0
         for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
             if not {"key", "response"} <= record.keys():
                 raise RatchetError(f"{journal_file}, line {line}: not an answer. Remove that line and run again.")
-            number = self.index.find(record["key"])
-            if number is not None and self.index.places[number] == MISSING:
-                self._enter(number, place, record, now=False)
+            if self.places.get(record["key"]) == MISSING:
+                self._enter(place, record, now=False)
             place = end
-        self._done()
 
     def ask(self, engine: TeacherEngine, journal: Journal, progress: Progress) -> None:
         """Ask for what the journal lacks. Raises RatchetError with the reason of `_stop`, after the open calls."""
-        bill, places = self.bill, self.index.places
+        bill, places = self.bill, self.places
         begun = finished = 0
 
         def wanted() -> Iterator[Request]:  # read in the engine's own thread
             nonlocal begun
-            for prompt, attempts in self.index.questions():
+            for prompt in self.prompts():
                 messages = ({"role": "user", "content": prompt.text},)
-                for sample, (key, number) in enumerate(attempts):
-                    if places[number] == MISSING:
+                for sample, key in enumerate(self._keys(prompt)):
+                    if places[key] == MISSING:
                         if self._stop() or not bill.affords(begun - finished):
                             return  # the engine finishes what is open
                         begun += 1
-                        places[number] = OPEN
-                        request_seed = derive_seed(self.index.seed, prompt.problem_id, sample)
-                        yield Request((number, key), request_seed, messages=messages)
+                        places[key] = OPEN
+                        yield Request(key, derive_seed(self.seed, prompt.problem_id, sample), messages=messages)
 
-        while True:  # repeated near the cost ceiling, and where the first attempts do not decide
+        while True:  # repeated near the cost ceiling
             if reason := self._stop():
                 raise RatchetError(reason)
-            places[places == OPEN] = MISSING  # not returned by the engine
-            if self._done():
+            for key in [key for key, place in places.items() if place == OPEN]:
+                places[key] = MISSING  # not returned by the engine
+            if MISSING not in places.values():
                 return
             if not bill.affords(0):
                 raise RatchetError(
@@ -172,11 +186,11 @@ class _Collection:
                     f"{money(bill.teacher.advanced.max_cost or 0)}. Raise it to continue: all would cost about "
                     f"{money(bill.expected_cost)}."
                 )
-            for completion in engine.generate(wanted(), self.index.sampling):
+            for completion in engine.generate(wanted(), self.sampling):
                 finished += 1
-                number, key = completion.key
+                key = completion.key
                 if completion.finish_reason in ("refused", "error"):
-                    self.failed[number], places[number] = completion, FAILED
+                    self.failed[key], places[key] = completion, FAILED
                     self._errors += completion.finish_reason == "error"
                     continue
                 record = {
@@ -190,50 +204,48 @@ class _Collection:
                 self._came += 1
                 self._came_empty += completion.empty
                 self._counted(record)
-                self._enter(number, journal.append(record), record, now=True)
+                self._enter(journal.append(record), record, now=True)
                 progress(bill.answered, bill.answers, bill)
 
     def write(self, journal: Journal, output: Path) -> None:
         """Write the attempts as a table, in parts: together they may be larger than memory."""
 
-        def attempt(number: int) -> dict[str, Any]:
-            if number in self.failed:
-                failed = self.failed[number]
+        def attempt(key: str) -> dict[str, Any]:
+            if key in self.failed:
+                failed = self.failed[key]
                 return {"response": failed.error, "finish_reason": failed.finish_reason, "tokens": 0}
-            return self._counted(journal.record_at(int(self.index.places[number])))
+            return self._counted(journal.record_at(self.places[key]))
 
         rows = (
-            {"problem_id": prompt.problem_id, "sample": sample, **attempt(number)}
-            for prompt, attempts in self.index.questions()
-            for sample, (_, number) in enumerate(attempts)
+            {"problem_id": prompt.problem_id, "sample": sample, **attempt(key)}
+            for prompt in self.prompts()
+            for sample, key in enumerate(self._keys(prompt))
         )
         with pq.ParquetWriter(output, ATTEMPTS_SCHEMA) as writer:
             while some := list(islice(rows, ROWS_AT_ONCE)):
                 writer.write_table(pa.Table.from_pylist(some, schema=ATTEMPTS_SCHEMA))
 
-    def _enter(self, number: int, place: int, record: dict[str, Any], now: bool) -> None:
+    def _keys(self, prompt: Prompt) -> list[str]:
+        """Of all attempts at a question."""
+        messages = [{"role": "user", "content": prompt.text}]
+        content = [self.teacher.kind, self.teacher.model, asdict(self.sampling), messages]
+        head = hashlib.sha256(json.dumps(content, ensure_ascii=False)[:-1].encode())
+        keys = []
+        for sample in range(self.teacher.attempts):
+            whole = head.copy()
+            whole.update(f", {sample}, {self.seed}]".encode())
+            keys.append(whole.hexdigest()[:32])
+        return keys
+
+    def _enter(self, place: int, record: dict[str, Any], now: bool) -> None:
         self._uncounted |= self._counted(record)["tokens"] is None
-        self.index.places[number] = place
-        self.bill.add(int(self.index.characters[number]), record, now)
+        self.places[record["key"]] = place
+        self.bill.add(record, now)
 
     def _counted(self, record: dict[str, Any]) -> dict[str, Any]:
         if record["tokens"] is None:
             record |= {"tokens": self._count(record["response"]), "counted_by": "tokenizer"}
         return record
-
-    def _done(self) -> bool:
-        """Whether all attempts that are needed were answered or have failed."""
-        if self._more_needed is None:
-            return not np.any(self.index.places == MISSING)
-
-        def response(place: int) -> str | None:
-            _, record = next(read_lines(self._journal_file, place))
-            return record["response"] if record["finish_reason"] == "stop" else None
-
-        decided, possible = self.index.settle(response, self._more_needed)
-        possible |= self.index.places >= 0
-        self.bill.expect(int(possible.sum()), int(self.index.characters[possible].sum()))
-        return decided
 
     def _stop(self) -> str:
         total = self.bill.answers

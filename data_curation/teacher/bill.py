@@ -13,24 +13,21 @@ MILLION = 1_000_000
 
 
 class Bill(Mapping[str, float]):
-    """The account of one step, answers of earlier runs included. `traffic` is the engine's count of its calls.
+    """The account of one step that needs so many `answers`, to prompts of so many `characters` in all; those of earlier
+    runs are included. `traffic` is the engine's count of its calls.
 
     As a mapping, what the terminal shows while calls are open, computed each time it is read."""
 
     def __init__(self, teacher: Teacher, answers: int, characters: int, traffic: Any = None) -> None:
         self.teacher, self.traffic = teacher, traffic
-        self.expect(answers, characters)
+        self.answers, self._characters = answers, characters
         self.answered = self.prompt_tokens = self.response_tokens = self.truncated = self.empty = 0
-        self._counted = self._counted_characters = 0
+        self._counted = 0  # answers whose endpoint counted the prompt
         self._now = 0  # response tokens of this run
         self._began = time.monotonic()
 
-    def expect(self, answers: int, characters: int) -> None:
-        """The most answers the step may need, and the characters of their prompts."""
-        self.answers, self._characters = answers, characters
-
-    def add(self, characters: int, facts: Mapping[str, Any], now: bool = True) -> None:
-        """Count one answer to a prompt of so many characters; `now`: it arrived in this run."""
+    def add(self, facts: Mapping[str, Any], now: bool) -> None:
+        """Count one answer; `now`: it arrived in this run."""
         self.answered += 1
         self.empty += says_nothing(facts["response"], facts["finish_reason"])
         self.truncated += facts["finish_reason"] == "length"
@@ -38,7 +35,6 @@ class Bill(Mapping[str, float]):
         self._now += (facts["tokens"] or 0) * now
         if facts.get("prompt_tokens"):
             self.prompt_tokens += facts["prompt_tokens"]
-            self._counted_characters += characters
             self._counted += 1
 
     @property
@@ -49,10 +45,9 @@ class Bill(Mapping[str, float]):
 
     @property
     def prompt_tokens_per_answer(self) -> float:
-        characters = self._characters / max(1, self.answers)
-        if self._counted_characters:
-            return characters * self.prompt_tokens / self._counted_characters
-        return characters / CHARACTERS_PER_TOKEN
+        if self._counted:
+            return self.prompt_tokens / self._counted
+        return self._characters / max(1, self.answers) / CHARACTERS_PER_TOKEN
 
     @property
     def cost_per_answer(self) -> float:
@@ -85,8 +80,7 @@ class Bill(Mapping[str, float]):
     def estimate(self) -> str:
         """One sentence, before the first call."""
         missing = self.answers - self.answered
-        text = "up to " if self.teacher.advanced.early_stop else ""
-        text += f"{missing:,} of {self.answers:,} answers to ask for"
+        text = f"{missing:,} of {self.answers:,} answers to ask for"
         text += " (the journal has the others)" if self.answered else ""
         prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
         text += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.split import Split, add_metadata, assemble
-from ratchet.data_curation.teacher.answer_index import Prompt, Prompts
+from ratchet.data_curation.teacher.attempts import Prompt, Prompts
 from ratchet.verifiers.extraction import after_thinking
 
 STEP = "exclusions"

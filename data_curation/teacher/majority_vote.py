@@ -75,18 +75,6 @@ def vote(
     return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
 
 
-def more_needed(reference: str | None, responses: list[str | None], left: int) -> int:
-    """The least number of the attempts `left` that could still decide whether the reference has the majority; 0 when it
-    is decided. Responses are None for attempts without one or truncated ones."""
-    if not reference:
-        return 0
-    classes = count_votes([boxed_answer(text) if text else None for text in responses], reference)
-    right = sum(group.votes for group in classes if group.right)
-    other = max((group.votes for group in classes if not group.right), default=0)
-    confirmed, refuted = (other + left - right) // 2 + 1, (right + left - other + 1) // 2  # a tie confirms nothing
-    return max(0, min(confirmed, refuted))
-
-
 def count_votes(answers: Iterable[str | None], reference: str, verify: Verify = verify_answer) -> list[Class]:
     """Classes of equal answers, most votes first; the reference's class, if any, has its most frequent spelling."""
     written = Counter(answer for answer in answers if answer is not None)

@@ -379,7 +379,7 @@ def _key_of(endpoint: "Endpoint") -> str | None:
     if not endpoint.model:
         raise RatchetError(
             "The recipe's teacher has no model: set curation.<domain>.teacher.model to its name (a judge's, "
-            "curation.<domain>.advanced.paraphrases.judge.model)."
+            "curation.<domain>.advanced.exclusions.model)."
         )
     key = os.environ.get(endpoint.api_key_env)
     if key is None and endpoint.base_url is None:

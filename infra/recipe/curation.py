@@ -3,10 +3,10 @@
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, WithJsonSchema
 
 from ratchet.infra.recipe.teacher import Judge, Teacher
-from ratchet.infra.section import NotInKey, Section
+from ratchet.infra.section import Section
 
 
 class Rules(Section):
@@ -31,33 +31,6 @@ class Decontamination(Section):
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
     """Whether to drop rows without a date where `released_after` is set; they are counted either way."""
-
-
-class Paraphrases(Section):
-    """A second pass after decontamination, for benchmark items in other words. Off by default: only a judge model can
-    tell them from the same story with other numbers."""
-
-    by: Literal["none", "words", "endpoint"] = "none"
-    """Similarity for the shortlist: `words` (TF-IDF), `endpoint` (`/v1/embeddings` of `model`), or `none`: off."""
-    model: str = ""
-    """The endpoint's name of an embedding model."""
-    base_url: NotInKey[str | None] = None
-    """The endpoint's URL; default: OpenAI's own."""
-    api_key_env: NotInKey[str] = "OPENAI_API_KEY"
-    """The environment variable with the API key; never the key itself."""
-    min_similarity: float | None = Field(default=None, ge=-1, le=1)
-    """Smallest similarity on the shortlist. Default: 0.25, and 0.15 for code, measured for `words`; embeddings need
-    a higher one."""
-    judge: Judge = Judge()
-    """Decides about each pair; with `kind: none` the shortlist is only reported."""
-
-    @model_validator(mode="after")
-    def _belong_together(self) -> "Paraphrases":
-        if self.by == "endpoint" and not self.model:
-            raise ValueError("by: endpoint needs model, the endpoint's name of an embedding model")
-        if self.by == "none" and self.judge.kind != "none":
-            raise ValueError("by: none switches this step off; set by to words, for example, to use the judge")
-        return self
 
 
 class Deduplication(Section):
@@ -104,8 +77,6 @@ class CurationDetails(Section):
     exclusions: Judge = Judge()
     """A model that is asked about the few rows that a word marks (figure, several questions, proof, special judge,
     interactive); it overrules the rules. With `kind: none`, the rules alone decide."""
-    paraphrases: Paraphrases = Paraphrases()
-    """Search for benchmark items in other words; off by default."""
 
 
 class Curation(Section):
@@ -138,8 +109,8 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "exclusions", "rules", "decontaminate", "paraphrases", "deduplicate", "validate_tests",
-    "teacher_attempts", "majority_vote", "difficulty", "length", "curated",
+    "normalise", "exclusions", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts",
+    "majority_vote", "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.section import NotInKey, Section
@@ -27,8 +27,6 @@ class Endpoint(Section):
 class TeacherDetails(Section):
     """Rarely needed settings of a teacher."""
 
-    early_stop: bool = False
-    """Stop asking once a majority vote is decided: cheaper, but difficulty rests on fewer attempts."""
     tokenizer: str = ""
     """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
     prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
@@ -46,7 +44,8 @@ class Teacher(Endpoint):
     kind: str = "none"
     """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
     attempts: int = Field(default=8, ge=1, le=64)
-    """Answers per problem; difficulty is scaled to eight, as in the paper."""
+    """Answers per problem; difficulty is scaled to eight, as in the paper. More may be asked for later: the journal
+    keeps those that were paid for."""
     temperature: float = 0.6
     """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
     top_p: float = 0.95
@@ -80,9 +79,3 @@ class Judge(Teacher):
     """Nucleus sampling: the probability mass that is sampled from."""
     max_tokens: int = 4096
     """Longest reply in tokens."""
-
-    @model_validator(mode="after")
-    def _answers_all(self) -> "Judge":
-        if self.advanced.early_stop:
-            raise ValueError("judge.advanced.early_stop: there is no majority vote to wait for")
-        return self

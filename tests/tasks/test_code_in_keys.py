@@ -68,7 +68,7 @@ curation:
   sums:
     inputs: ["generated://made/train.jsonl"]
     benchmarks: ["generated://made/test.jsonl"]
-    advanced: {paraphrases: {by: words, judge: {kind: "k_judge:Judge", model: j}}}
+    advanced: {exclusions: {kind: "k_judge:Judge", model: j}}
     teacher: {kind: "k_teacher:Local", model: t}
   math:
     inputs: ["generated://tiny/math_raw.parquet"]
@@ -105,8 +105,8 @@ RUN_AGAIN = {
     "k_loss.py": {"train own"},
     "k_advantage.py": {"train theirs"},
     "k_engine.py": TRAINED,
-    "k_teacher.py": {"teacher_attempts sums", "paraphrases sums"},
-    "k_judge.py": {"paraphrases sums"},
+    "k_teacher.py": {"teacher_attempts sums", "exclusions sums"},
+    "k_judge.py": {"exclusions sums"},
     "k_env.py": {"generate asked", "normalise asked", "rules asked", "train of-others"},
     "k_unused.py": set(),
 }

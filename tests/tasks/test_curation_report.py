@@ -24,9 +24,6 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
         manifest("normalise", ["raw|file.json"], {"domain": "math"}),
         manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "released_after": None},
                  items=5, preset="coverage", paper_hits=30, coverage_hits=4, kept_sharing=26, self_test=self_test),
-        manifest("paraphrases", ["x", "aime24"], {"by": "words", "model": "", "min_similarity": 0.25,
-                 "judge": {"kind": "openai", "model": "reader"}}, shortlisted=7, pairs=9, undecided=1)
-        | {"nearest": [{"source": "raw", "source_id": "4", "benchmark": "aime24", "item": "2", "similarity": 0.514}]},
     ]  # fmt: skip
     funnelled, dropped = funnel(SUMMARIES), rejected("proof")
     kept = problems("math", "a", "b")
@@ -39,6 +36,4 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     assert "5 benchmark items, 9-grams" in text and "`paper` 30" in text and "99.8%" in text
     assert "26 kept rows share an n-gram" in text
     assert "| answer | large_string | 0% |" in text and "| rules | proof | 100 | 10 | 10.0% | 90 |" in text
-    assert "7 rows have a similarity of at least 0.25" in text and "`reader`, which left 1 pairs undecided" in text
-    assert "| raw:4 | aime24 | 2 | 0.51 |" in text and "do not find benchmark items" not in text
     assert "Samples" not in text and "Prove &#39;it&#39;. # now" in to_html(page)

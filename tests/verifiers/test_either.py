@@ -94,5 +94,3 @@ def test_it_is_in_the_keys_of_what_judges_math_and_of_nothing_else(tmp_path):
         strict, either = keys(domain), keys(domain, "verification.math=either")
         assert {title for title in strict if strict[title] != either[title]} == changed
     assert keys("math") == keys("math", "verification.minimum_isolation=A")
-    with pytest.raises(RatchetError, match=r"early_stop counts votes as verification\.math: strict"):
-        keys("math", "verification.math=either", "curation.math.teacher.advanced.early_stop=true")

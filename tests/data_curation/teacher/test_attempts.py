@@ -10,17 +10,13 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ratchet.data_curation.teacher.attempts import (
-    ATTEMPTS_SCHEMA,
     collect_attempts,
     difficulty,
     known_attempts,
     problem_prompts,
 )
-from ratchet.data_curation.teacher.majority_vote import more_needed, vote
 from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.infra.inference.openai_engine import OpenAIEngine
@@ -222,63 +218,14 @@ class Answering(PaidTeacher):
             yield Completion(request.key, self.responses[self.given[prompt] - 1], "stop", 5, prompt_tokens=5)
 
 
-def boxes(answers: str) -> list[str]:
-    return [f"So \\boxed{{{answer}}}." if answer != "-" else "I do not know." for answer in answers]
-
-
-@pytest.mark.parametrize(
-    ("answers", "asked"),
-    [
-        ("11111111", 5),  # five of eight cannot be outvoted
-        ("22222222", 5),  # nor can the reference win
-        ("11121111", 6),
-        ("1234----", 8),
-        ("22--1111", 8),
-        ("2233111-", 8),
-        ("2345222-", 6),
-    ],
-)
-def test_no_more_is_asked_once_the_majority_is_decided(problems, tmp_path, answers, asked):
-    problems, teacher = (
-        problems.slice(0, 2),
-        details(early_stop=True).model_copy(update={"attempts": 8}),
-    )
-    prompts = problem_prompts(lambda: [problems], FORMAT)
-
-    def ask(engine, teacher=teacher):
-        arguments = (tmp_path / "journal.jsonl", 0, tmp_path / "attempts.parquet")
-        bill = collect_attempts(prompts, engine, teacher, *arguments, more_needed=more_needed)
-        return bill, pq.read_table(arguments[2])
-
-    engine = Answering(*boxes(answers))
-    bill, attempts = ask(engine)
-    assert engine.asked == bill.answered == bill.answers == len(attempts) == 2 * asked
-    early = vote(problems, attempts.to_batches())
-    whole, rest = Answering(*boxes(answers)), Answering(*boxes(answers[asked:]))
-    all_of_them = collect(problems, whole, tmp_path / "other.jsonl", TEACHER.model_copy(update={"attempts": 8}))
-    assert early.kept["problem_id"].equals(vote(problems, all_of_them.to_batches()).kept["problem_id"])
-    again = Answering()
-    assert ask(again)[1].equals(attempts) and not again.asked, "a journal decides as the answers did"
-    known = known_attempts(prompts, teacher, tmp_path / "journal.jsonl", 0, more_needed)
-    assert known.answered == known.answers
-    later = collect(problems, rest, tmp_path / "journal.jsonl", TEACHER.model_copy(update={"attempts": 8}))
-    assert later["response"].equals(all_of_them["response"]) and rest.asked == 16 - 2 * asked
-
-
-@given(st.text("123-", min_size=8, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_what_is_decided_early_is_what_all_attempts_decide(answers):
-    responses = boxes(answers)
-    asked = 5
-    while more := more_needed("1", responses[:asked], 8 - asked):
-        asked += more
-        assert asked <= 8
-    one, table = [{"problem_id": "p", "sample": 0, "finish_reason": "stop", "tokens": 1, "counted_by": "teacher"}], []
-    problem = to_table([{"problem_id": "p", "domain": "math", "prompt": "?", "answer": "1"}])
-    for part in (responses[:asked], responses):
-        rows = [row | {"response": response} for response in part for row in one]
-        table.append(len(vote(problem, pa.Table.from_pylist(rows, schema=ATTEMPTS_SCHEMA).to_batches()).kept))
-    assert table[0] == table[1]
+def test_more_attempts_ask_only_for_those_that_are_missing(problems, tmp_path):
+    journal, eight = tmp_path / "journal.jsonl", TEACHER.model_copy(update={"attempts": 8})
+    collect(problems, Answering(*"12345"), journal, TEACHER.model_copy(update={"attempts": 5}))
+    known = known_attempts(problem_prompts(lambda: [problems], FORMAT), eight, journal, 0)
+    assert (known.answered, known.answers) == (5 * len(problems), 8 * len(problems))
+    rest = Answering(*"678")
+    responses = collect(problems, rest, journal, eight)["response"].to_pylist()
+    assert rest.asked == 3 * len(problems) and responses == [*"12345678"] * len(problems)
 
 
 def test_an_endpoint_that_says_nothing_is_noticed_before_it_is_paid_for_long(tmp_path):
