@@ -108,7 +108,8 @@ def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> 
 
 
 def _list_recipes() -> None:
-    names = sorted(shipped_recipes(), key=lambda name: (name not in RUN_HERE, name.startswith("ablations"), name))
+    others = sorted(set(shipped_recipes()) - {*RUN_HERE}, key=lambda name: (name.startswith("ablations"), name))
+    names = [*RUN_HERE, *others]
     width = max(map(len, names))
     for name in names:
         facts = read_recipe(name)
