@@ -13,7 +13,7 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
 
 from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
-from ratchet.training import warm_start
+from ratchet.training import ranks, warm_start
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.journal import Journal
 from ratchet.training.policy import Policy
@@ -64,6 +64,7 @@ def train_model(
         random_weights = Path(work) / "random"
         model.save_pretrained(random_weights)
         tokenizer.save_pretrained(random_weights)
+        ranks.join()  # DeepSpeed alone would compile an operation first, and wait forever for a lock that a kill left
         policy = Policy(str(random_weights), Hardware(micro_batch_tokens=8192), Optimizer())
         passes = max(LEAST_PASSES, min(MOST_PASSES, SEQUENCES // len(traces)))
         samples, _ = warm_start.encode([*traces] * passes, policy.tokenizer, prompts)
