@@ -252,6 +252,26 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
     assert written(tmp_path / "whole") == written(tmp_path / "broken")
 
 
+def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
+    """The same stage ends with other weights: its optimizer has begun again."""
+    from ratchet.training import process
+
+    pq.write_table(to_table(sums(40)), tmp_path / "math.parquet")
+    problems = {"math": str(tmp_path / "math.parquet")}
+    spec = {"stage": "rl", "model_dir": micro_model, "pass_rates": None, "problems": problems, "validation": {}}
+
+    def trained(*interventions: dict) -> dict[str, torch.Tensor]:
+        stage = {
+            "name": "rl", "domain": "math", "max_response_tokens": 10, "steps": 4, "rollouts": 4,
+            "prompts_per_batch": 4, "learning_rate": 1e-3, "advanced": {"entropy_bonus": 0.01}, "interventions": interventions,
+        }  # fmt: skip
+        prompt = {"math": "{prompt}"}
+        recipe = {"name": "micro", "model": {"prompt": prompt}, "training": {"stages": [stage]}}
+        return weights(process._stage(Recipe.model_validate(recipe), spec, tmp_path / str(len(interventions)))[0])
+
+    assert largest_difference(trained(), trained({"when": {"at_step": 2}, "do": "reset"})) > 0
+
+
 def guarded(*interventions, **settings) -> Curriculum:
     """Keeps math, which scored 0.9 at the start, above 0.8."""
     c = with_interventions(*interventions, keep={"math": 0.1}, **settings)
