@@ -263,7 +263,8 @@ def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
     def trained(*interventions: dict) -> dict[str, torch.Tensor]:
         stage = {
             "name": "rl", "domain": "math", "max_response_tokens": 10, "steps": 4, "rollouts": 4,
-            "prompts_per_batch": 4, "learning_rate": 1e-3, "advanced": {"entropy_bonus": 0.01}, "interventions": interventions,
+            "prompts_per_batch": 4, "learning_rate": 1e-3, "advanced": {"entropy_bonus": 0.01},
+            "interventions": interventions,
         }  # fmt: skip
         prompt = {"math": "{prompt}"}
         recipe = {"name": "micro", "model": {"prompt": prompt}, "training": {"stages": [stage]}}
