@@ -84,7 +84,7 @@ def rehearse(
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
         say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
-        reduced, _ = smaller(recipe, {}, 1, engine)
+        reduced, _ = smaller(recipe, {}, recipe.training.hardware.processes, engine)
         prepared = _prepare(reduced, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
         say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")

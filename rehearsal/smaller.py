@@ -68,7 +68,7 @@ RULES = (
          lambda value: [0, 0] if isinstance(value, list) else None),
     Rule(f"questions of a benchmark: at most {QUESTIONS}", ("evaluation.benchmarks.*.limit",),
          lambda count: min(QUESTIONS, count)),
-    Rule("ranks: as many as run here", ("training.hardware.processes",)),
+    Rule("ranks: as many as run here", ("training.hardware.processes", "training.engine.tensor_parallel")),
     Rule("engine: one that runs here", ("training.engine.kind",)),
     Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
     Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped", (
@@ -107,6 +107,8 @@ def smaller(
     hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
     if engine is not None:
         data["training"]["engine"] = dict(engine)
+    elif shared := data["training"]["engine"].get("tensor_parallel"):
+        data["training"]["engine"]["tensor_parallel"] = math.gcd(shared, hardware["processes"])
     for generator in data["generate"].values():
         if generator["by"] == "reasoning-gym":
             _fewer_puzzles(generator)
