@@ -33,9 +33,8 @@ def train(
     if curriculum.interventions.floors_due:
         start = validation.run(curriculum.stage)
         curriculum.interventions.set_floors(kept_scores(start))
-        checkpoints.save(
-            0, states(curriculum, learner, batches), start["validation"]
-        )  # what `result: best` may return to
+        # `result: best` returns to it where every later validation is below a floor.
+        checkpoints.save(0, states(curriculum, learner, batches), start["validation"])
     while not curriculum.finished:
         clock = Clock()
         batch = curriculum.draw()
