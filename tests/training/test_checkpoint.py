@@ -152,6 +152,16 @@ def test_the_best_validated_is_kept_and_can_be_had_back(policy, tmp_path):
     assert Checkpoints(tmp_path / "none", policy).restore_best() is None
 
 
+def test_a_stage_that_forgets_in_every_validation_has_its_start_back(policy, tmp_path):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", policy)
+    start = weights(policy)
+    checkpoints.save(0, {}, 0.2)  # before the first update
+    for step in (1, 2, 3):
+        change(policy)
+        checkpoints.save(step, {}, None)  # below a floor
+    assert checkpoints.restore_best() == 0 and equal(weights(policy), start)
+
+
 def test_a_checkpoint_of_another_model_is_refused_by_name(three):
     checkpoints, _, _, directory = three
     for path in directory.glob("step-*/manifest.json"):
