@@ -46,12 +46,12 @@ clean:  ## Remove the virtual environment and everything that was made
 	rm -rf $(VENV) .ratchet build
 
 # DeepSpeed builds from source: it must see the torch that is installed, and compile no kernels ahead of time.
-$(READY): pyproject.toml verifiers/pyproject.toml constraints.txt
+$(READY): pyproject.toml verifiers/pyproject.toml data_curation/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Ratchet needs Python 3.11 or newer; $(PYTHON) is `$(PYTHON) -V`. Use: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	@echo "Setting up $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools wheel
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch ninja psutil py-cpuinfo
-	DS_BUILD_OPS=0 $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e verifiers -e '.[dev]'
+	DS_BUILD_OPS=0 $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e verifiers -e data_curation -e '.[dev]'
 	@touch $(READY)

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from rich.progress import Progress
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.validation import STEP, validate_tests
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.infra.recipe.curation import Curation, Decontamination, TestValidation
-from ratchet.infra.store.problem_table import from_table
+from ratchet.data_curation.settings.curation import Curation, Decontamination, TestValidation
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from ratchet.data_curation.decontamination.overlaps import MIN_SHARED_NGRAMS, BenchmarkIndex
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.tokens import tokenise
-from ratchet.infra.recipe.curation import Decontamination
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")

@@ -37,9 +37,9 @@ from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, find
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.read import read_files, read_problems
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import joined, set_column
 from ratchet.data_curation.tokens import tokenised_batches
-from ratchet.infra.recipe.curation import Decontamination
 
 ROWS = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")
 ITEMS = ("math500.json", "aime24.json", "amc22_23.json", "olympiad_bench.json")

@@ -30,13 +30,13 @@ import numpy as np
 import pyarrow as pa
 from datasketch import MinHash, MinHashLSH
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.deduplication import minhash
 from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
 from ratchet.data_curation.deduplication.minhash import PERMUTATIONS, SCHEME, SEED, Shingles, bands_of, ngrams, shingle
 from ratchet.data_curation.read import read_files
+from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import joined
-from ratchet.infra.recipe.curation import Deduplication
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 FILES = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json")

@@ -69,7 +69,7 @@ from benchmarks.faults import (
     torn,
     tracking_server_killed,
 )
-from ratchet.infra.store.files import sha256_file
+from ratchet.data_curation.base.files import sha256_file
 
 PR_SET_CHILD_SUBREAPER = 36
 PASSING = ("logs", "tracking", "mlflow-files", "prefect", "mlflow.db")

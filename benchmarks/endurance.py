@@ -30,8 +30,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem

@@ -21,16 +21,16 @@ from random import Random
 import pyarrow.parquet as pq
 
 from benchmarks import public_rules
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.rules.pictures import IN_CODE
+from ratchet.data_curation.settings.curation import Rules
+from ratchet.data_curation.settings.teacher import Judge
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher.attempts import collect_attempts
 from ratchet.data_curation.teacher.exclusions import CUES, marked, prompts, with_labels
-from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Rules
-from ratchet.infra.recipe.teacher import Judge
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import Problem, problem_id
 from tests.infra.judging_endpoint import JudgingEndpoint
 

@@ -23,9 +23,9 @@ from pathlib import Path
 
 from rich.progress import track
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.code.problem import read_problem
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem

@@ -37,8 +37,8 @@ if importlib.util.find_spec("ratchet") is None:  # not installed: its folders ar
     package.__path__ = [str(ROOT)]
     sys.modules["ratchet"] = package
 
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed  # noqa: E402
 from ratchet.infra.inference.attention import attention  # noqa: E402
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed  # noqa: E402
 from ratchet.infra.recipe.model import GrownModel  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
 from ratchet.training import growth, ranks  # noqa: E402

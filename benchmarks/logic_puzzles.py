@@ -24,8 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.logic import generation, scoring
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool

@@ -26,11 +26,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.deduplication.copies import judge
 from ratchet.data_curation.read import read_files
+from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import joined
-from ratchet.infra.recipe.curation import Deduplication
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 FILES = ("math_raw/math_train.json", "word_problems/gsm8k_train.jsonl.gz", "word_problems/svamp.jsonl.gz")

@@ -31,9 +31,9 @@ from typing import Any
 import yaml
 from rich.progress import track
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool

@@ -202,7 +202,7 @@ class Beside:
         self._connection.recv()
 
     def generate(self, batches, sampling):
-        from ratchet.infra.inference.protocol import Completion
+        from ratchet.data_curation.base.protocol import Completion
 
         requests = list(chain.from_iterable(batches))
         if requests:
@@ -219,7 +219,8 @@ class Beside:
 def measure(file: Path | None, steps: int, prompts: int, rollouts: int, longest: int) -> None:
     import torch
 
-    from ratchet.infra.recipe.model import GrownModel, PromptFormat
+    from ratchet.data_curation.base.prompts import PromptFormat
+    from ratchet.infra.recipe.model import GrownModel
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
     from ratchet.training.curriculum import Curriculum

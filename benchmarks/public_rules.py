@@ -27,7 +27,7 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.rules.pictures import IN_CODE
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem, problem_id
 
 LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "public_labels.jsonl"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.evaluation.main import main as evaluate
 from ratchet.evaluation.spec import Plan, load_plan, read_spec
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

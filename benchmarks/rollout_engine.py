@@ -18,7 +18,7 @@ from random import Random
 
 import torch
 
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.transformers_engine import TransformersEngine
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.training.growth import grow

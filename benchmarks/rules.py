@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem
 
 CORPUS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "corpus"

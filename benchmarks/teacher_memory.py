@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, to_table
+from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.teacher_engine import TeacherEngine
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
-from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.teacher import Teacher
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, to_table
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.teacher import PROMPTS_AT_ONCE
 

@@ -55,9 +55,9 @@ class Turns:
 def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
     import torch
 
-    from ratchet.infra.inference.protocol import Sampling
+    from ratchet.data_curation.base.prompts import PromptFormat
+    from ratchet.data_curation.base.protocol import Sampling
     from ratchet.infra.inference.with_transformers import InPlace
-    from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
     from ratchet.training import ranks
     from ratchet.training.groups import group

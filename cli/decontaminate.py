@@ -39,8 +39,8 @@ def decontaminate(
 
     from ratchet.data_curation.decontamination.files import decontaminate_files
     from ratchet.data_curation.readers.sources import local_files
+    from ratchet.data_curation.settings.curation import Decontamination
     from ratchet.infra.pages import render
-    from ratchet.infra.recipe.curation import Decontamination
     from ratchet.infra.recipe.evaluation import named_path
 
     asked = {"preset": preset, "ngram": ngram, "coverage": coverage}

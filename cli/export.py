@@ -1,8 +1,6 @@
 """`ratchet export`: problems for another trainer, problems and checkpoints for the Hub."""
 
 import shutil
-from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +13,8 @@ from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.store.artifacts import Artifact, ArtifactStore
     from ratchet.tasks.publication import Files
-
-BATCH_ROWS = 1024
 
 
 def export(
@@ -68,11 +63,11 @@ def export(
 
     Example: `ratchet export checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
     """
-    from ratchet.data_curation.exports import EXPORTS
+    from ratchet.data_curation.base.files import disk_errors
+    from ratchet.data_curation.base.prompts import PromptFormat
+    from ratchet.data_curation.exports import EXPORTS, export_problems
     from ratchet.infra.recipe import load_recipe
-    from ratchet.infra.recipe.model import PromptFormat
     from ratchet.infra.store.artifacts import ArtifactStore
-    from ratchet.infra.store.files import disk_errors
     from ratchet.tasks import publication
 
     store = ArtifactStore(load_settings(home).artifacts)
@@ -99,7 +94,12 @@ def export(
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         for split, source in splits.items():
-            _write_split(source, output / f"{split}.parquet", format_, prompt, data_source)
+            written, left_out = export_problems(
+                source, target := output / f"{split}.parquet", format_, prompt, data_source
+            )
+            console.print(f"{written:,} problems → {target}", soft_wrap=True, markup=False)
+            for reason, count in left_out.most_common():
+                console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
         if usage := EXPORTS[format_].usage:
             names = {"train": f"{next(iter(splits))}.parquet", "validation": f"{[*splits][-1]}.parquet"}
             title = f"Train with this: {Path(what).name}"
@@ -107,37 +107,10 @@ def export(
             (output / "README.md").write_text(card, encoding="utf-8")
 
 
-def _write_split(source: Path, target: Path, format_: str, prompt: "PromptFormat", data_source: str) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ratchet.data_curation.exports import EXPORTS, Source
-    from ratchet.infra.store.files import replacing
-    from ratchet.infra.store.problem_table import from_table
-    from ratchet.verifiers.domain import NotExpressible
-
-    export, left_out, written = EXPORTS[format_], Counter[str](), 0
-    with ExitStack() as stack:
-        file, draft = stack.enter_context(pq.ParquetFile(source)), stack.enter_context(replacing(target))
-        writer = stack.enter_context(pq.ParquetWriter(draft, export.schema))
-        for batch in file.iter_batches(batch_size=BATCH_ROWS):
-            rows = []
-            for problem in from_table(pa.Table.from_batches([batch])):
-                try:
-                    rows.append(export.row(Source(problem, written + len(rows), target.stem, prompt, data_source)))
-                except NotExpressible as reason:
-                    left_out[str(reason)] += 1
-            written += len(rows)
-            writer.write_table(pa.Table.from_pylist(rows, schema=export.schema))
-    console.print(f"{written:,} problems → {target}", soft_wrap=True, markup=False)
-    for reason, count in left_out.most_common():
-        console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
-
-
 def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: bool, license_: str) -> None:
     from huggingface_hub import CommitOperationAdd, HfApi, errors
 
-    from ratchet.infra.inference.hub import hub_address
+    from ratchet.data_curation.base.hub import hub_address
     from ratchet.tasks import publication
 
     hub = hub_address()
@@ -161,7 +134,7 @@ def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: 
 
 def _write(files: "Files", output: Path) -> None:
     """Write a repository to a folder."""
-    from ratchet.infra.store.files import disk_errors, replacing
+    from ratchet.data_curation.base.files import disk_errors, replacing
 
     with disk_errors(output):
         for name, content in files.items():

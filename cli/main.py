@@ -29,8 +29,8 @@ from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import NotGiven, RatchetError, Waiting, in_words
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.cli.terminal import errors
-from ratchet.infra.recipe.curation import CURATION_STEPS
+from ratchet.data_curation.settings.curation import CURATION_STEPS
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import hidden_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings

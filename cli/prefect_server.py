@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+from ratchet.data_curation.base.files import disk_errors
 from ratchet.infra.settings import Settings, address_in
-from ratchet.infra.store.files import disk_errors
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import free_port, process_group

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from ratchet.cli.terminal import console, errors
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.cautions import cautions
-from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting
 

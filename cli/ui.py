@@ -33,7 +33,7 @@ def ui(
     Example: `ratchet ui --mlflow-port 5001`
     """
     from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
-    from ratchet.infra.store.files import write_atomically
+    from ratchet.data_curation.base.files import write_atomically
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:

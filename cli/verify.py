@@ -181,7 +181,7 @@ def _verify_file(
     domain: str, problems: "dict[str, Problem] | None", source: Path, target: Path, workers: int | None,
     settings: "JudgeSettings",
 ) -> bool:  # fmt: skip
-    from ratchet.infra.store.files import disk_errors, replacing
+    from ratchet.data_curation.base.files import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
     if not target.parent.is_dir():

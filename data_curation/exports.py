@@ -4,20 +4,27 @@ The text column `ratchet_problem` (`verifiers.serving.rows`) has all that a verd
 domain can be exported and each trainer's adapter (`verifiers.adapters`) gives the verdicts of this house.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.base.files import replacing
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
+from ratchet.verifiers.domain import NotExpressible
 from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.rows import COLUMN, encode
 
 Row = dict[str, Any]
+ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -166,3 +173,32 @@ python -m ratchet.verifiers.adapters.open_instruct open_instruct/grpo_fast.py --
     ),
     "ratchet": Export({name: _own(name) for name in PROBLEM_SCHEMA.names}),
 }
+
+
+def export_problems(
+    problems: pa.Table | Path, target: Path, format: str, prompt: PromptFormat | None = None, data_source: str = ""
+) -> tuple[int, Counter[str]]:
+    """Write problems, a table or a Parquet file of them, to the Parquet file `target` in this trainer's format. The
+    split in the rows is the target's name. Returns how many were written, and how many were left out, by reason: with
+    `data_source`, verl's own reward functions judge, and not all can be. Raises RatchetError for an unknown format."""
+    if format not in EXPORTS:
+        raise RatchetError(f"There is no format {format!r}. Known: {', '.join(EXPORTS)}.")
+    to, left_out, written = EXPORTS[format], Counter[str](), 0
+    with ExitStack() as stack:
+        if isinstance(problems, Path):
+            batches = stack.enter_context(pq.ParquetFile(problems)).iter_batches(batch_size=ROWS_AT_ONCE)
+        else:
+            batches = problems.to_batches(ROWS_AT_ONCE)
+        draft = stack.enter_context(replacing(target))
+        writer = stack.enter_context(pq.ParquetWriter(draft, to.schema))
+        for batch in batches:
+            rows = []
+            for problem in from_table(pa.Table.from_batches([batch])):
+                source = Source(problem, written + len(rows), target.stem, prompt or PromptFormat(), data_source)
+                try:
+                    rows.append(to.row(source))
+                except NotExpressible as reason:
+                    left_out[str(reason)] += 1
+            written += len(rows)
+            writer.write_table(pa.Table.from_pylist(rows, schema=to.schema))
+    return written, left_out

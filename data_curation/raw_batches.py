@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, unicode_text
@@ -18,7 +19,6 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id

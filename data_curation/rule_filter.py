@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.rules import Rule
 from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.rules.options import appended, as_open
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
-from ratchet.infra.recipe.curation import Rules
-from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 

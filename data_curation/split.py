@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 
 REJECTED_SCHEMA = pa.schema(
     [

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import columns_of, read_problems
 from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import to_json
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem, problem_id
 

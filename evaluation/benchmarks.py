@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.infra.recipe.evaluation import Benchmark
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import equivalent

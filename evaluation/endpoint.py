@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.openai_engine import EndpointUnreachable, OpenAIEngine
+from ratchet.data_curation.base.protocol import Engine, Request
 from ratchet.evaluation.sampling import Generations, Stored, missing_of, stored_row
 from ratchet.evaluation.spec import Batch, Plan
-from ratchet.infra.inference.openai_engine import EndpointUnreachable, OpenAIEngine
-from ratchet.infra.inference.protocol import Engine, Request
 from ratchet.verifiers.errors import RatchetError
 
 PATIENCE_S = 86_400.0

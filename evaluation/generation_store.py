@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.store.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
-from ratchet.infra.store.journal import Journal, read_lines
+from ratchet.data_curation.base.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
+from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.verifiers.errors import RatchetError
 
 STORED_SCHEMA = pa.schema(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.protocol import says_nothing
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
-from ratchet.infra.inference.protocol import says_nothing
 from ratchet.infra.recipe.evaluation import ANSWER_PATTERNS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError

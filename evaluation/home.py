@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import KEPT, REJECTED
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.evaluation.report import read_scores
 from ratchet.evaluation.scores import flat
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
-from ratchet.infra.store.draft import KEPT, REJECTED
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.store.lineage import Lineage, stages_up_to
 from ratchet.infra.tracking.run_record import read_run
 from ratchet.verifiers.errors import RatchetError

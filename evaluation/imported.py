@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.openai_stream import FINISHED, with_thought
 from ratchet.evaluation.benchmarks import PUBLISHED_IDS, metadata_value
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.spec import Plan
-from ratchet.infra.inference.openai_stream import FINISHED, with_thought
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 

@@ -23,6 +23,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.files import disk_errors, replacing, write_atomically
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.base.prompts import user_message
 from ratchet.evaluation import sampling
 from ratchet.evaluation.benchmarks import cluster_of, content_hash, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
@@ -33,9 +36,6 @@ from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import SEED, Plan, load_plan, read_spec
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
-from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.store.files import disk_errors, replacing, write_atomically
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ratchet.data_curation.base.files import disk_errors, write_atomically
 from ratchet.evaluation import figures, responses, tables
 from ratchet.evaluation.comparison import setting_differences, zero_of_n_limit
 from ratchet.evaluation.gains import gains_of, question_table
@@ -16,7 +17,6 @@ from ratchet.evaluation.regimes import MARGIN
 from ratchet.evaluation.tables import Benchmarks, Series, gain_between, interval, number, percent, signed
 from ratchet.infra import pages
 from ratchet.infra.pages import Document, Headline, Section, to_html, to_markdown
-from ratchet.infra.store.files import disk_errors, write_atomically
 from ratchet.verifiers.errors import RatchetError
 
 WORDS = Path(__file__).with_name("report.yaml")

@@ -30,13 +30,13 @@ from typing import Any, NoReturn, Self
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.files import write_atomically
+from ratchet.data_curation.base.prompts import message_ids
+from ratchet.data_curation.base.protocol import Completion, Request
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
-from ratchet.infra.inference.protocol import Completion, Request
 from ratchet.infra.launching.launcher import on_each_machine
-from ratchet.infra.recipe.prompts import message_ids
 from ratchet.infra.recipe.training import Hardware, Training
-from ratchet.infra.store.files import write_atomically
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import end_with_parent, last_lines, process_group
 

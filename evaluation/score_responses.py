@@ -7,10 +7,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.protocol import says_nothing
 from ratchet.evaluation.grading import answer_classes
 from ratchet.evaluation.scores import score
-from ratchet.infra.inference.protocol import says_nothing
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.serving.local_pool import open_pool

@@ -9,19 +9,18 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
+from ratchet.data_curation.base.protocol import Sampling, derive_seed
+from ratchet.data_curation.base.section import Section
+from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import load_problems
 from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.inference.protocol import Sampling, derive_seed
 from ratchet.infra.keys import in_key
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.load import explain
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
 from ratchet.infra.recipe.recipe import Verification
-from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.recipe.training import Hardware, Training
-from ratchet.infra.section import Section
 from ratchet.infra.store.own_code import own_code
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError

@@ -1,7 +1,7 @@
 """Curation of one domain: from raw files to training problems."""
 
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.recipe.curation import Steps
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation as step

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
+from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
 from ratchet.tasks.flow import flow

@@ -6,7 +6,7 @@ Empty fields keep the recipe's value; any other field is an override, written as
 import json
 from typing import Annotated
 
-from ratchet.infra.section import Section
+from ratchet.data_curation.base.section import Section
 
 
 class Changes(Section):

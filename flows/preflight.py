@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.journal import read_lines
+from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.flows.curate import curate_each
-from ratchet.infra.inference.engine import TEACHERS
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import Settings
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.events import mlflow_address
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.machine import KILLED, LINES, measured_file

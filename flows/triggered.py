@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect import flow
 
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.flows import curate as curating
 from ratchet.flows import evaluate as evaluating
 from ratchet.flows import pipeline as whole
@@ -16,7 +17,6 @@ from ratchet.flows import report as reporting
 from ratchet.flows import train as training
 from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
 from ratchet.tasks.flow import Flow, plan_flow

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
-from ratchet.infra.section import NOT_IN_KEY
+from ratchet.data_curation.base.section import NOT_IN_KEY
 
 
 def in_key(value: Any) -> Any:

@@ -9,19 +9,19 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.rules.evidence import no_answer
+from ratchet.data_curation.settings.curation import Curation
 from ratchet.evaluation.report import read_scores
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.approvals import Approvals
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.run_record import read_run
 from ratchet.rehearsal.samples import in_cache, repository
 from ratchet.tasks.contamination import contaminated_items

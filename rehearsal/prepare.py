@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from ratchet.data_curation import read_problems
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.prompts import user_message
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.store.problem_table import from_table
 from ratchet.rehearsal.answers import candidates, wrong
 from ratchet.rehearsal.small_model import RAMBLING, train_model
 from ratchet.tasks.inputs import GENERATED, GENERATORS

@@ -15,10 +15,11 @@ from typing import Any
 import yaml
 from huggingface_hub import hf_hub_download
 
-from ratchet.infra.inference.hub import KNOWN_MODELS, hub_answers
+from ratchet.data_curation.base.files import sha256_file
+from ratchet.data_curation.base.hub import hub_answers
+from ratchet.infra.inference.models import KNOWN_MODELS
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.infra.store.files import sha256_file
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.mechanisms import Evidence, Mechanism, mechanisms

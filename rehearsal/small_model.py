@@ -11,7 +11,7 @@ from tokenizers import AddedToken
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, GPT2Tokenizer
 from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
 
-from ratchet.infra.recipe.model import PromptFormat
+from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.training import ranks, warm_start
 from ratchet.training.checkpoint import Checkpoints

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.domains import plan_of
-from ratchet.infra.recipe.curation import Decontamination
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import funnel, rule_filter
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.deduplication import copies
@@ -15,14 +17,12 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.pages import to_html
-from ratchet.infra.recipe.curation import Decontamination
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
-from ratchet.infra.store.draft import Draft
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.tasks import pipeline_run
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.pipeline_run import active_run

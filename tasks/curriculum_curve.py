@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.store.lineage import stages_up_to
 from ratchet.tasks.pipeline_run import PipelineRun
 

@@ -10,21 +10,21 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.openai_engine import check_endpoint
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.inference.openai_engine import check_endpoint
 from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
-from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.teacher import Endpoint
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
-from ratchet.infra.store.draft import Draft
-from ratchet.infra.store.problem_table import from_table
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files

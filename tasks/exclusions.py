@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.rule_filter import rules_of
 from ratchet.data_curation.teacher import exclusions as labeling
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits

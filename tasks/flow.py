@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from ratchet.infra.recipe.curation import Steps
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PlannedStep, missing, outside_prefect, plan_run

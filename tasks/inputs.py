@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.hub import hub_answers
 from ratchet.data_curation.readers.sources import NotFetched, local_files
-from ratchet.infra.inference.hub import hub_answers
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.recipe import Generator, Recipe
 from ratchet.infra.store.artifacts import UNKNOWN, Artifact
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import code_of

@@ -8,9 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from ratchet.data_curation.settings.curation import CURATION_STEPS, Steps
 from ratchet.infra.keys import flat
 from ratchet.infra.launching.resident import Resident
-from ratchet.infra.recipe.curation import CURATION_STEPS, Steps
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings, load_settings

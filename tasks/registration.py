@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.recipe.recipe import Gate, Recipe
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 

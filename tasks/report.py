@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
-from ratchet.infra.store.draft import Draft
 from ratchet.infra.tracking.events import mlflow_address, read_state
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step

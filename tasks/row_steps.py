@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import REJECTED, Draft
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Parameters
-from ratchet.infra.store.draft import REJECTED, Draft
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.verifiers.workers import in_order

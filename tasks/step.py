@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
-from ratchet.infra.store.draft import Draft
 from ratchet.infra.store.own_code import own_code
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import KEPT, Draft
+from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.base.protocol import derive_seed
+from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.settings.teacher import Judge, Teacher
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher import difficulty, length_filter
 from ratchet.data_curation.teacher import majority_vote as voting
 from ratchet.data_curation.teacher.bill import Bill
-from ratchet.infra.inference.engine import TEACHERS
-from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.teacher import Judge, Teacher
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import KEPT, Draft
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches, split_step

@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
+from ratchet.data_curation.base.problem_table import from_table, to_table
+from ratchet.data_curation.base.prompts import user_message, with_templates
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.readers.sources import source_names
+from ratchet.data_curation.settings.curation import Decontamination
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
-from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.recipe.prompts import user_message, with_templates
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.teacher import Teacher
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import KEPT, REJECTED, Draft
-from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.step import Step, run_step

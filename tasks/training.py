@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.files import write_atomically
+from ratchet.data_curation.base.journal import read_lines
+from ratchet.data_curation.base.prompts import with_templates
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
-from ratchet.infra.recipe.prompts import with_templates
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.draft import Draft
-from ratchet.infra.store.files import write_atomically
-from ratchet.infra.store.journal import read_lines
 from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words

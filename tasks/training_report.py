@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.evaluation.figures import BENCHMARK_COLORS
 from ratchet.infra.pages import INK, MUTED, Section
 from ratchet.infra.pages.drawing import Painter, draw
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.store.lineage import stages_up_to
 from ratchet.training.interventions import Taken
 

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.files import replacing
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.exports import EXPORTS, Source
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.infra.store.files import replacing
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 
 ESTIMATORS = {

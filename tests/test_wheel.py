@@ -44,10 +44,14 @@ def wheel(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def verifiers_wheel(tmp_path_factory):
-    source = tmp_path_factory.mktemp("source") / "verifiers"
-    shutil.copytree(ROOT / "verifiers", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-    return built(source, tmp_path_factory.mktemp("wheel"))
+def part_wheels(tmp_path_factory):
+    """The wheels of the parts that can be installed alone."""
+    wheels = {}
+    for part in ("verifiers", "data_curation"):
+        source = tmp_path_factory.mktemp("source") / part
+        shutil.copytree(ROOT / part, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+        wheels[part] = built(source, tmp_path_factory.mktemp("wheel"))
+    return wheels
 
 
 def settings(project="."):
@@ -67,8 +71,8 @@ def environment_with(wheels, home):
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, verifiers_wheel, tmp_path_factory):
-    return environment_with([wheel, verifiers_wheel], tmp_path_factory.mktemp("environment"))
+def installed(wheel, part_wheels, tmp_path_factory):
+    return environment_with([wheel, *part_wheels.values()], tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture
@@ -92,19 +96,50 @@ def test_every_package_is_in_the_wheel(wheel):
     kept = ("*.py", "*.yaml", "*.html", "*.css", "*.md", "py.typed")
     files = {path.relative_to(ROOT) for top in tops for kind in kept for path in (ROOT / top).rglob(kind)}
     assert {f"ratchet/{file}" for file in files} <= inside
-    assert not any(name.startswith("ratchet/verifiers/") for name in inside)
+    assert not any(name.startswith(("ratchet/verifiers/", "ratchet/data_curation/")) for name in inside)
 
 
-def test_the_verifiers_are_a_wheel_of_their_own(verifiers_wheel, tmp_path):
-    """It verifies and judges without the rest of Ratchet, and without torch, Prefect, MLflow, pandas and pyarrow."""
-    top = ROOT / "verifiers"
+@pytest.mark.parametrize("part", ["verifiers", "data_curation"])
+def test_every_package_is_in_the_wheel_of_its_part(part, part_wheels):
+    top = ROOT / part
     folders = {path.parent.relative_to(top) for path in top.rglob("*.py") if "build" not in path.parts}
-    named = {".".join(["ratchet.verifiers", *folder.parts]) for folder in folders}
-    assert set(settings("verifiers")["packages"]) == named
-    inside = set(zipfile.ZipFile(verifiers_wheel).namelist())
+    assert set(settings(part)["packages"]) == {".".join(["ratchet", part, *folder.parts]) for folder in folders}
+    inside = set(zipfile.ZipFile(part_wheels[part]).namelist())
     files = {path.relative_to(top) for kind in ("*.py", "*.yaml", "py.typed") for path in top.rglob(kind)}
-    assert {f"ratchet/verifiers/{file}" for file in files if "build" not in file.parts} <= inside
-    python = environment_with([verifiers_wheel], tmp_path / "environment")
+    assert {f"ratchet/{part}/{file}" for file in files if "build" not in file.parts} <= inside
+
+
+def test_curation_is_a_wheel_of_its_own(part_wheels, tmp_path):
+    """The program of its README runs without the rest of Ratchet, and without torch, Prefect, MLflow and pandas."""
+    python = environment_with(part_wheels.values(), tmp_path / "environment")
+    asked = [
+        "A farm has 3 cows and twice as many hens. How many animals are on the farm?",
+        "What is the remainder when the sum of the first hundred positive integers is divided by 7?",
+        "Mia reads 12 pages each evening of a book with 96 pages. After how many evenings has she read half of it?",
+    ]
+    rows = [{"question": text, "target": target} for text, target in zip(asked, ("9", "3", "4"), strict=True)]
+    rows.append({"question": "Which is prime? (A) 4 (B) 6 (C) 7", "target": "C"})
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
+    (tmp_path / "held_out.json").write_text(json.dumps([{"problem": asked[2], "answer": "4"}]))
+    program = re.search(r"```python\n(.*?)```", (ROOT / "data_curation" / "README.md").read_text(), re.DOTALL)[1]
+    heavy = "torch, prefect, mlflow, pandas, transformers, ratchet.infra"
+    code = f"""{program}
+import importlib.util, sys, pyarrow.parquet as pq
+rules = [row["rule"] for table in (against_rules, contaminated, copies) for row in table.to_pylist()]
+assert rules == ["multiple_choice", "ngram", "exact"], rules
+columns = pq.read_table("train.parquet").to_pydict()
+assert columns["prompt"][0][0]["content"].startswith("A farm has 3 cows") and len(columns["ratchet_problem"]) == 2
+loaded = [name for name in {heavy!r}.split(", ") if name in sys.modules]
+assert not loaded, loaded
+assert importlib.util.find_spec("ratchet.infra") is None
+"""
+    done = subprocess.run([python, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_verifiers_are_a_wheel_of_their_own(part_wheels, tmp_path):
+    """It verifies and judges without the rest of Ratchet, and without torch, Prefect, MLflow, pandas and pyarrow."""
+    python = environment_with([part_wheels["verifiers"]], tmp_path / "environment")
     heavy = "torch, prefect, mlflow, pandas, pyarrow, transformers, ratchet.infra"
     program = "```python\nprint(int(input()) + 1)\n```"
     code = f"""

@@ -15,7 +15,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from ratchet.infra.inference.protocol import derive_seed
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Lora
 from ratchet.training import ranks

@@ -23,8 +23,8 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from ratchet.data_curation.base.files import disk_errors, replace_directory, sha256_file, sync_path
 from ratchet.infra.launching.group import STOP
-from ratchet.infra.store.files import disk_errors, replace_directory, sha256_file, sync_path
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
 from ratchet.verifiers.errors import RatchetError

@@ -13,7 +13,7 @@ from statistics import median
 
 import torch
 
-from ratchet.infra.store.files import disk_errors
+from ratchet.data_curation.base.files import disk_errors
 from ratchet.training import ranks
 from ratchet.training.machine import GIB
 from ratchet.verifiers.errors import RatchetError

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from ratchet.infra.inference.protocol import derive_seed
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.interventions import Interventions, Taken
 from ratchet.verifiers.errors import RatchetError

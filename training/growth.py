@@ -7,9 +7,9 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from ratchet.infra.inference.protocol import derive_seed
+from ratchet.data_curation.base.files import replace_directory
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.model import GrownModel
-from ratchet.infra.store.files import replace_directory
 from ratchet.training import ranks
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.store import journal
-from ratchet.infra.store.files import write_atomically
+from ratchet.data_curation.base import journal
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.training.groups import Group
 from ratchet.verifiers.errors import RatchetError
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from ratchet.infra.inference.protocol import Sampling
+from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training import ranks

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.infra.recipe.training import Hardware
-from ratchet.infra.store.files import write_atomically
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, memory_bytes
 

@@ -23,8 +23,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.infra.launching.group import STATUS
-from ratchet.infra.store.files import write_atomically
 from ratchet.training import ranks
 from ratchet.verifiers.errors import RatchetError
 

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.data_curation.base.journal import Journal
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.journal import Journal
-from ratchet.infra.store.problem_table import from_table
 from ratchet.training import cluster, growth, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints

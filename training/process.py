@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import transformers
 
-from ratchet.infra.inference.protocol import Sampling
+from ratchet.data_curation.base import journal
+from ratchet.data_curation.base.files import replace_directory, write_atomically
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store import journal
-from ratchet.infra.store.files import replace_directory, write_atomically
-from ratchet.infra.store.problem_table import from_table
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.inference.engine import BATCHES_AT_ONCE
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import prompt_ids
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.advantages import OF_ONE_GROUP

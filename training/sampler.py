@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.inference.engine import TrainingEngine
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.training import Training
 from ratchet.training import ranks
 from ratchet.training.packing import Sample, collate

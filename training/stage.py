@@ -10,14 +10,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.files import sha256_file, write_atomically
+from ratchet.data_curation.base.journal import read_lines
+from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.infra.launching.group import STATUS, ProcessGroup
 from ratchet.infra.launching.launcher import Local
 from ratchet.infra.launching.resident import Resident
-from ratchet.infra.recipe.model import Model, PromptFormat
+from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.infra.store.files import sha256_file, write_atomically
-from ratchet.infra.store.journal import read_lines
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 

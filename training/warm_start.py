@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import message_ids
+from ratchet.data_curation.base.prompts import PromptFormat, message_ids
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints, Stopped

@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.journal import Journal, read_lines
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.golden_agreement import Case, settle, verdicts
 from ratchet.data_curation.code_tests.mutation import mutants
+from ratchet.data_curation.settings.curation import TestValidation
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
-from ratchet.infra.recipe.curation import TestValidation
-from ratchet.infra.store.journal import Journal, read_lines
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

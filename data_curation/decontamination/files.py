@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.files import disk_errors, replace_directory
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
 from ratchet.data_curation.decontamination.self_test import self_test
@@ -28,10 +30,8 @@ from ratchet.data_curation.decontamination.text_files import (
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.readers.templates import strip_templates
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, to_json
-from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.store.draft import Draft
-from ratchet.infra.store.files import disk_errors, replace_directory
 from ratchet.verifiers.errors import RatchetError
 
 PREFIX = f"{STEP}_"

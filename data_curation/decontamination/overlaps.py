@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ratchet.data_curation.deduplication.rewording import Items
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
-from ratchet.infra.recipe.curation import Decontamination
 
 MIN_SHARED_NGRAMS = 3
 """Fewer never drop a row under `coverage`: one or two are shared by chance."""

@@ -16,9 +16,9 @@ from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
 from ratchet.data_curation.urls import problem_key
-from ratchet.infra.recipe.curation import Decontamination
 
 STEP = "decontaminate"
 RULES = ("released_after", "undated", "url", "whole_match", "ngram", "reworded")

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from ratchet.data_curation.decontamination.overlaps import BenchmarkIndex, condemned
-from ratchet.infra.recipe.curation import Decontamination
+from ratchet.data_curation.settings.curation import Decontamination
 
 CARRIER = "Before the exam the teacher wrote a few lines on the board for the class to think about. "
 ITEMS = 500

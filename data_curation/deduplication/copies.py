@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from ratchet.data_curation.deduplication import minhash, rewording
 from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingle
 from ratchet.data_curation.deduplication.same_problem import READ, reworded, same_answer, same_problem
+from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
-from ratchet.infra.recipe.curation import Deduplication
 
 CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""

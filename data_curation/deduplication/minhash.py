@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.tokens import Tokens, mixed, tokenise
-from ratchet.infra.recipe.curation import Deduplication
 
 SCHEME = "affine32"
 """The family of hash functions in datasketch; signatures of different schemes are not comparable."""

@@ -9,7 +9,7 @@ from ratchet.data_curation.readers.science_formats import gpqa, options, plain_s
 from ratchet.data_curation.rules import evidence as shared
 from ratchet.data_curation.rules.evidence import Evidence
 from ratchet.data_curation.rules.language import non_english
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 

@@ -18,8 +18,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.hub import hub_answers
 from ratchet.data_curation.readers.raw_files import SUFFIXES, data_files, has_a_file_per_row, is_data
-from ratchet.infra.inference.hub import hub_answers
 from ratchet.verifiers.errors import RatchetError
 
 _ENDING = re.compile(rf"(?:{'|'.join(map(re.escape, SUFFIXES))})\Z")

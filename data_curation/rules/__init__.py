@@ -7,7 +7,7 @@ conditions is no list of questions. `rule_filter.py` applies them.
 from collections.abc import Callable
 
 from ratchet.data_curation.rules.evidence import Evidence
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem
 
 Rule = Callable[[Problem, Rules], Evidence | None]

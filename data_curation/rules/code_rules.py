@@ -6,7 +6,7 @@ from ratchet.data_curation.rules.evidence import Evidence, any_of, seen
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem
 
 _LINES = re.IGNORECASE | re.MULTILINE

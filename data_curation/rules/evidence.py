@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 

@@ -3,7 +3,7 @@
 import re
 
 from ratchet.data_curation.rules.evidence import Evidence, any_of
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.instructions.language import NO_LANGUAGE, probabilities
 from ratchet.verifiers.problem import Problem
 

@@ -7,7 +7,7 @@ from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.rules.pictures import needed
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem
 
 _VERBS = (

@@ -17,15 +17,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.journal import Journal, read_lines
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.data_curation.base.teacher_engine import TeacherEngine
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import add_metadata, set_column
 from ratchet.data_curation.teacher.bill import Bill, money
-from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.recipe.teacher import Teacher
-from ratchet.infra.store.journal import Journal, read_lines
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 
 ATTEMPTS_SCHEMA = pa.schema(

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ratchet.infra.inference.protocol import says_nothing
-from ratchet.infra.recipe.teacher import Teacher
+from ratchet.data_curation.base.protocol import says_nothing
+from ratchet.data_curation.settings.teacher import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
 """Of English with formulas; used until the endpoint has counted prompt tokens itself."""

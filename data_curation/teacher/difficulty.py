@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.serving.pool import Pool

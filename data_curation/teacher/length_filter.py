@@ -4,10 +4,10 @@ import json
 
 import pyarrow as pa
 
+from ratchet.data_curation.base.protocol import derive_seed
+from ratchet.data_curation.settings.curation import LengthFilter
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher import majority_vote
-from ratchet.infra.inference.protocol import derive_seed
-from ratchet.infra.recipe.curation import LengthFilter
 
 STEP = "length"
 RULES = ("too_short", "downsampled")

@@ -15,11 +15,11 @@ from pydantic.fields import FieldInfo
 from typer.cli import get_docs_for_click
 
 from ratchet.cli.main import app
+from ratchet.data_curation.base.section import Section
 from ratchet.infra.inference.engine import ENGINES, InferenceEngine
 from ratchet.infra.keys import not_in_key
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.load import read_recipe, shipped_recipes
-from ratchet.infra.section import Section
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ROOT = {

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.instruction_formats import ifeval
 from ratchet.data_curation.readers.science_formats import gpqa, scibench
 from ratchet.examples.tiny_world.instruction_prompts import draw_prompt
 from ratchet.examples.tiny_world.raw_rows import Row, mixture
 from ratchet.examples.tiny_world.science_questions import draw_choice, draw_number
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
 
 VERSION = 1

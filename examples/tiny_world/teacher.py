@@ -18,13 +18,13 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Any
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.teacher_engine import TeacherEngine
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.examples.tiny_world import code_problems, instruction_prompts, math_problems, puzzles, science_questions
 from ratchet.examples.tiny_world.code_problems import OPERATIONS, PIECES, Task
 from ratchet.examples.tiny_world.math_problems import Chain
 from ratchet.examples.tiny_world.science_questions import Happens
-from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
-from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 
 

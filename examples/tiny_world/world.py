@@ -15,13 +15,13 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import CodeProblem
 from ratchet.examples.tiny_world.code_rows import CodeRows
 from ratchet.examples.tiny_world.math_problems import MathProblem
 from ratchet.examples.tiny_world.math_rows import MathRows
 from ratchet.examples.tiny_world.raw_rows import Row
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
 
 VERSION = 2

@@ -15,7 +15,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.store.files import write_atomically
+from ratchet.data_curation.base.files import write_atomically
 
 SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MOST_STEPS, BELOW = 3, 100

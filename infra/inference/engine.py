@@ -4,23 +4,21 @@ Your own engine is a class in one file, named in the recipe by its import path (
 fields. The class is imported wherever recipes are read, so import torch in its methods only.
 """
 
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
-from ratchet.infra.inference.protocol import Completion, Engine, Request, Sampling
-from ratchet.infra.section import Section
+from ratchet.data_curation.base.protocol import Completion, Engine, Request, Sampling
+from ratchet.data_curation.base.section import Section
 from ratchet.verifiers.errors import RatchetError, nearest
-from ratchet.verifiers.registry import Registry
+from ratchet.verifiers.registry import Registry, concrete
 
 if TYPE_CHECKING:
-    from ratchet.infra.recipe.teacher import Teacher
     from ratchet.infra.recipe.training import Hardware
 
 
@@ -175,38 +173,6 @@ class Needs:
     """How new weights arrive: not at all, between GPUs, or by files."""
 
 
-class TeacherEngine(ABC):
-    """An engine that answers as the recipe's teacher; `Teacher.kind` names the class."""
-
-    paid: ClassVar[bool] = False
-    """Whether answers cost money. Such answers serve every seed of a recipe, are saved one by one, and their cost is
-    reported."""
-    tell: Callable[[str], None] = staticmethod(lambda trouble: None)
-    """Set by the caller; called from any thread with a sentence for the user."""
-
-    @classmethod
-    @abstractmethod
-    def for_teacher(cls, teacher: "Teacher") -> "TeacherEngine":
-        """The engine that the recipe describes. Raises RatchetError for settings that cannot work."""
-
-    @classmethod
-    def check(cls, teacher: "Teacher") -> None:
-        """Raises RatchetError if it would not answer; called before the first step of a run that needs it."""
-        return
-
-    @abstractmethod
-    def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """As `protocol.Engine`; requests carry `messages`."""
-
-    def close(self) -> None:
-        """As `protocol.Engine`."""
-        return
-
-
-def _concrete(of: type) -> Any:
-    return lambda value: inspect.isclass(value) and issubclass(value, of) and not inspect.isabstract(value)
-
-
 ENGINES: Registry[type[InferenceEngine]] = Registry(
     "engine",
     {
@@ -214,10 +180,7 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
         "vllm": "ratchet.infra.inference.with_vllm:Vllm",
         "vllm-server": "ratchet.infra.inference.vllm_service:ServedVllm",
     },
-    _concrete(InferenceEngine),
-)
-TEACHERS: Registry[type[TeacherEngine]] = Registry(
-    "teacher", {"openai": "ratchet.infra.inference.openai_engine:OpenAIEngine"}, _concrete(TeacherEngine)
+    concrete(InferenceEngine),
 )
 
 

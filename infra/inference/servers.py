@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:

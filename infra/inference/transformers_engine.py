@@ -14,11 +14,11 @@ import torch
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
 from ratchet.infra.inference.products import multiply_by_onednn, product
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.verifiers.errors import RatchetError
 
 REPLACE_BELOW = 0.75

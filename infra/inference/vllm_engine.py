@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.models import check_model, read_generation_config, stop_token_ids
-from ratchet.infra.inference.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.vllm_common import AGAIN, START_S, model_shape, require_vllm
 from ratchet.verifiers.errors import RatchetError
 

@@ -29,9 +29,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.data_curation.base.files import write_atomically
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm
-from ratchet.infra.store.files import write_atomically
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import bound_socket
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from ratchet.data_curation.base.files import disk_errors
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.section import NotInKey
 from ratchet.infra.inference.engine import Needs, TrainedModel, TrainingEngine, Work
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
-from ratchet.infra.section import NotInKey
-from ratchet.infra.store.files import disk_errors
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, Work
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.section import NotInKey
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm
-from ratchet.infra.section import NotInKey
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.section import NotInKey, Section
+from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.data_curation.base.section import NotInKey, Section
 
 CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
 """Fields of the benchmarks that are known by name; `generate` for those whose file is generated instead of fetched

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ratchet.infra.section import Section
+from ratchet.data_curation.base.section import Section
 
 
 def _largest_first(mix: dict[str, float]) -> dict[str, float]:

@@ -1,8 +1,7 @@
 """The part of a recipe about the model and its prompts."""
 
-from pydantic import ConfigDict
-
-from ratchet.infra.section import Section
+from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.data_curation.base.section import Section
 
 
 class GrownModel(Section):
@@ -27,20 +26,6 @@ class GrownModel(Section):
     def head_dim(self) -> int:
         """Width of an attention head; 32 is the smallest that vLLM decodes on a CPU."""
         return max(32, self.hidden_size // self.attention_heads)
-
-
-class PromptFormat(Section):
-    """How a problem becomes the user turn. Fields besides `response_prefix` are templates by name, which replace the
-    domains': `{prompt}` and `{starter_code}` are filled in, then the chat template is applied."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
-    response_prefix: str = ""
-    """Text given to the model as the response's start; R1 distills start inside `<think>`."""
-
-    @property
-    def templates(self) -> dict[str, str]:
-        return self.__pydantic_extra__ or {}
 
 
 class Model(Section):

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ratchet.infra.recipe.curation import Curation
+from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.data_curation.settings.curation import Curation
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.infra.section import NotInKey, Section
 from ratchet.verifiers.submission import JudgeSettings
 
 

@@ -4,11 +4,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.infra.inference.engine import AnyEngine, chosen_engine
 from ratchet.infra.recipe.evaluation import benchmark_name
 from ratchet.infra.recipe.interventions import Change, Intervention, Mix
-from ratchet.infra.recipe.teacher import Teacher
-from ratchet.infra.section import NotInKey, Section
 
 
 class WarmStart(Section):

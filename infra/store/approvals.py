@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from ratchet.data_curation.base.files import content_key, write_atomically
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.files import content_key, write_atomically
 from ratchet.verifiers.errors import RatchetError
 
 

@@ -24,9 +24,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ratchet.infra.keys import decisive, in_key
-from ratchet.infra.store.draft import KEPT, REJECTED, Draft
-from ratchet.infra.store.files import (
+from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
+from ratchet.data_curation.base.files import (
     HALF_WRITTEN,
     content_key,
     disk_errors,
@@ -37,6 +36,7 @@ from ratchet.infra.store.files import (
     replace_directory,
     sha256_file,
 )
+from ratchet.infra.keys import decisive, in_key
 from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 

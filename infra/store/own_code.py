@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from itertools import accumulate
 from pathlib import Path
 
-from ratchet.infra.store.files import content_key
+from ratchet.data_curation.base.files import content_key
 from ratchet.verifiers.registry import search_import_path
 
 _OURS = Path(__file__).resolve().parents[1]

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from ratchet.infra.store.files import json_hash
+from ratchet.data_curation.base.files import json_hash
 
 
 @cache
@@ -21,9 +21,10 @@ def code_version() -> str:
         changed = subprocess.run([*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True)
         return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
-        both = installed, _ = distribution("ratchet-rl"), distribution("ratchet-verifiers")
-        files = [file for package in both for file in package.files or () if file.parts[0] == "ratchet" and file.hash]
+        packages = [distribution(name) for name in ("ratchet-rl", "ratchet-curation", "ratchet-verifiers")]
+        files = [file for package in packages for file in package.files or () if file.parts[0] == "ratchet" and file.hash]
         digest = json_hash(sorted(f"{file},{file.hash}" for file in files))
+        installed = packages[0]
         of_wheel = Path(str(installed.locate_file("ratchet/infra/store/versions.py"))).resolve() == here
         return installed.version + (f"+wheel.{digest[:12]}" if of_wheel else "")
 

@@ -16,9 +16,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ratchet.data_curation.base.journal import Journal
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.journal import Journal
 from ratchet.verifiers.processes import guarded
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]

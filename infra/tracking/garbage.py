@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.data_curation.base.files import is_locked
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.infra.store.files import is_locked
 from ratchet.infra.store.lineage import Lineage
 from ratchet.infra.tracking.events import not_received
 from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run

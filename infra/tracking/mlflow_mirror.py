@@ -29,10 +29,10 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
+from ratchet.data_curation.base.files import is_locked, write_atomically
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.files import is_locked, write_atomically
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.mlflow_pages import Pages
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 

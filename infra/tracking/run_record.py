@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
-from ratchet.infra.store.journal import read_lines
 from ratchet.infra.tracking.events import read_state
 from ratchet.verifiers.errors import RatchetError
 

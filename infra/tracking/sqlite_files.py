@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from ratchet.infra.store.files import replacing
+from ratchet.data_curation.base.files import replacing
 
 
 def set_aside_damaged(database: Path) -> None:

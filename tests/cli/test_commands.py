@@ -14,8 +14,8 @@ import pytest
 import typer
 
 from ratchet.cli.main import app
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError, in_words
 from tests.flows.conftest import MINI, in_process
 

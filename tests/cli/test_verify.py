@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.store.problem_table import to_table
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.verifiers.problem import Problem
 
 DOUBLE = Problem(

@@ -4,8 +4,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.tokens import tokenise
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
 
 

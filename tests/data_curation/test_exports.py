@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.exports import EXPORTS, Source
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domain import NotExpressible
 from ratchet.verifiers.problem import Problem, problem_id
 from ratchet.verifiers.serving.rows import decode

@@ -10,9 +10,9 @@ from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
+from ratchet.data_curation.settings.curation import Decontamination, Deduplication
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.recipe.curation import Decontamination, Deduplication
 from ratchet.verifiers.math.equivalence import equivalent
 
 

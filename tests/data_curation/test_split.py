@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 from tests.data_curation.conftest import problems
 
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_math
 

@@ -8,15 +8,16 @@ import pytest
 import yaml
 
 from benchmarks import rules as corpus
+from ratchet.data_curation.base.protocol import Request, Sampling
+from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.infra.inference.engine import TEACHERS, chosen_engine
-from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
+from ratchet.data_curation.settings.teacher import Teacher
+from ratchet.infra.inference.engine import chosen_engine
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.logic.generation import make_puzzles
 from ratchet.verifiers.problem import Problem
 from tests.verifiers.test_instructions import EXAMPLES

@@ -3,7 +3,7 @@
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.store.problem_table import to_table
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.verifiers.problem import Problem
 from tests.flows.conftest import in_process
 

@@ -8,10 +8,10 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.exports import EXPORTS
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem

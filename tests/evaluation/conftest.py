@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.infra.store.problem_table import to_table
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
 
 CODE_ANSWER = "```python\ndef solve(xs):\n    return {}\n```"

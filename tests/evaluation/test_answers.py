@@ -67,9 +67,9 @@ def test_a_pattern_scores_imported_responses(spec, tmp_path, benchmark_files):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from ratchet.data_curation.base.problem_table import from_table
     from ratchet.evaluation.main import main
     from ratchet.evaluation.sampling import GENERATION_SCHEMA
-    from ratchet.infra.store.problem_table import from_table
 
     problems = list(from_table(pq.read_table(benchmark_files["math"])))
     rows = [{"benchmark": "small-math", "problem_id": p.problem_id, "sample": 0, "text": f"so\n#### {p.answer}",

@@ -1,9 +1,9 @@
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.evaluation.benchmarks import content_hash, disagreeing, load_problems
 from ratchet.infra.recipe.evaluation import Benchmark
-from ratchet.infra.store.problem_table import from_table, to_table
 from ratchet.verifiers.errors import RatchetError
 
 MINE = Benchmark(name="m", domain="math")

@@ -3,11 +3,10 @@ import re
 import pytest
 from pydantic import ValidationError
 
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name, named_path
 from ratchet.infra.recipe.load import SHIPPED, load_recipe, shipped_recipes
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
 from ratchet.tasks.evaluation import require_defined, select_benchmarks
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem

@@ -7,10 +7,10 @@ from itertools import cycle
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.spec import load_plan, read_spec
-from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import first_benchmark
 

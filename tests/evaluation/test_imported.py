@@ -5,11 +5,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.tables import score_rows
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem, problem_id
 from tests.evaluation.conftest import first_benchmark

@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from ratchet.cli.prefect_server import prefect_server
+from ratchet.data_curation.settings.curation import Steps
 from ratchet.flows.curate import curate
 from ratchet.flows.deployments import deployments
 from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.curation import Steps
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.errors import RatchetError

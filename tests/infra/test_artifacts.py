@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation.base.files import sha256_file
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key, reached
-from ratchet.infra.store.files import sha256_file
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ratchet.infra.store.files import disk_errors, write_atomically
+from ratchet.data_curation.base.files import disk_errors, write_atomically
 from ratchet.verifiers.errors import RatchetError
 
 

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from ratchet.infra.store.journal import Journal, read_lines
+from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.verifiers.errors import RatchetError
 
 

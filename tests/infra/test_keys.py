@@ -5,12 +5,12 @@ from typing import Literal
 import pytest
 from pydantic import Field
 
+from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.data_curation.settings.curation import Curation
 from ratchet.infra.keys import decisive, flat, in_key
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.curation import Curation
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.infra.section import NotInKey, Section
 
 STAGE = {"name": "math-24", "mix": {"math": 1.0}, "max_response_tokens": 24, "steps": 2}
 RESETS = [{"when": {"every_steps": 5}, "do": {"reset": True}}]

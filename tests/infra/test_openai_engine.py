@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import openai
 import pytest
 
-from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.teacher import Teacher
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
+from ratchet.data_curation.base.protocol import Request, Sampling
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 from tests.infra.misbehaving_endpoint import Endpoint
 
@@ -147,7 +147,7 @@ def test_an_endpoint_that_never_makes_sense_is_given_up(endpoint):
 
 
 def test_a_paid_call_that_times_out_is_not_sent_twice(endpoint, monkeypatch):
-    monkeypatch.setattr("ratchet.infra.inference.openai_engine.ANSWER_S", 1.0)
+    monkeypatch.setattr("ratchet.data_curation.base.openai_engine.ANSWER_S", 1.0)
     answer = _ask(_engine(endpoint), "stuck x")["stuck x"]
     assert answer.finish_reason == "error" and "no whole answer within 1 s" in answer.error
     assert endpoint.calls["stuck x"] == 1
@@ -191,7 +191,7 @@ def test_an_endpoint_that_takes_no_request_is_given_up_at_once(endpoint):
 
 
 def test_an_endpoint_that_is_not_there_is_named(monkeypatch):
-    monkeypatch.setattr("ratchet.infra.inference.openai_engine.FIRST_CONTACT_S", 0.1)
+    monkeypatch.setattr("ratchet.data_curation.base.openai_engine.FIRST_CONTACT_S", 0.1)
     engine = OpenAIEngine("m", "http://127.0.0.1:9/v1", backoff_s=0.001)
     with pytest.raises(RatchetError, match=r"127\.0\.0\.1:9/v1 cannot be reached"):
         _ask(engine, "x")

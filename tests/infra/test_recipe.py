@@ -308,4 +308,4 @@ def test_a_teacher_that_is_none_is_named_with_what_there_is():
     with pytest.raises(RatchetError, match=r"curation\.math\.teacher\.kind: .*Did you mean 'openai'"):
         load_recipe("tiny", ["curation.math.teacher.kind=opena"])
     with pytest.raises(RatchetError, match=r"has no teacher 'Nobody'"):
-        load_recipe("tiny", ["curation.math.teacher.kind=ratchet.infra.inference.openai_engine:Nobody"])
+        load_recipe("tiny", ["curation.math.teacher.kind=ratchet.data_curation.base.openai_engine:Nobody"])

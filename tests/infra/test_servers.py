@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.servers import Servers
 from ratchet.verifiers.errors import RatchetError
 

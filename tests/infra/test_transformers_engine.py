@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference import transformers_engine
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.transformers_engine import BLOCK, TransformersEngine, sample, uniform_noise
 from ratchet.verifiers.errors import RatchetError
 

@@ -17,8 +17,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference import vllm_service
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_engine import VllmEngine, _arguments, _received, _with_event
 from ratchet.infra.inference.vllm_service import (

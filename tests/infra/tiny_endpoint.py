@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ratchet.infra.inference.protocol import Request, Sampling
-from ratchet.infra.recipe.model import GrownModel, PromptFormat
-from ratchet.infra.recipe.prompts import message_ids
+from ratchet.data_curation.base.prompts import PromptFormat, message_ids
+from ratchet.data_curation.base.protocol import Request, Sampling
+from ratchet.infra.recipe.model import GrownModel
 
 MODEL = GrownModel(
     hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,

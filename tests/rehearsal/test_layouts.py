@@ -5,9 +5,9 @@ from fnmatch import fnmatch
 import pytest
 
 from ratchet.data_curation import read_problems
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
-from ratchet.infra.store.problem_table import from_table
 from ratchet.rehearsal import invented
 from ratchet.rehearsal.answers import candidates, wrong
 from ratchet.rehearsal.layouts import layouts, write_layout

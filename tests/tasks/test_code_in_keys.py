@@ -45,7 +45,7 @@ LAB = {
             evaluation_batch: int = 8
     """,
     "k_teacher.py": """
-        from ratchet.infra.inference.engine import TeacherEngine
+        from ratchet.data_curation.base.teacher_engine import TeacherEngine
         class Local(TeacherEngine):
             @classmethod
             def for_teacher(cls, teacher):

@@ -1,8 +1,8 @@
 import json
 
-from ratchet.infra.recipe.curation import Decontamination
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.infra.recipe.load import load_recipe
-from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.contamination import flagged_items, same_items, settings_for_scores
 from ratchet.verifiers.problem import problem_id
 

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks import row_steps
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError

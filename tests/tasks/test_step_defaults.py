@@ -12,11 +12,11 @@ from typing import Any, get_args
 
 import pytest
 
+from ratchet.data_curation.base.section import Section
 from ratchet.flows.evaluate import evaluate
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.keys import in_key, not_in_key
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.section import Section
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store import artifacts
 from ratchet.tasks import step as steps

@@ -1,8 +1,8 @@
 import json
 
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.infra.recipe.curation import Decontamination
-from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.traces import without_held_out
 from ratchet.verifiers.problem import problem_id
 

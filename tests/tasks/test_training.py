@@ -5,11 +5,11 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.problem_table import to_table
 from ratchet.tasks.pipeline_run import PipelineRun, plan_run
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, check_mixes
 from ratchet.verifiers.errors import RatchetError

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from ratchet.infra.inference.protocol import derive_seed
+from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.model import GrownModel
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.verifiers.problem import Problem

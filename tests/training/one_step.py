@@ -5,9 +5,9 @@ import signal
 import sys
 from pathlib import Path
 
+from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.infra.store.draft import Draft
 from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.verifiers.errors import RatchetError

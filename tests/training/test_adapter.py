@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Hardware, Lora, Optimizer, Training

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.problem_table import to_table
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.interventions import Interventions, Taken
 from tests.training.batch import largest_difference, weights

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.training import Hardware, Optimizer, StageDetails
 from ratchet.training.groups import Rollout, group

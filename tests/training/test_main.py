@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.endurance import alive
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
 
@@ -52,7 +52,7 @@ RECIPE = Recipe.model_validate(
 @pytest.fixture(scope="module")
 def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     """The micro model after a short warm start, so that some answers are right and some are wrong."""
-    from ratchet.infra.recipe.model import PromptFormat
+    from ratchet.data_curation.base.prompts import PromptFormat
     from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
     from ratchet.training import warm_start
     from ratchet.training.checkpoint import Checkpoints

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 
 from benchmarks.endurance import alive
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.sampler import Sampler, open_sampler
 from ratchet.verifiers.errors import RatchetError

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.problem_table import to_table
 from tests.training.conftest import sums
 
 STAGE = {"name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": 2, "rollouts": 4}

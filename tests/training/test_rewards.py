@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from ratchet.infra.inference.protocol import Completion
+from ratchet.data_curation.base.protocol import Completion
 from ratchet.training.rollout import check_infra_errors, judged
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome

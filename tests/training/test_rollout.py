@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.infra.inference.protocol import Sampling
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.inference.with_transformers import InPlace
-from ratchet.infra.recipe.model import PromptFormat
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.problem_table import to_table
 from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
 from ratchet.training.sampler import Sampler

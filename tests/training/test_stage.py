@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.problem_table import to_table
 from ratchet.training.stage import train_stage
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import sums

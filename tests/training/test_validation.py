@@ -2,7 +2,7 @@
 
 import pytest
 
-from ratchet.infra.inference.protocol import Sampling
+from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.loop import Validation

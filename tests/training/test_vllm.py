@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.endurance import alive
-from ratchet.infra.inference.protocol import Request, Sampling
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.verifiers.errors import RatchetError
 from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start, wait  # noqa: F401
 

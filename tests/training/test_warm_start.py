@@ -4,8 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import prompt_ids, user_message
+from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids, user_message
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.training import warm_start
 from ratchet.training.checkpoint import Checkpoints

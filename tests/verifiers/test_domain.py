@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.prompts import user_message
 from ratchet.data_curation.read import read_problems
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
-from ratchet.infra.recipe.prompts import user_message
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
 from ratchet.verifiers.errors import RatchetError

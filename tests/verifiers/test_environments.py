@@ -13,12 +13,12 @@ import pytest
 if not any(found.name == "verifiers" for found in distributions()):
     pytest.skip("the verifiers library is not installed: pip install -e '.[environments]'", allow_module_level=True)
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import known_domains
 from ratchet.verifiers.environments import generation
 from ratchet.verifiers.environments.scoring import LoadedEnvironment

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
-from ratchet.infra.store.problem_table import from_table
 from ratchet.tasks.inputs import GENERATORS
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import domain_of

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import user_message
+from ratchet.data_curation.base.prompts import PromptFormat, user_message
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.code_tests.validation import validate_tests
-from ratchet.infra.recipe.curation import TestValidation
-from ratchet.infra.store.problem_table import to_table
+from ratchet.data_curation.settings.curation import TestValidation
 from ratchet.verifiers.problem import problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 

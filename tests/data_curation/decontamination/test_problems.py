@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.recipe.curation import Decontamination
 from tests.data_curation.conftest import problems, token_texts
 
 ITEM = r"Let $a$ and $b$ be positive integers with $\dfrac{a}{b} = 0.3$ in lowest terms. Find the value of $a + b$."

@@ -19,7 +19,7 @@ from ratchet.data_curation.deduplication.minhash import (
     signatures,
 )
 from ratchet.data_curation.deduplication.same_problem import same_problem
-from ratchet.infra.recipe.curation import Deduplication
+from ratchet.data_curation.settings.curation import Deduplication
 from tests.data_curation.conftest import problems
 
 BASE = (

@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.infra.store.problem_table import from_table
+from ratchet.data_curation.base.problem_table import from_table
 
 
 def write_json(path, rows):

@@ -9,8 +9,8 @@ from datetime import date
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.readers.files import only, reasons, write_json, write_lines, write_parquet
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.split import joined
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = [

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.infra.recipe.curation import Rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = [{"problem": f"What is {number} plus 2?", "answer": str(number + 2)} for number in range(5)]

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.references import retrieved
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.infra.store.problem_table import from_table
 from ratchet.verifiers.domains import domain_of
 
 

@@ -9,8 +9,8 @@ from benchmarks import public_rules
 from benchmarks import rules as corpus
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
+from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.tokens import cut
-from ratchet.infra.recipe.curation import Rules
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.data_curation.conftest import problems

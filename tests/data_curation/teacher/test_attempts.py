@@ -11,6 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.data_curation.base.protocol import Completion
+from ratchet.data_curation.settings.teacher import Teacher, TeacherDetails
 from ratchet.data_curation.teacher.attempts import (
     collect_attempts,
     difficulty,
@@ -19,11 +24,6 @@ from ratchet.data_curation.teacher.attempts import (
 )
 from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
-from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.inference.protocol import Completion
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.teacher import Teacher, TeacherDetails
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
 from tests.infra.tiny_endpoint import FaultyProxy, TinyEndpoint, grow_model

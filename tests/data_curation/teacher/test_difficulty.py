@@ -3,9 +3,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
 from ratchet.data_curation.teacher.difficulty import grade
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 RIGHT, WRONG = "```python\ndef solve(x):\n    return x + 1\n```", "```python\ndef solve(x):\n    return x\n```"

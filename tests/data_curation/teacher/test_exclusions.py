@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.rules.evidence import decided
+from ratchet.data_curation.settings.curation import Rules
+from ratchet.data_curation.settings.teacher import Judge
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.teacher import exclusions
 from ratchet.data_curation.teacher.attempts import collect_attempts
 from ratchet.data_curation.teacher.exclusions import marked, prompts, said, with_labels
-from ratchet.infra.inference.openai_engine import OpenAIEngine
-from ratchet.infra.recipe.curation import Rules
-from ratchet.infra.recipe.teacher import Judge
 from tests.data_curation.conftest import problems
 from tests.infra.judging_endpoint import JudgingEndpoint
 

@@ -1,8 +1,8 @@
 import json
 
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.settings.curation import LengthFilter
 from ratchet.data_curation.teacher.length_filter import filter_by_length
-from ratchet.infra.recipe.curation import LengthFilter
-from ratchet.infra.store.problem_table import to_table
 
 LIMITS = LengthFilter(drop_below_tokens=2000, downsample_below_tokens=4000, downsample_keep=0.5)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
 from ratchet.data_curation.teacher.majority_vote import count_votes, vote
-from ratchet.infra.store.problem_table import to_table
 from ratchet.verifiers.math.equivalence import equivalent, verify_answer
 
 

@@ -12,8 +12,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from ratchet.data_curation.base.openai_engine import OpenAIEngine
 from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
-from ratchet.infra.inference.openai_engine import OpenAIEngine
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.teacher.test_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask
 from tests.infra.tiny_endpoint import FaultyProxy, grow_model

@@ -2,10 +2,10 @@ from random import Random
 
 import pytest
 
+from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.teacher import HABITS, ProceduralTeacher, count_tokens
-from ratchet.infra.inference.protocol import Request, Sampling, derive_seed
-from ratchet.infra.recipe.teacher import Teacher
 from ratchet.verifiers.errors import RatchetError
 
 

@@ -5,9 +5,9 @@ from collections import Counter
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.world import TRUTH_SCHEMA, generate_world
-from ratchet.infra.store.problem_table import PROBLEM_SCHEMA
 
 SIZES = {"math_rows": 400, "code_rows": 200, "benchmark_problems": 32}
 

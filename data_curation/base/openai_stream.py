@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratchet.infra.inference.protocol import Completion, FinishReason
+from ratchet.data_curation.base.protocol import Completion, FinishReason
 
 FINISHED: dict[str, FinishReason] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),

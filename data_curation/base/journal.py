@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ratchet.infra.store.files import disk_errors, sync_path
+from ratchet.data_curation.base.files import disk_errors, sync_path
 from ratchet.verifiers.errors import RatchetError
 
 

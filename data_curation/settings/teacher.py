@@ -4,8 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, field_validator
 
-from ratchet.infra.inference.engine import TEACHERS
-from ratchet.infra.section import NotInKey, Section
+from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.verifiers.errors import RatchetError
 
 Price = Annotated[float, Field(ge=0)]
@@ -42,7 +42,7 @@ class Teacher(Endpoint):
     """Per answer of a reasoning model, for the cost estimate until answers arrive."""
 
     kind: str = "none"
-    """`none`, `openai`, or the import path of your own engine (`infra.inference.engine.TeacherEngine`)."""
+    """`none`, `openai`, or the import path of your own engine (`data_curation.base.teacher_engine.TeacherEngine`)."""
     attempts: int = Field(default=8, ge=1, le=64)
     """Answers per problem; difficulty is scaled to eight, as in the paper. More may be asked for later: the journal
     keeps those that were paid for."""

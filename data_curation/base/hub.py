@@ -2,10 +2,6 @@
 
 import os
 from functools import cache
-from pathlib import Path
-
-KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
-"""The shape of each model that shipped recipes start from, by its name."""
 
 HUB_S = 5.0
 """Timeout of the request."""

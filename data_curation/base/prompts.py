@@ -3,9 +3,25 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ratchet.infra.recipe.model import PromptFormat
+from pydantic import ConfigDict
+
+from ratchet.data_curation.base.section import Section
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
+
+
+class PromptFormat(Section):
+    """How a problem becomes the user turn. Fields besides `response_prefix` are templates by name, which replace the
+    domains': `{prompt}` and `{starter_code}` are filled in, then the chat template is applied."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+    response_prefix: str = ""
+    """Text given to the model as the response's start; R1 distills start inside `<think>`."""
+
+    @property
+    def templates(self) -> dict[str, str]:
+        return self.__pydantic_extra__ or {}
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:

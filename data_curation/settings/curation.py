@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from ratchet.infra.recipe.teacher import Judge, Teacher
-from ratchet.infra.section import Section
+from ratchet.data_curation.base.section import Section
+from ratchet.data_curation.settings.teacher import Judge, Teacher
 
 
 class Rules(Section):

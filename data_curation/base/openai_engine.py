@@ -20,13 +20,13 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ratchet.infra.inference.engine import TeacherEngine
-from ratchet.infra.inference.openai_stream import Answer, CallFailed, Traffic, shown
-from ratchet.infra.inference.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.openai_stream import Answer, CallFailed, Traffic, shown
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.teacher_engine import TeacherEngine
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.infra.recipe.teacher import Endpoint, Teacher
+    from ratchet.data_curation.settings.teacher import Endpoint, Teacher
 
 TRIES = 8
 LONGEST_BACKOFF_S = 60.0

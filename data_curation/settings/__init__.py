@@ -1,0 +1,1 @@
+"""The settings of curation, as a recipe has them."""
