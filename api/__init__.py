@@ -1,6 +1,6 @@
 """Ratchet from Python: `from ratchet.api import …` (docs/python.md).
 
-`ratchet` itself is a namespace that two distributions share, so it has no names of its own.
+`ratchet` itself is a namespace that three distributions share, so it has no names of its own.
 """
 
 from ratchet.data_curation import decontaminate, deduplicate, filter_by_rules, read_problems

@@ -110,7 +110,7 @@ def test_every_package_is_in_the_wheel_of_its_part(part, part_wheels):
 
 
 def test_curation_is_a_wheel_of_its_own(part_wheels, tmp_path):
-    """The program of its README runs without the rest of Ratchet, and without torch, Prefect, MLflow and pandas."""
+    """The program of its README runs without the rest of Ratchet, and without torch, Prefect and MLflow."""
     python = environment_with(part_wheels.values(), tmp_path / "environment")
     asked = [
         "A farm has 3 cows and twice as many hens. How many animals are on the farm?",
@@ -122,7 +122,7 @@ def test_curation_is_a_wheel_of_its_own(part_wheels, tmp_path):
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, rows[0]]))
     (tmp_path / "held_out.json").write_text(json.dumps([{"problem": asked[2], "answer": "4"}]))
     program = re.search(r"```python\n(.*?)```", (ROOT / "data_curation" / "README.md").read_text(), re.DOTALL)[1]
-    heavy = "torch, prefect, mlflow, pandas, transformers, ratchet.infra"
+    heavy = "torch, prefect, mlflow, transformers, ratchet.infra"
     code = f"""{program}
 import importlib.util, sys, pyarrow.parquet as pq
 rules = [row["rule"] for table in (against_rules, contaminated, copies) for row in table.to_pylist()]
