@@ -22,8 +22,9 @@ ARRIVALS = ("{b} more arrive", "a child brings {b}", "somebody adds {b}")
 
 
 UNTOLD = "plums"
-"""Nobody says how many there are, and in training the small model never sees a right answer: whatever it learns, it does
-not solve these, so every filter by pass rate has something to keep."""
+"""Nobody says how many there are: one of two numbers, of which a wrong answer is the other. Nothing else that the small
+model learns tells it which, so it keeps solving these now and then: a filter by pass rate has something to keep."""
+UNTOLD_AMOUNTS = 1001, 1002
 
 
 def scene(number: int) -> Values:
@@ -39,7 +40,8 @@ def math_problem(number: int) -> Values:
     now = scene(number)
     arrival = ARRIVALS[number % 3].format(b=2 + number * 7 % 31)
     untold = now["things"] == UNTOLD
-    now["counted"], amount = ("all", 1000 + number) if untold else (now["amount"], now["amount"])
+    amount = UNTOLD_AMOUNTS[number // len(THINGS) % 2] if untold else now["amount"]
+    now["counted"] = "all" if untold else amount
     statement = "A {person} counts {counted} {things} {place} on day {day}. Then {arrival}. How many before?"
     return {**_answered(statement.format(**now, arrival=arrival), amount), "decimal": float(amount)}
 

@@ -76,7 +76,7 @@ def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
         for place, problem in enumerate(map(by_id.__getitem__, select(by_id))):
             is_question = shares is SHARES_OF_BENCHMARKS
             untold = problem.domain == "math" and UNTOLD in problem.prompt and not is_question
-            new = Asked(problem, 0.0 if untold else shares[place % len(shares)], is_question)
+            new = Asked(problem, 0.5 if untold else shares[place % len(shares)], is_question)
             asked = problems.setdefault((problem.domain, problem.problem_id), new)
             if (message := user_message(problem, prompt_format)) not in asked.messages:
                 asked.messages.append(message)
