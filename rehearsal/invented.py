@@ -21,7 +21,7 @@ PEOPLE = ("keeper", "clerk", "gardener", "driver", "teacher", "sailor", "baker",
 ARRIVALS = ("{b} more arrive", "a child brings {b}", "somebody adds {b}")
 
 
-UNTOLD = "plums"
+UNTOLD = ("stamps", "books", "plums")
 """Nobody says how many there are: one of two numbers, of which a wrong answer is the other. Nothing else that the small
 model learns tells it which, so it keeps solving these now and then: a filter by pass rate has something to keep."""
 UNTOLD_AMOUNTS = 1001, 1002
@@ -39,7 +39,7 @@ def math_problem(number: int) -> Values:
     """`statement`, `answer`, the same as `text` and `decimal`, `solution`."""
     now = scene(number)
     arrival = ARRIVALS[number % 3].format(b=2 + number * 7 % 31)
-    untold = now["things"] == UNTOLD
+    untold = now["things"] in UNTOLD
     amount = UNTOLD_AMOUNTS[number // len(THINGS) % 2] if untold else now["amount"]
     now["counted"] = "all" if untold else amount
     statement = "A {person} counts {counted} {things} {place} on day {day}. Then {arrival}. How many before?"
