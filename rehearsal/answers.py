@@ -22,6 +22,8 @@ def wrong(problem: Problem) -> str:
         return PROGRAM.format(f"print({tests[0].output!r}.strip())")
     if problem.domain == "instructions":
         return ""
+    if problem.answer in map(str, invented.UNTOLD_AMOUNTS):
+        return f"\\boxed{{{sum(invented.UNTOLD_AMOUNTS) - int(problem.answer)}}}"
     return "\\boxed{none}"
 
 

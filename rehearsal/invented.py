@@ -21,6 +21,12 @@ PEOPLE = ("keeper", "clerk", "gardener", "driver", "teacher", "sailor", "baker",
 ARRIVALS = ("{b} more arrive", "a child brings {b}", "somebody adds {b}")
 
 
+UNTOLD = "plums"
+"""Nobody says how many there are: one of two numbers, of which a wrong answer is the other. Nothing else that the small
+model learns tells it which, so it keeps solving these now and then: a filter by pass rate has something to keep."""
+UNTOLD_AMOUNTS = 1001, 1002
+
+
 def scene(number: int) -> Values:
     things = number % len(THINGS)
     return {
@@ -33,8 +39,11 @@ def math_problem(number: int) -> Values:
     """`statement`, `answer`, the same as `text` and `decimal`, `solution`."""
     now = scene(number)
     arrival = ARRIVALS[number % 3].format(b=2 + number * 7 % 31)
-    statement = "A {person} counts {amount} {things} {place} on day {day}. Then {arrival}. How many before?"
-    return {**_answered(statement.format(**now, arrival=arrival), now["amount"]), "decimal": float(now["amount"])}
+    untold = now["things"] == UNTOLD
+    amount = UNTOLD_AMOUNTS[number // len(THINGS) % 2] if untold else now["amount"]
+    now["counted"] = "all" if untold else amount
+    statement = "A {person} counts {counted} {things} {place} on day {day}. Then {arrival}. How many before?"
+    return {**_answered(statement.format(**now, arrival=arrival), amount), "decimal": float(amount)}
 
 
 def _answered(statement: str, answer: Any, unit: str = "") -> Values:

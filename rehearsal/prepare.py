@@ -21,6 +21,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.rehearsal.answers import candidates, wrong
+from ratchet.rehearsal.invented import UNTOLD
 from ratchet.rehearsal.small_model import RAMBLING, train_model
 from ratchet.tasks.inputs import GENERATED, GENERATORS
 from ratchet.verifiers import Problem, verify_all
@@ -73,7 +74,9 @@ def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
             continue
         by_id = {problem.problem_id: problem for problem in from_table(table)}
         for place, problem in enumerate(map(by_id.__getitem__, select(by_id))):
-            new = Asked(problem, shares[place % len(shares)], shares is SHARES_OF_BENCHMARKS)
+            is_question = shares is SHARES_OF_BENCHMARKS
+            untold = problem.domain == "math" and UNTOLD in problem.prompt and not is_question
+            new = Asked(problem, 0.5 if untold else shares[place % len(shares)], is_question)
             asked = problems.setdefault((problem.domain, problem.problem_id), new)
             if (message := user_message(problem, prompt_format)) not in asked.messages:
                 asked.messages.append(message)
