@@ -6,9 +6,10 @@ holds. So an interrupted stage draws the same batches as an uninterrupted one. I
 `Curriculum.stage` has the current ones.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -18,6 +19,8 @@ from ratchet.training.interventions import Interventions, Taken
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
+CAP_GROWTH = 1.25
+"""Of tail batching's cap, when it let fewer prompts through than a step asks for."""
 Decision = dict[str, Any]
 """A line of `decisions.jsonl`: the step after which it was made, its rule, its subject, and the evidence."""
 
@@ -32,6 +35,10 @@ class Batch:
     problems: tuple[Problem, ...]
     rollouts: int
     temperature: float
+    cap: int | None = None
+    """With tail batching: groups with a response of more tokens wait for a step of long ones."""
+    drawn: Mapping[str, int] = field(default_factory=dict)
+    """The step in which a waiting problem was drawn, whose random numbers it keeps, by id."""
 
 
 @dataclass
@@ -47,6 +54,8 @@ class CurriculumState:
     step: int = 0
     streams: dict[str, Stream] = field(default_factory=dict)  # by domain; none before `Curriculum.start`
     tokens: dict[str, float] = field(default_factory=dict)  # mean response length when a problem was last sampled
+    waiting: dict[str, int] = field(default_factory=dict)  # the step in which it was drawn, by problem id
+    cap: int | None = None  # tokens; see `Batch`
 
 
 class Curriculum:
@@ -147,7 +156,36 @@ class Curriculum:
         """The current step's batch. Does not change the state."""
         stage = self.stage
         rollouts, temperature = (_scheduled(value, self.epoch) for value in (stage.rollouts, stage.temperature))
-        return Batch(stage, self.state.step, self.epoch, self.draw_more(self._places()), rollouts, temperature)
+        batch = Batch(stage, self.state.step, self.epoch, self.draw_more(self._places()), rollouts, temperature)
+        return self._tail_batched(batch) if stage.advanced.tail_batching else batch
+
+    def _tail_batched(self, batch: Batch) -> Batch:
+        """The batch with more prompts and a cap. Or, without one, a batch of prompts that wait; at the end of the
+        epoch, of all that is left."""
+        ((domain, stream),) = self.state.streams.items()
+        places, waiting = self._places()[domain], self.state.waiting
+        if len(waiting) >= places or (waiting and len(stream.active) - stream.place < places):
+            drawn = dict(list(waiting.items())[:places])
+            ids = [*drawn, *self._next(domain, places - len(drawn))]
+            return replace(batch, problems=tuple(self._problems[i] for i in ids), drawn=drawn)
+        ids = self._next(domain, math.ceil(places * (1 + batch.stage.advanced.tail_batching)))
+        return replace(batch, problems=tuple(self._problems[i] for i in ids), cap=self.state.cap)
+
+    def defer(self, batch: Batch, longest: Mapping[str, int]) -> None:
+        """Let the prompts wait whose longest response has more tokens than the batch's cap, and set the next cap from
+        this batch's lengths, so that it keeps about `prompts_per_batch` prompts."""
+        if batch.drawn:
+            return
+        cap = batch.cap or batch.stage.max_response_tokens
+        waiting = [i for i, tokens in longest.items() if batch.cap and tokens > cap]
+        self.state.waiting |= dict.fromkeys(waiting, batch.step)
+        (stream,) = self.state.streams.values()
+        stream.place += len(waiting)
+        # The rank below which `prompts_per_batch` of as many new prompts are expected.
+        rank = min(len(longest), round(self._first.prompts_per_batch * (1 + 1 / len(longest))))
+        kept = sorted(longest.values())[rank - 1]
+        following = kept if kept <= cap else math.ceil(CAP_GROWTH * cap)
+        self.state.cap = following if following < batch.stage.max_response_tokens else None
 
     def draw_more(self, counts: Mapping[str, int]) -> tuple[Problem, ...]:
         """The next prompts of these domains, at most a batch's. Does not change the state."""
@@ -172,8 +210,8 @@ class Curriculum:
             active = set(stream.active)
             own = {i: passed for i, passed in every_rollout_passed.items() if i in active}
             stream.passes.update(own)
-            stream.place += len(own)
-            if own:
+            stream.place += sum(self.state.waiting.pop(i, None) is None for i in own)
+            if own and not self.state.waiting:
                 self._end_epoch_without(places[domain], stream)
 
     def _end_epoch_without(self, places: int, stream: Stream) -> None:
@@ -214,6 +252,9 @@ class Curriculum:
         }  # fmt: skip
         if self._first.interventions:
             report["interventions"] = float(len(history.state.taken))
+        if self._first.advanced.tail_batching:
+            report |= {"waiting_prompts": float(len(self.state.waiting)), "learned_waiting": float(len(batch.drawn))}
+            report |= {"response_cap": float(batch.cap or batch.stage.max_response_tokens)}
         if len(active) > 1:
             report |= {f"{domain}/active_prompts": float(count) for domain, count in active.items()}
         return report
@@ -238,7 +279,8 @@ class Curriculum:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.interventions.load_state_dict(state["interventions"])
         streams = {name: Stream(**s) for name, s in state["streams"].items()}
-        self.state = CurriculumState(state["step"], streams, dict(state.get("tokens", {})))
+        waiting, cap = dict(state.get("waiting", {})), state.get("cap")
+        self.state = CurriculumState(state["step"], streams, dict(state.get("tokens", {})), waiting, cap)
         self.decisions.clear()  # these are on disk already
 
 

@@ -8,7 +8,7 @@ published step times. Start-up is not counted.
 import heapq
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist, fmean
@@ -21,6 +21,8 @@ from ratchet.verifiers.errors import RatchetError
 
 TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
+BETWEEN = 0.5
+"""Assumed share of the variance of a response's length that is its prompt's: decides what tail batching gains."""
 PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
@@ -119,6 +121,27 @@ def _drain(lengths: Sequence[int], prompt: int, decoder: Decoder, slots: int) ->
         while live and live[0][0] <= tick:
             cached -= prompt + heapq.heappop(live)[1]
     return seconds, busy
+
+
+def _tail_batched(stage: Stage, mean: float, sampled: Callable[[tuple[int, ...]], Sampled]) -> Sampled:
+    """A step of tail batching on average: of short steps, and of one of long groups after each 1 / `tail_batching`."""
+    beyond, rollouts = stage.advanced.tail_batching, stage.most_rollouts
+    prompts = math.ceil(stage.prompts_per_batch * (1 + beyond))
+    lengths = sorted(response_lengths(prompts * rollouts, stage.longest_response, mean))
+    normal = random.Random(0).gauss
+    of_prompt = [each for each in (normal() for _ in range(prompts)) for _ in range(rollouts)]
+    keys = [BETWEEN**0.5 * each + (1 - BETWEEN) ** 0.5 * normal() for each in of_prompt]
+    ranked = sorted(range(len(keys)), key=keys.__getitem__)
+    length_of = dict(zip(ranked, lengths, strict=True))
+    groups = sorted(([length_of[i * rollouts + j] for j in range(rollouts)] for i in range(prompts)), key=max)
+    cap = max(groups[stage.prompts_per_batch - 1])
+    short = sampled(tuple(min(cap, length) for members in groups for length in members))
+    longest = [length for members in groups[stage.prompts_per_batch :] for length in members]
+    count = stage.prompts_per_batch * rollouts
+    long = sampled(tuple((longest * math.ceil(count / len(longest)))[:count]))
+    seconds = (short.seconds + beyond * long.seconds) / (1 + beyond)
+    empty = (short.seconds * short.empty + beyond * long.seconds * long.empty) / (1 + beyond) / seconds
+    return Sampled(seconds, empty)
 
 
 # ------------------------------------------------------------------------------------ memory and time
@@ -233,7 +256,7 @@ def estimate(
     longest = prompt + stage.longest_response
     responses = stage.prompts_per_batch * stage.most_rollouts
     lengths = response_lengths(responses, stage.longest_response, mean_response)
-    adapter = shape.adapter(training.advanced.lora)
+    adapter, beyond = shape.adapter(training.advanced.lora), stage.advanced.tail_batching
     trained = adapter or parameters
     state = trained * (12 if size == 2 else 8)
 
@@ -268,7 +291,8 @@ def estimate(
     updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
 
     work = Work(
-        weights=parameters * size, token=shape.layers * shape.cache_width * size, responses=responses, longest=longest,
+        weights=parameters * size, token=shape.layers * shape.cache_width * size,
+        responses=math.ceil(responses * (1 + beyond)), longest=longest,
         ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory, adapted=adapter > 0,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
@@ -286,7 +310,7 @@ def estimate(
     def sampled(part: tuple[int, ...]) -> Sampled:
         return sample(part, prompt, engine.engines, decoder, max(1, slots))
 
-    simulation = sampled(lengths)
+    simulation = _tail_batched(stage, mean_response, sampled) if beyond else sampled(lengths)
     sampling = simulation.seconds
     if stage.dynamic_sampling_rounds:
         sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds

@@ -85,11 +85,13 @@ class RolloutWorker:
     def run(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
         expected: Mapping[str, float] = {}, finished: Callable[[list[Rollout]], None] | None = None,
+        drawn: Mapping[str, int] = {},
     ) -> list[Rollout]:  # fmt: skip
         """`samples` judged responses to each problem, in the order of problems and samples, on every rank. `expected`:
-        response lengths by problem id. With an engine beside the trainer, `finished` gets the rollouts of completely
-        judged problems, the same on every rank, while others are sampled. Collective."""
-        mine, everyone = self._rollouts(problems, samples, sampling, seed_parts, expected), list[Rollout]()
+        response lengths by problem id; `drawn`: instead of the last of `seed_parts`, by problem id. With an engine
+        beside the trainer, `finished` gets the rollouts of completely judged problems, the same on every rank, while
+        others are sampled. Collective."""
+        mine, everyone = self._rollouts(problems, samples, sampling, seed_parts, expected, drawn), list[Rollout]()
         for rollouts in _meanwhile(_whole(mine, samples)) if finished else ranks.gather(list(mine)):
             everyone += rollouts
             if finished:
@@ -110,7 +112,7 @@ class RolloutWorker:
 
     def _rollouts(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
-        expected: Mapping[str, float],
+        expected: Mapping[str, float], drawn: Mapping[str, int] = {},
     ) -> Iterator[Rollout]:  # fmt: skip
         """This rank's judged responses, in the order of their verdicts. Collective; the returned iterator is not.
 
@@ -127,7 +129,7 @@ class RolloutWorker:
         size = 1 if self.sampler.separate_devices else self._batch_size * per_engine * at_once
         batches = _decode_batches(problems, samples, size, self._policy.ranks // per_engine)
         own, left = (
-            (self._requests(batches[turn], samples, seed_parts) for turn in turns)
+            (self._requests(batches[turn], samples, seed_parts, drawn) for turn in turns)
             for turns in ranks.assign(len(batches), per_engine)
         )
         completions = self.sampler.generate(own, sampling, left)
@@ -149,22 +151,27 @@ class RolloutWorker:
             )  # fmt: skip
         self._judge_wait_s = time.perf_counter() - self._ended
 
-    def _requests(self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...]) -> list[Request]:
-        return [
-            Request((problem.problem_id, sample), derive_seed(*seed_parts, problem.problem_id, sample), prompt)
-            for problem, prompt in zip(problems, self.prompts(problems), strict=True)
-            for sample in range(samples)
-        ]
+    def _requests(
+        self, problems: Sequence[Problem], samples: int, seed_parts: tuple[object, ...], drawn: Mapping[str, int]
+    ) -> list[Request]:
+        requests = []
+        for problem, prompt in zip(problems, self.prompts(problems), strict=True):
+            name = problem.problem_id
+            parts = (*seed_parts[:-1], drawn.get(name, seed_parts[-1]), name)
+            requests += [Request((name, sample), derive_seed(*parts, sample), prompt) for sample in range(samples)]
+        return requests
 
 
 @dataclass
 class Collected:
-    """`groups` to learn from; all groups `sampled` in this step; `rounds` of sampling; prompts `missing` by domain."""
+    """`groups` to learn from; all groups `sampled` in this step; `rounds` of sampling; prompts `missing` by domain;
+    `deferred` responses, which tail batching samples again later."""
 
     groups: list[Group] = field(default_factory=list)
     sampled: list[Group] = field(default_factory=list)
     rounds: int = 0
     missing: Counter[str] = field(default_factory=Counter)
+    deferred: list[Rollout] = field(default_factory=list)
 
 
 class Batches:
@@ -225,18 +232,25 @@ class Batches:
         return {d: math.ceil(count / max(usable[d], LEAST_USABLE)) for d, count in collected.missing.items()}
 
     def _sample(self, batch: Batch, collected: Collected) -> list[Group]:
-        sampling = Sampling(temperature=batch.temperature, max_tokens=batch.stage.max_response_tokens)
+        sampling = Sampling(temperature=batch.temperature, max_tokens=batch.cap or batch.stage.max_response_tokens)
         again = (f"round {collected.rounds}",) if collected.rounds else ()
         seed_parts = (self._seed, self._stage.name, batch.step, *again)
         expected = self._curriculum.expected_tokens(batch.problems)
 
         def finished(rollouts: list[Rollout]) -> None:
-            groups = _teaching(group(rollouts, batch.stage), batch.stage)
+            groups = _teaching(group(_within_cap(rollouts, batch), batch.stage), batch.stage)
             self._learner.learn_early(groups, batch.temperature)
 
         rollouts = self._worker.run(
-            batch.problems, batch.rollouts, sampling, seed_parts, expected, finished if self._early else None
-        )
+            batch.problems, batch.rollouts, sampling, seed_parts, expected, finished if self._early else None,
+            batch.drawn,
+        )  # fmt: skip
+        if batch.stage.advanced.tail_batching:
+            every, rollouts = rollouts, _within_cap(rollouts, batch)
+            if not rollouts:  # all of its prompts are long: a step needs some to learn from
+                return self._sample(replace(batch, cap=None), collected)
+            self._curriculum.defer(batch, _longest(every))
+            collected.deferred = [each for each in every if each.problem_id not in {r.problem_id for r in rollouts}]
         errors = [rollout.detail for rollout in rollouts if rollout.outcome is Outcome.INFRA_ERROR]
         check_infra_errors(errors, len(rollouts), self._max_infra_errors)
         collected.rounds += 1
@@ -249,7 +263,10 @@ class Batches:
     def report(self, collected: Collected) -> Metrics:
         """Metrics of what was sampled in this step."""
         report = describe(collected.sampled, self._stage) | self._worker.report()
-        report["sampled_tokens"] = float(sum(len(r.response) for g in collected.sampled for r in g.rollouts))
+        sampled = (len(r.response) for r in chain(collected.deferred, *(g.rollouts for g in collected.sampled)))
+        report["sampled_tokens"] = float(sum(sampled))
+        if self._stage.advanced.tail_batching:
+            report["deferred_tokens"] = float(sum(len(r.response) for r in collected.deferred))
         if self._stage.dynamic_sampling_rounds:
             report |= {
                 "sampling_rounds": float(collected.rounds), "learned_groups": float(len(collected.groups)),
@@ -269,6 +286,20 @@ class Batches:
 def _teaching(groups: Sequence[Group], stage: Stage) -> list[Group]:
     """The groups that a step learns from; dynamic sampling replaces the others."""
     return [g for g in groups if not (stage.dynamic_sampling_rounds and g.advantages.zero_variance)]
+
+
+def _longest(rollouts: Iterable[Rollout]) -> dict[str, int]:
+    """Tokens of each problem's longest response; one more where it did not end."""
+    longest = Counter[str]()
+    for rollout in rollouts:
+        longest[rollout.problem_id] = max(longest[rollout.problem_id], len(rollout.response) + rollout.truncated)
+    return longest
+
+
+def _within_cap(rollouts: list[Rollout], batch: Batch) -> list[Rollout]:
+    """The rollouts of problems whose every response ended within the batch's cap, if it has one."""
+    longest = _longest(rollouts) if batch.cap else {}
+    return [each for each in rollouts if not batch.cap or longest[each.problem_id] <= batch.cap]
 
 
 def _split(groups: Sequence[Group], wanted: Counter[str]) -> tuple[list[Group], list[Group]]:

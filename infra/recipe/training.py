@@ -70,6 +70,9 @@ class StageDetails(Section):
     """Responses per prompt in the measurement for `max_pass_rate`."""
     drop_easy_each_epoch: bool = False
     """After each epoch, drop the prompts whose every rollout passed."""
+    tail_batching: float = Field(default=0.0, ge=0, le=1)
+    """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
+    longer ones wait for a step of their own. 0: off."""
 
 
 class Stage(Section):
@@ -217,6 +220,12 @@ class Stage(Section):
             raise ValueError(
                 "with dynamic sampling and several updates per batch, groups are carried over to the next step, which "
                 "must have the same temperature: give one temperature instead of a schedule"
+            )
+        if self.advanced.tail_batching and (self.dynamic_sampling_rounds or len(self.domains) > 1):
+            why = "dynamic sampling replaces groups" if self.dynamic_sampling_rounds else "domains differ in length"
+            raise ValueError(
+                f"tail_batching waits with the longest groups of one domain, and {why}: give one domain and "
+                "dynamic_sampling_rounds=0, or tail_batching=0"
             )
         if self.prompts_per_batch < self.updates_per_batch:
             raise ValueError("prompts_per_batch must be at least updates_per_batch: each update needs prompts")

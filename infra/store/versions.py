@@ -22,7 +22,9 @@ def code_version() -> str:
         return reply[:12] + ("+changes" if changed.stdout.strip() else "")
     except (OSError, subprocess.CalledProcessError):
         packages = [distribution(name) for name in ("ratchet-rl", "ratchet-curation", "ratchet-verifiers")]
-        files = [file for package in packages for file in package.files or () if file.parts[0] == "ratchet" and file.hash]
+        files = [
+            file for package in packages for file in package.files or () if file.parts[0] == "ratchet" and file.hash
+        ]
         digest = json_hash(sorted(f"{file},{file.hash}" for file in files))
         installed = packages[0]
         of_wheel = Path(str(installed.locate_file("ratchet/infra/store/versions.py"))).resolve() == here

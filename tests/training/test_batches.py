@@ -30,7 +30,7 @@ class Written:
         self.useful, self.asked, self.expected = useful, [], {}
         self.sampler = SimpleNamespace(separate_devices=separate_devices)
 
-    def run(self, problems, count, sampling, seed_parts, expected, finished=None):
+    def run(self, problems, count, sampling, seed_parts, expected, finished=None, drawn=None):
         self.asked.append(([p.problem_id for p in problems], seed_parts))
         self.expected |= expected
         rollouts = self.written(problems, count)

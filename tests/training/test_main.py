@@ -189,6 +189,27 @@ def test_a_killed_stage_with_an_adapter_ends_with_the_same_files(learnt_model, t
 
 
 @pytest.mark.slow
+def test_a_killed_stage_of_tail_batching_ends_bit_for_bit_where_the_other_does(learnt_model, tmp_path):
+    recipe = RECIPE.model_dump(mode="json")
+    stage = recipe["training"]["stages"][0]
+    stage |= {"mix": {"math": 1.0}, "max_response_tokens": 40, "rollouts": 4, "steps": 2 * STEPS}
+    stage["advanced"] |= {"drop_easy_each_epoch": False, "tail_batching": 0.5}
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert start(straight, learnt_model, recipe=recipe).wait(120) == 0, (straight / "log").read_text()
+    for steps in (3, 6, 9):
+        launcher = start(killed, learnt_model, recipe=recipe)
+        assert wait(lambda steps=steps: len(metrics(killed)) >= steps, 120), (killed / "log").read_text()
+        launcher.send_signal(signal.SIGKILL)
+        launcher.wait()
+        assert wait(lambda: not alive(killed), 5)
+    assert start(killed, learnt_model, recipe=recipe).wait(120) == 0, (killed / "log").read_text()
+    assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
+    lines = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
+    assert lines[0] == lines[1]
+    assert any(line["deferred_tokens"] for line in lines[0]) and any(line["learned_waiting"] for line in lines[0])
+
+
+@pytest.mark.slow
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
     assert start_on_machines(1, tmp_path / "one", learnt_model, advanced={"timeout_minutes": 0.02}).wait(60) == 2
     status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())
