@@ -10,13 +10,10 @@ from pathlib import Path
 import verifiers.v1 as library
 
 
-def traces(file: str, url: str, directory: Path, *options: str) -> dict[int, dict]:
+def traces(directory: Path, options: list[str]) -> dict[int, dict]:
     """Traces by the number of their row."""
-    command = [
-        Path(sys.executable).with_name("eval"), "ratchet-environments", "--env.taskset.data", file, "--model", "rules",
-        "--client.base-url", url, "--env.agent.harness.id", "null", "--env.agent.runtime.type", "subprocess",
-        "--no-push", "--no-rich", "-c", "4", "--output-dir", directory, "--run.name", "run", *options,
-    ]  # fmt: skip
+    output = ["--no-rich", "-c", "4", "--output-dir", directory, "--run.name", "run"]
+    command = [Path(sys.executable).with_name("eval"), *options, *output]
     done = subprocess.run(command, capture_output=True, text=True, cwd=directory)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [json.loads(line) for line in (directory / "run" / "traces.jsonl").open()]
@@ -50,8 +47,8 @@ def refused(domain: str, file: str) -> str:
 if __name__ == "__main__" and sys.argv[1] == "refused":
     print(json.dumps([refused(*arguments.split(":")) for arguments in sys.argv[2:]]))
 elif __name__ == "__main__":
-    file, url, directory, *options = sys.argv[1:]
-    made = traces(file, url, Path(directory), *options)
+    directory, file, *options = sys.argv[1:]
+    made = traces(Path(directory), options)
     domains = Counter(json.loads(trace["task"]["data"]["ratchet_problem"])["domain"] for trace in made.values())
     assert {domain: tasks(domain, file) for domain in domains} == domains
     print(json.dumps({"domains": domains, "traces": {number: about(trace) for number, trace in made.items()}}))

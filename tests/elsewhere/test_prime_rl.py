@@ -2,10 +2,14 @@
 ratchet-environments."""
 
 import json
+import re
+import shlex
+import tomllib
 from collections import Counter
 
 import pytest
 
+from ratchet.data_curation.exports import EXPORTS
 from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.transformers_engine import TransformersEngine
 from ratchet.infra.recipe.model import PromptFormat
@@ -46,6 +50,20 @@ class Endpoint(Running):
         )
 
 
+def command(file, endpoint) -> list[str]:
+    """The arguments of `eval` in an export's README, with our endpoint for its own."""
+    usage = EXPORTS["prime-rl"].usage.format(train=file, validation=file)
+    [text] = re.findall(r"^uv run eval (.*?)^```", usage, re.MULTILINE | re.DOTALL)
+    assert "http://localhost:8000/v1" in text
+    return shlex.split(text.replace("http://localhost:8000/v1", endpoint.url))
+
+
+def test_the_configuration_of_an_exports_readme_is_toml():
+    [text] = re.findall(r"```toml\n(.*?)```", EXPORTS["prime-rl"].usage.format(train="t", validation="v"), re.DOTALL)
+    [source] = tomllib.loads(text)["orchestrator"]["train"]["source"]
+    assert source["env"]["taskset"] == {"id": "ratchet-environments", "data": "t"}
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     return grow_model(tmp_path_factory.mktemp("tiny"))
@@ -59,7 +77,7 @@ def test_scores_of_the_librarys_command_are_our_verdicts(peer, exported, tmp_pat
     problems += [Problem.of("math", f"What is {n} plus {n + 1}?", answer=str(2 * n + 1)) for n in range(SAMPLED)]
     file = exported("prime-rl", problems)
     endpoint = Endpoint(model, {f"Pair {n}": (response, "", "stop") for n, (_, response) in enumerate(made)})
-    printed = peer("prime_rl", "prime_rl_eval.py", file, endpoint.url, tmp_path)
+    printed = peer("prime_rl", "prime_rl_eval.py", tmp_path, file, *command(file, endpoint))
     endpoint.close()
     assert endpoint.sampled == SAMPLED and printed["domains"] == Counter(problem.domain for problem in problems)
     assert len(printed["domains"]) == 5
@@ -91,7 +109,7 @@ def test_a_reward_server_judges_what_is_whole_with_its_thinking(peer, exported, 
     file = exported("prime-rl", problems, prompt=PromptFormat(response_prefix="<think>\n"))
     endpoint = Endpoint(model, kinds)
     servers = {"RATCHET_REWARD_SERVERS": serve().url, "RATCHET_JUDGE_TOKEN": TOKEN}
-    printed = peer("prime_rl", "prime_rl_eval.py", file, endpoint.url, tmp_path, **servers)
+    printed = peer("prime_rl", "prime_rl_eval.py", tmp_path, file, *command(file, endpoint), **servers)
     endpoint.close()
     traces = {name: printed["traces"][str(number)] for number, name in enumerate(kinds)}
     assert {name: trace["reward"] for name, trace in traces.items()} == {"whole": 1, "text": 1, "open": 0, "cut": 0}
@@ -104,8 +122,8 @@ def test_a_reward_server_judges_what_is_whole_with_its_thinking(peer, exported, 
 def test_a_fault_of_the_judge_is_an_error_and_no_reward(peer, exported, tmp_path, model):
     file = exported("prime-rl", [HALF])
     endpoint = Endpoint(model, {HALF.prompt: ("\\boxed{1/2}", "", "stop")})
-    servers = "--env.taskset.task.servers", "http://127.0.0.1:9"
-    printed = peer("prime_rl", "prime_rl_eval.py", file, endpoint.url, tmp_path, *servers, RATCHET_JUDGE_TOKEN=TOKEN)
+    options = *command(file, endpoint), "--env.taskset.task.servers", "http://127.0.0.1:9"
+    printed = peer("prime_rl", "prime_rl_eval.py", tmp_path, file, *options, RATCHET_JUDGE_TOKEN=TOKEN)
     endpoint.close()
     [trace] = printed["traces"].values()
     assert not trace["ok"] and trace["reward"] is None

@@ -1,5 +1,5 @@
-"""prime-rl and the Environments Hub: tasksets for version 1 of the library `verifiers`, which the modules of
-`verifiers/hub` export."""
+"""prime-rl and the Environments Hub: tasksets for version 1 of the library `verifiers`, exported by the modules
+of the distribution `ratchet-environments`."""
 
 import asyncio
 import functools
