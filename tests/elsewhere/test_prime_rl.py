@@ -55,7 +55,7 @@ def command(file, endpoint) -> list[str]:
     usage = EXPORTS["prime-rl"].usage.format(train=file, validation=file)
     [text] = re.findall(r"^uv run eval (.*?)^```", usage, re.MULTILINE | re.DOTALL)
     assert "http://localhost:8000/v1" in text
-    return shlex.split(text.replace("http://localhost:8000/v1", endpoint.url))
+    return shlex.split(text.replace("\\\n", "").replace("http://localhost:8000/v1", endpoint.url))
 
 
 def test_the_configuration_of_an_exports_readme_is_toml():

@@ -82,7 +82,7 @@ def taskset(domain: str = "") -> type:
                     prompt = _prompt(row["prompt"])
                     data = Row(idx=number, name=row.get("problem_id"), prompt=prompt, ratchet_problem=row[COLUMN])
                     yield RatchetTask(data, self.config.task)
-            if not count:
+            if domain and not count:
                 raise RatchetError(f"{self.config.data} has no row of the domain {domain}: name another environment.")
 
     return Ratchet
