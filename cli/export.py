@@ -25,7 +25,7 @@ def export(
         str,
         typer.Option(
             "--format",
-            help="`verl`, `trl`, `openrlhf`, `nemo-rl`, `open-instruct`, `ratchet`, or `hub`, as on the Hub.",
+            help="`verl`, `trl`, `openrlhf`, `nemo-rl`, `open-instruct`, `prime-rl`, `ratchet`, or `hub`, as there.",
         ),
     ] = "",
     output: Annotated[Path | None, typer.Option("--output", help="The directory to write to.")] = None,

@@ -89,6 +89,7 @@ _ORIGIN: Columns = {
     name: _own(name) for name in ("problem_id", "domain", "source", "source_url", "difficulty", "starter_code")
 }
 _PROMPT: Columns = {"prompt": (_CHAT, lambda source: source.chat)}
+_ROW: Columns = {**_PROMPT, **_PROBLEM, "answer": _own("answer"), **_ORIGIN}
 
 EXPORTS = {
     "verl": Export(
@@ -117,7 +118,7 @@ python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files={t
 ```""",
     ),
     "trl": Export(
-        {**_PROMPT, **_PROBLEM, "answer": _own("answer"), **_ORIGIN},
+        _ROW,
         """```
 pip install trl 'ratchet-verifiers[all]'
 ```
@@ -170,6 +171,29 @@ uv pip install 'ratchet-verifiers[all]'
 python -m ratchet.verifiers.adapters.open_instruct open_instruct/grpo_fast.py --dataset_mixer_list {train} 1.0 \\
   --dataset_mixer_list_splits train --model_name_or_path Qwen/Qwen2.5-1.5B-Instruct
 ```""",
+    ),
+    "prime-rl": Export(
+        _ROW,
+        """`uv pip install ratchet-environments` where prime-rl is. In its configuration:
+
+```toml
+[[orchestrator.train.source]]
+name = "ratchet"
+env.taskset = {{id = "ratchet-environments", data = "{train}"}}
+env.agent.harness.id = "null"
+env.agent.runtime.type = "subprocess"
+```
+
+The rewards of a model behind an OpenAI-compatible endpoint, by the library `verifiers` alone:
+
+```
+uv run eval ratchet-environments --env.taskset.data {validation} \\
+  --env.agent.harness.id null --env.agent.runtime.type subprocess \\
+  --model Qwen/Qwen2.5-1.5B-Instruct --client.base-url http://localhost:8000/v1 --no-push
+```
+
+Instead of `ratchet-environments`, `ratchet-math`, `ratchet-code`, `ratchet-science`, `ratchet-instructions` and
+`ratchet-logic` take the rows of their domain.""",
     ),
     "ratchet": Export({name: _own(name) for name in PROBLEM_SCHEMA.names}),
 }

@@ -15,6 +15,7 @@ import pytest
 
 from ratchet.infra.recipe.model import GrownModel
 from ratchet.training.growth import grow
+from ratchet.verifiers.domains import DOMAINS
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_STAGE = "[{name: math-24, domain: math, max_response_tokens: 24, steps: 1, prompts_per_batch: 4, rollouts: 4}]"
@@ -157,6 +158,14 @@ assert importlib.util.find_spec("ratchet.infra") is None
 """
     done = subprocess.run([python, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_of_environments_has_a_module_for_each_domain(tmp_path):
+    source = tmp_path / "environments"
+    shutil.copytree(ROOT / "environments", source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    inside = zipfile.ZipFile(built(source, tmp_path)).namelist()
+    modules = {name.removesuffix(".py") for name in inside if name.endswith(".py")}
+    assert modules == {f"ratchet_{name}" for name in (*DOMAINS.shipped, "environments")}
 
 
 @pytest.mark.slow

@@ -192,10 +192,10 @@ def test_adapters_work_after_a_fork():
 
 
 def test_importing_the_adapters_imports_no_trainer():
-    heavy = "torch, transformers, trl, verl, openrlhf, nemo_rl, open_instruct, ray, httpx, ratchet.infra"
+    heavy = "torch, transformers, trl, verl, openrlhf, nemo_rl, open_instruct, ray, httpx, datasets, ratchet.infra"
     code = f"""
 import sys
-from ratchet.verifiers.adapters import nemo_rl, open_instruct, openrlhf, trl, verl
+from ratchet.verifiers.adapters import nemo_rl, open_instruct, openrlhf, prime_rl, trl, verl
 loaded = [name for name in {heavy!r}.split(", ") if name in sys.modules]
 assert not loaded, loaded
 """

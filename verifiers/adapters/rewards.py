@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.serving.rows import graded_domains, paired, reward_of, settings_for
@@ -44,6 +44,10 @@ class Rewards:
     def __call__(self, rows: Sequence[str], responses: Sequence[str]) -> list[float | None]:
         """Rewards in order, None where the judge failed. A row is a problem as `serving.rows.encode` writes it. Raises
         RatchetError for a row that cannot be judged, or if no reward server answers."""
+        return [reward for reward, _ in self.with_verdicts(rows, responses)]
+
+    def with_verdicts(self, rows: Sequence[str], responses: Sequence[str]) -> list[tuple[float | None, Verdict]]:
+        """The same, each with the verdict that it comes from."""
         pairs = paired(rows, responses)
         verdicts = self._opened().verify(pairs)
         faults = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
@@ -53,7 +57,9 @@ class Rewards:
             _log.warning("no response can earn a reward: %s", invalid)
         if faults:
             _log.warning("%s: %s", self._missing(len(faults), len(verdicts)), faults[0])
-        return [reward_of(problem.domain, v, self._graded) for (problem, _), v in zip(pairs, verdicts, strict=True)]
+        return [
+            (reward_of(problem.domain, v, self._graded), v) for (problem, _), v in zip(pairs, verdicts, strict=True)
+        ]
 
     def certain(self, rows: Sequence[str], responses: Sequence[str]) -> list[float]:
         """The same for a trainer that cannot leave a response out. Raises RatchetError where the judge failed."""

@@ -1,0 +1,4 @@
+from ratchet.verifiers.adapters.prime_rl import taskset
+
+RatchetCode = taskset("code")
+__all__ = ["RatchetCode"]

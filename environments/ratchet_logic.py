@@ -1,0 +1,4 @@
+from ratchet.verifiers.adapters.prime_rl import taskset
+
+RatchetLogic = taskset("logic")
+__all__ = ["RatchetLogic"]

@@ -1,0 +1,4 @@
+from ratchet.verifiers.adapters.prime_rl import taskset
+
+RatchetMath = taskset("math")
+__all__ = ["RatchetMath"]
