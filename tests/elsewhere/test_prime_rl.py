@@ -9,11 +9,10 @@ from collections import Counter
 
 import pytest
 
+from ratchet.data_curation.base.prompts import PromptFormat, message_ids
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.data_curation.exports import EXPORTS
-from ratchet.infra.inference.protocol import Request, Sampling
 from ratchet.infra.inference.transformers_engine import TransformersEngine
-from ratchet.infra.recipe.model import PromptFormat
-from ratchet.infra.recipe.prompts import message_ids
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
