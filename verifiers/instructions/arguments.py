@@ -34,6 +34,12 @@ def text(value: Any) -> str:
     return value.strip()
 
 
+def verbatim(value: Any) -> str:
+    """Text with the blanks at its ends."""
+    text(value)
+    return value
+
+
 def texts(value: Any) -> list[str]:
     _require(isinstance(value, list) and bool(value), value, "a list of texts")
     return [text(each) for each in value]

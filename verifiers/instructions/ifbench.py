@@ -69,13 +69,13 @@ def _is_japanese_or_free(word: str) -> bool:
 
 def _few_stop_words(text: str, percentage: int) -> bool:
     words = [match[0].lower() for match in _WORD.finditer(text)]
-    return bool(words) and 100 * sum(word in STOP_WORDS for word in words) / len(words) <= percentage
+    return bool(words) and sum(word in STOP_WORDS for word in words) / len(words) * 100 <= percentage
 
 
 def _overlaps(text: str, reference_text: str, percentage: int) -> bool:
     """Trigrams of characters: the share of the response's different ones that the reference has, give or take 2."""
     own, reference = ({each[i : i + 3] for i in range(len(each) - 2)} for each in (text, reference_text))
-    return bool(own) and abs(100 * len(own & reference) / len(own) - percentage) <= 2
+    return bool(own) and percentage - 2 <= len(own & reference) / len(own) * 100 <= percentage + 2
 
 
 def _sentence_marks(text: str) -> tuple[int, int, int]:
@@ -353,7 +353,7 @@ IFBENCH: dict[str, Kind] = {
     "ratio:stop_words": Kind(_few_stop_words, {"percentage": argument.count}),
     "ratio:sentence_type": Kind(lambda text: (marks := _sentence_marks(text))[0] == 2 * marks[1]),
     "ratio:sentence_balance": Kind(lambda text: len({*_sentence_marks(text)}) == 1),
-    "ratio:overlap": Kind(_overlaps, {"reference_text": argument.text, "percentage": argument.count}),
+    "ratio:overlap": Kind(_overlaps, {"reference_text": argument.verbatim, "percentage": argument.count}),
     "ratio:sentence_words": Kind(_equally_long),
     "words:alphabet": Kind(_loops_alphabet),
     "words:vowel": Kind(lambda text: "\n" not in text.strip() and len(set("aeiou").intersection(text.lower())) <= 3),
@@ -404,13 +404,13 @@ IFBENCH: dict[str, Kind] = {
     "format:no_whitespace": Kind(lambda text: not any(map(str.isspace, text))),
     "repeat:repeat_change": Kind(
         lambda text, prompt_to_repeat: text != prompt_to_repeat and text.split()[1:] == prompt_to_repeat.split()[1:],
-        {"prompt_to_repeat": argument.text},
+        {"prompt_to_repeat": argument.verbatim},
     ),
     "repeat:repeat_simple": Kind(lambda text: text.strip().lower() == _ONLY_THIS),
     "repeat:repeat_span": Kind(
         lambda text, prompt_to_repeat, n_start, n_end:
             text.strip().lower() == prompt_to_repeat[n_start : n_end + 1].strip().lower(),
-        {"prompt_to_repeat": argument.text, "n_start": argument.count, "n_end": argument.count},
+        {"prompt_to_repeat": argument.verbatim, "n_start": argument.count, "n_end": argument.count},
     ),
     "custom:multiples": Kind(lambda text: re.findall(r"\d+", text) == [str(n) for n in range(14, 50, 7)]),
     "custom:mcq_count_length": Kind(_questions),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 _WORD = re.compile(r"\w+")
 _JOINED = re.compile(r"\w+(?:[-/.]\w+)*")
-_END = re.compile(r"[.?!]+(?=[\s\"'”’)\]}*:;({\[@]|--)")
+_END = re.compile(r"[.?!]+(?=[\s\"')\]}*:;({\[@])")
 _ABBREVIATIONS = """
     mr mrs ms messrs dr prof sr jr st rep reps sen gen col lt maj adm vs ft co corp cos inc ltd bros ave ct conn
     minn mich wash calif va vt pa ga fla ill ore ok jan feb aug sep sept oct nov dec tues wed fri yr mg a.m p.m
@@ -14,14 +14,14 @@ _STARTERS = """
     he i it they these this there the so some most many both if in but yet nor when while since under even
     although though however indeed instead thus moreover meanwhile despite according among similarly"""
 _UNENDED, _BEGINNING = frozenset(_ABBREVIATIONS.split()), frozenset(_STARTERS.split())
+_COMMON = _BEGINNING | {"a", "on", "at", "she", "we", "that", "and", "then", "for", "what", "how"}
 _OPENING = "\"'“‘([{*_`#>-"
-_CLOSING = re.compile(r"\s*[\"')\]}”’]+(?=\s|--|$)")
-_MARKS = r";@#$%&?!*\[\](){}<>\"«»“”‘’„`‒-―"
+_CLOSING = re.compile(r"\s*[\"')\]}]+(?=\s|--|$)")
+_MARKS = r";@#$%&?!*\[\](){}<>\"«»“”‘’„"
 _TOKEN = re.compile(
-    rf"\.{{2,}}|--|''|`+|[{_MARKS}]|[:,](?!\d)|(?:[^\s{_MARKS}:,.'-]|[:,](?=\d)|\.(?!\.)|'(?!')|-(?!-))+"
+    rf"\.{{2,}}|--|''|``?|[{_MARKS}]|[:,](?!\d)|(?:[^\s{_MARKS}`:,.'-]|[:,](?=\d)|\.(?!\.)|'(?!')|-(?!-))+"
 )
-_CLITICS = {"s", "m", "d", "t", "n", "ll", "re", "ve"}
-_CLITIC = re.compile(r"(?:n't|'(?:s|m|d|ll|re|ve)?)\Z", re.IGNORECASE)
+_CLITIC = re.compile(r"(?<!')(?:n't|'(?:s|m|d|ll|re|ve)?)\Z", re.IGNORECASE)
 _CONTRACTIONS = {"cannot": 3, "gonna": 3, "gotta": 3, "gimme": 3, "lemme": 3, "wanna": 3}
 _NEAR = 40
 """Characters before and after a period that are searched for a word."""
@@ -58,13 +58,13 @@ def _ends_sentence(text: str, period: re.Match[str]) -> bool:
     before = text[max(0, period.start() - _NEAR) : period.start()].split()[-1:] or [""]
     after = text[period.end() : period.end() + _NEAR].split()[:1] or [""]
     word, following = before[0].lstrip(_OPENING).rsplit("-")[-1], after[0]
-    begins = following[:1].isupper() and following.rstrip(",").lower() in _BEGINNING
+    begins = following.rstrip(",").lower() if following[:1].isupper() else ""
     if word[-1:].isdigit():  # "1." before an item of a list
         return not following[:1].islower()
     if len(period[0]) > 1 or word.lower() in _UNENDED:
-        return begins and len(word) != 1
+        return begins in _BEGINNING and len(word) != 1
     initial = len(word) == 1 and word.isalpha()
-    return not initial or begins or not following[:1].isalpha()
+    return not initial or begins in _COMMON or not following[:1].isalpha()
 
 
 def tokens(text: str) -> list[str]:
@@ -78,10 +78,9 @@ def _split(sentence: str) -> Iterator[str]:
         sentence = f"{body[:-1]} . {sentence[len(body) :]}"
     for match in _TOKEN.finditer(sentence):
         token = match[0]
-        if token[0] == "'" and token[1:2].isalnum() and token[1:].lower() not in _CLITICS:
-            yield "'"
-            token = token[1:]
-        if clitic := _CLITIC.search(token, 1):
+        if token == '"':
+            token = "''"  # as there, where a response that ends in it ends in a word
+        elif clitic := _CLITIC.search(token, 1):
             yield token[: clitic.start()]
             token = clitic[0]
         elif parts := _CONTRACTIONS.get(token.lower()):
