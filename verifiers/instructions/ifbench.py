@@ -25,8 +25,8 @@ from ratchet.verifiers.instructions.words import count_words, sentences, tokens
 _LISTS = {
     name: words.split() for name, words in yaml.safe_load(Path(__file__).with_name("words.yaml").read_text()).items()
 }
-CONJUNCTIONS, NAMES, PRONOUNS, STOP_WORDS, VERBS = (
-    frozenset(_LISTS[name]) for name in ("conjunctions", "names", "pronouns", "stop_words", "verbs")
+CONJUNCTIONS, NAMES, PRONOUNS, STOP_WORDS, VERBS, NOT_VERBS = (
+    frozenset(_LISTS[name]) for name in ("conjunctions", "names", "pronouns", "stop_words", "verbs", "not_verbs")
 )
 _ENDS = punctuation + " "
 _NO_PUNCTUATION = str.maketrans("", "", punctuation)
@@ -98,11 +98,12 @@ def _loops_alphabet(text: str) -> bool:
 
 
 def _starts_with_verb(text: str) -> bool:
-    word = next(iter(tokens(text)), "").lower()
-    stems = [word.removesuffix(ending) for ending in ("s", "es", "d", "ed", "ing") if word.endswith(ending)]
+    word = next(iter(tokens(text[:1000])), "").lower()
+    if word.endswith("ing") and len(word) > 5:
+        return word not in NOT_VERBS
+    stems = [word.removesuffix(ending) for ending in ("s", "es", "d", "ed") if word.endswith(ending)]
     stems += [stem[:-1] + "y" for stem in stems if stem.endswith("i")]  # tries
-    stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]]  # running
-    stems += [word.removesuffix("ing") + "e"]  # making
+    stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]]  # planned
     return not VERBS.isdisjoint([word, *stems])
 
 

@@ -1,11 +1,10 @@
 """Words and sentences of a text, counted and split as NLTK does in the published evaluations, without its models."""
 
 import re
-from collections.abc import Iterator
 
 _WORD = re.compile(r"\w+")
 _JOINED = re.compile(r"\w+(?:[-/.]\w+)*")
-_END = re.compile(r"[.?!]+(?=[\s\"')\]}*:;({\[@])")
+_END = re.compile(r"(?<![.?!])[.?!]++(?=[\s\"')\]}*:;({\[@])")
 _ABBREVIATIONS = """
     mr mrs ms messrs dr prof sr jr st rep reps sen gen col lt maj adm vs ft co corp cos inc ltd bros ave ct conn
     minn mich wash calif va vt pa ga fla ill ore ok jan feb aug sep sept oct nov dec tues wed fri yr mg a.m p.m
@@ -55,8 +54,10 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends_sentence(text: str, period: re.Match[str]) -> bool:
-    before = text[max(0, period.start() - _NEAR) : period.start()].split()[-1:] or [""]
-    after = text[period.end() : period.end() + _NEAR].split()[:1] or [""]
+    if len(period[0]) == 1 and not text[period.start() - 1 : period.start()].isalnum():
+        return True
+    before = text[max(0, period.start() - _NEAR) : period.start()].rsplit(maxsplit=1)[-1:] or [""]
+    after = text[period.end() : period.end() + _NEAR].split(maxsplit=1)[:1] or [""]
     word, following = before[0].lstrip(_OPENING).rsplit("-")[-1], after[0]
     begins = following.rstrip(",").lower() if following[:1].isupper() else ""
     if word[-1:].isdigit():  # "1." before an item of a list
@@ -69,21 +70,16 @@ def _ends_sentence(text: str, period: re.Match[str]) -> bool:
 
 def tokens(text: str) -> list[str]:
     """Words and punctuation marks: "don't" is two, a decimal number and a word with hyphens one (NLTK's tokenizer)."""
-    return [token for sentence in sentences(text) for token in _split(sentence)]
-
-
-def _split(sentence: str) -> Iterator[str]:
-    body = sentence.rstrip("])}>\"'»”’ ")
-    if body.endswith(".") and not body.endswith(".."):
-        sentence = f"{body[:-1]} . {sentence[len(body) :]}"
-    for match in _TOKEN.finditer(sentence):
-        token = match[0]
-        if token == '"':
-            token = "''"  # as there, where a response that ends in it ends in a word
-        elif clitic := _CLITIC.search(token, 1):
-            yield token[: clitic.start()]
-            token = clitic[0]
-        elif parts := _CONTRACTIONS.get(token.lower()):
-            yield token[:parts]
-            token = token[parts:]
-        yield token
+    found: list[str] = []
+    for sentence in sentences(text):
+        body = sentence.rstrip("])}>\"'»”’ ")
+        if body.endswith(".") and not body.endswith(".."):
+            sentence = f"{body[:-1]} . {sentence[len(body) :]}"
+        for token in _TOKEN.findall(sentence):
+            if len(token) > 1 and (clitic := _CLITIC.search(token, 1)):
+                found += token[: clitic.start()], clitic[0]
+            elif parts := _CONTRACTIONS.get(token.lower()):
+                found += token[:parts], token[parts:]
+            else:
+                found.append("''" if token == '"' else token)  # as there: a response may end in it as in a word
+    return found
