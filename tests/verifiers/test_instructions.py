@@ -9,8 +9,8 @@ import pytest
 from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.instructions.language import is_in_language
 from ratchet.verifiers.instructions.scoring import accuracies, instruction, loose, read_tests, strict, to_tests
-from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.instructions.words import count_capital_words, count_sentences, count_words
+from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
@@ -192,6 +192,7 @@ HOSTILE = {
     "blank lines": "\n" * 999_999 + "-",
     "one word": "a" * 1_000_000,
     "periods": "a." * 500_000,
+    "an ellipsis": "." * 1_000_000,
     "deep JSON": '{"a":' * 200_000,
     "digits": "9" * 1_000_000,
     "markers": "p. " * 330_000,

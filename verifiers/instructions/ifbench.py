@@ -116,12 +116,9 @@ def _alternates_syllables(text: str) -> bool:
     return _neighbors(lambda one, other: one % 2 != other % 2, map(syllables, _plain(text)))
 
 
-def _chains(text: str) -> bool:
-    ends = [
-        (sentence.rstrip(_ENDS).lower().split()[-1:], sentence.lstrip(_ENDS).lower().split()[:1])
-        for sentence in sentences(text)
-    ]
-    return _neighbors(lambda one, other: bool(one[0]) and one[0] == other[1], ends)
+def _links(sentence: str, next_sentence: str) -> bool:
+    last, first = sentence.rstrip(_ENDS).split()[-1:], next_sentence.lstrip(_ENDS).split()[:1]
+    return bool(last) and bool(first) and last[0].lower() == first[0].lower()
 
 
 def _returns(paragraph: str) -> bool:
@@ -370,7 +367,7 @@ IFBENCH: dict[str, Kind] = {
         lambda text, small_n: max(Counter(_plain(text)).values(), default=0) <= small_n, {"small_n": argument.count}
     ),
     "words:odd_even_syllables": Kind(_alternates_syllables),
-    "words:last_first": Kind(_chains),
+    "words:last_first": Kind(lambda text: _neighbors(_links, sentences(text))),
     "words:paragraph_last_first": Kind(lambda text: all(map(_returns, text.split("\n")))),
     "words:no_consecutive": Kind(lambda text: _neighbors(lambda one, other: one[0] != other[0], _plain(text))),
     "words:keywords_specific_position": Kind(

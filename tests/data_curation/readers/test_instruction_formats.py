@@ -97,12 +97,12 @@ def test_rlvr_ifeval(tmp_path):
 
 def test_if_rlvr_lists_and_what_is_none(tmp_path):
     literal = str([{"instruction_id": [COMMA, "startend:quotation"], "kwargs": [None, {}]}])
-    lists = json.dumps([{"instruction_id": ["count:word_count_range"], "kwargs": [{"min_words": 3}]}])
+    lists = json.dumps([{"instruction_id": ["count:count_unique"], "kwargs": [{"N": 3}]}])
     truths = [literal, lists, json.dumps({"func_name": "validate_rhyme"}), "prose", json.dumps(7)]
     split = read(tmp_path, [rlvr(truth) for truth in truths])
     assert instructions(split) == [[(COMMA, {}), ("startend:quotation", {})]]
     assert [reason for *_, reason in reasons(split)] == [
-        "unknown instruction 'count:word_count_range'",
+        "unknown instruction 'count:count_unique'",
         "unknown function 'validate_rhyme'",
         "neither JSON nor a Python literal",
         "not a list of instructions with as many kwargs",
