@@ -4,7 +4,7 @@ CHECKOUT is allenai/IFBench, PYTHON an interpreter that has its requirements and
 with `response` and perhaps `prompt`. Prints a row per kind of instruction. The cases: responses by the instructions of
 their prompts (published); each kind on responses and paragraphs of responses to anything, with its published arguments
 (crossed) and with arguments that just hold or just do not (fitted); the examples of tests/verifiers/ifbench.yaml with
-small edits (written). A hash of the text puts a case in part 0 or 1: one to mend by, one to report.
+small edits (written). A hash of the text puts a case in part 0 or 1: one to fix by, one to report.
 """
 
 from __future__ import annotations

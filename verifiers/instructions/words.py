@@ -7,7 +7,7 @@ _JOINED = re.compile(r"\w+(?:[-/.]\w+)*")
 _END = re.compile(r"(?<![.?!])[.?!]++(?=[\s\"')\]}*:;({\[@])")
 _ABBREVIATIONS = """
     mr mrs ms messrs dr prof sr jr st rep reps sen gen col lt maj adm vs ft co corp cos inc ltd bros ave ct conn
-    minn mich wash calif va vt pa ga fla ill ore ok jan feb aug sep sept oct nov dec tues wed fri yr mg a.m p.m
+    minn mich wash calif va vt pa ga fla ill ok jan feb aug sep sept oct nov dec tues wed fri yr mg a.m p.m
     ph.d m.b.a u.s u.k u.n u.s.a u.s.s.r d.c l.a n.y n.j n.c s.c r.i w.va c d e f g h k l m n p r s t v w"""
 _STARTERS = """
     he i it they these this there the so some most many both if in but yet nor when while since under even
@@ -70,16 +70,16 @@ def _ends_sentence(text: str, period: re.Match[str]) -> bool:
 
 def tokens(text: str) -> list[str]:
     """Words and punctuation marks: "don't" is two, a decimal number and a word with hyphens one (NLTK's tokenizer)."""
-    found: list[str] = []
+    split: list[str] = []
     for sentence in sentences(text):
         body = sentence.rstrip("])}>\"'»”’ ")
         if body.endswith(".") and not body.endswith(".."):
             sentence = f"{body[:-1]} . {sentence[len(body) :]}"
         for token in _TOKEN.findall(sentence):
             if len(token) > 1 and (clitic := _CLITIC.search(token, 1)):
-                found += token[: clitic.start()], clitic[0]
-            elif parts := _CONTRACTIONS.get(token.lower()):
-                found += token[:parts], token[parts:]
+                split += token[: clitic.start()], clitic[0]
+            elif first := _CONTRACTIONS.get(token.lower()):
+                split += token[:first], token[first:]
             else:
-                found.append("''" if token == '"' else token)  # as there: a response may end in it as in a word
-    return found
+                split.append("''" if token == '"' else token)  # as there: a response may end in it as in a word
+    return split
