@@ -33,8 +33,8 @@ from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 10, "problems")
-NORMALISE = Step("normalise", 11, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 11, "problems")
+NORMALISE = Step("normalise", 12, "problems")
 RULES = Step("rules", 9, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")

@@ -35,8 +35,8 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
-STAGE = Step("train", 8, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 7, "pass_rates", resumable=True)
+STAGE = Step("train", 9, "checkpoint", resumable=True)
+PASS_RATES = Step("pass_rates", 8, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""

@@ -80,7 +80,18 @@ def test_a_benchmark_is_where_its_name_says_unless_a_file_is_called_so(tmp_path,
 
 @pytest.mark.parametrize(
     "name",
-    ["GSM8K", "gpqa", "GPQA-Diamond", "IFEval", "reasoning_gym", "HMMT25", "BRUMO-25", "HumanEval+", "MBPP_Plus"],
+    [
+        "GSM8K",
+        "gpqa",
+        "GPQA-Diamond",
+        "IFEval",
+        "IF-Bench",
+        "reasoning_gym",
+        "HMMT25",
+        "BRUMO-25",
+        "HumanEval+",
+        "MBPP_Plus",
+    ],
 )
 def test_names_that_people_write(name):
     assert benchmark_name(name) in CATALOG

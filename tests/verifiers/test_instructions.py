@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.verifiers.instructions.kinds import KINDS, count_capital_words, count_sentences, count_words
+from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.instructions.language import is_in_language
 from ratchet.verifiers.instructions.scoring import accuracies, instruction, loose, read_tests, strict, to_tests
+from ratchet.verifiers.instructions.words import count_capital_words, count_sentences, count_words
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -47,7 +48,7 @@ EXAMPLES = [  # id, arguments, responses that follow it, responses that do not
     ("length_constraints:number_words", {"num_words": 20, "relation": "around"},
      ["w " * 18, "w " * 22], ["w " * 17, "w " * 23]),
     ("length_constraints:number_sentences", {"num_sentences": 2, "relation": "less than"},
-     ["Dr. Smith, e.g. J. Smith, left at 5 p.m. today.", "- a list\n- without periods"], ["One. Two.", "No! Why?"]),
+     ["Dr. Smith, Mr. J. Smith, left at 5 p.m. today.", "- a list\n- without periods"], ["One. Two.", "No! Why?"]),
     ("length_constraints:nth_paragraph_first_word", {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "However"},
      ["One.\n\nhowever, two.", 'One.\n\n"However" two.'], ["However.\n\nTwo.", "One.\n\nHowever.\n\nThree."]),
     ("detectable_content:number_placeholders", {"num_placeholders": 2},
@@ -95,7 +96,7 @@ def test_followed_and_violated(kind, arguments, good, bad):
 
 
 def test_all_25_kinds_have_examples():
-    assert len(KINDS) == 25 and {row[0] for row in EXAMPLES} == set(KINDS)
+    assert len(IFEVAL) == 25 and {row[0] for row in EXAMPLES} == set(IFEVAL)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +192,7 @@ HOSTILE = {
     "blank lines": "\n" * 999_999 + "-",
     "one word": "a" * 1_000_000,
     "periods": "a." * 500_000,
+    "an ellipsis": "." * 1_000_000,
     "deep JSON": '{"a":' * 200_000,
     "digits": "9" * 1_000_000,
     "markers": "p. " * 330_000,

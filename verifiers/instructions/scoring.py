@@ -8,7 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ratchet.verifiers.instructions.kinds import KINDS
+from ratchet.verifiers.instructions.ifbench import IFBENCH
+from ratchet.verifiers.instructions.ifeval import IFEVAL
+
+KINDS = IFEVAL | IFBENCH
 
 
 class Instruction(NamedTuple):

@@ -8,7 +8,7 @@ from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers.instruction_formats import _RLVR_KINDS
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.instructions.kinds import KINDS
+from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.instructions.scoring import read_tests
 
 
@@ -92,17 +92,17 @@ def test_rlvr_ifeval(tmp_path):
         [(WORDS, {"num_words": 17, "relation": "around"})],
     ]  # fmt: skip
     assert split.kept.column("prompt").to_pylist() == ["Say so."] * 6
-    assert {kind for kind, _ in _RLVR_KINDS.values()} == set(KINDS), "each of the 25 has its function there"
+    assert {kind for kind, _ in _RLVR_KINDS.values()} == set(IFEVAL), "each of the 25 has its function there"
 
 
 def test_if_rlvr_lists_and_what_is_none(tmp_path):
     literal = str([{"instruction_id": [COMMA, "startend:quotation"], "kwargs": [None, {}]}])
-    lists = json.dumps([{"instruction_id": ["count:word_count_range"], "kwargs": [{"min_words": 3}]}])
+    lists = json.dumps([{"instruction_id": ["count:count_unique"], "kwargs": [{"N": 3}]}])
     truths = [literal, lists, json.dumps({"func_name": "validate_rhyme"}), "prose", json.dumps(7)]
     split = read(tmp_path, [rlvr(truth) for truth in truths])
     assert instructions(split) == [[(COMMA, {}), ("startend:quotation", {})]]
     assert [reason for *_, reason in reasons(split)] == [
-        "unknown instruction 'count:word_count_range'",
+        "unknown instruction 'count:count_unique'",
         "unknown function 'validate_rhyme'",
         "neither JSON nor a Python literal",
         "not a list of instructions with as many kwargs",

@@ -1,0 +1,55 @@
+"""Readers of arguments: the value as it is used. Each raises ValueError for a wrong one."""
+
+from collections.abc import Callable
+from typing import Any
+
+RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "less than": lambda n, limit: n < limit,
+    "at least": lambda n, limit: n >= limit,
+    "at most": lambda n, limit: n <= limit,
+    "exactly": lambda n, limit: n == limit,
+    "around": lambda n, limit: abs(n - limit) <= max(round(limit / 10), 1),
+}
+"""The first two are IFEval's, the others RLVR-IFeval's."""
+
+
+def _require(is_valid: bool, value: Any, kind: str) -> None:
+    if not is_valid:
+        raise ValueError(f"{value!r} is not {kind}")
+
+
+def count(value: Any) -> int:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    _require(number and value == int(value) and value >= 0, value, "a whole number from 0")
+    return int(value)
+
+
+def ordinal(value: Any) -> int:
+    _require(count(value) > 0, value, "a whole number from 1")
+    return int(value)
+
+
+def text(value: Any) -> str:
+    _require(isinstance(value, str) and bool(value.strip()), value, "text")
+    return value.strip()
+
+
+def verbatim(value: Any) -> str:
+    """Text with the blanks at its ends."""
+    text(value)
+    return value
+
+
+def texts(value: Any) -> list[str]:
+    _require(isinstance(value, list) and bool(value), value, "a list of texts")
+    return [text(each) for each in value]
+
+
+def letter(value: Any) -> str:
+    _require(len(text(value)) == 1, value, "a single character")
+    return value.strip().lower()
+
+
+def relation(value: Any) -> str:
+    _require(isinstance(value, str) and value in RELATIONS, value, f"one of {', '.join(RELATIONS)}")
+    return value
