@@ -13,7 +13,6 @@ from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.rules.evidence import no_answer
-from ratchet.data_curation.settings.curation import Curation
 from ratchet.evaluation.report import read_scores
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import Benchmark
@@ -24,6 +23,7 @@ from ratchet.infra.store.approvals import Approvals
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.run_record import read_run
 from ratchet.rehearsal.samples import in_cache, repository
+from ratchet.rehearsal.smaller import clips
 from ratchet.tasks.contamination import contaminated_items
 from ratchet.tasks.inputs import GENERATED
 from ratchet.training.interventions import RULE, WATCHED
@@ -72,7 +72,7 @@ def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
         rows += _curation(domain, recipe, evidence)
     rows += _start(recipe, evidence)
     for stage in recipe.training.stages:
-        rows += _stage(stage, recipe.curation, evidence)
+        rows += _stage(stage, recipe, evidence)
     for benchmark in recipe.evaluation.benchmarks:
         rows += _benchmark(benchmark, recipe, evidence)
     return [*rows, *_end(recipe, evidence)]
@@ -177,7 +177,7 @@ def _start(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
         yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, _ref(start))
 
 
-def _stage(stage: Stage, curations: Mapping[str, Curation], evidence: Evidence) -> Iterator[Mechanism]:
+def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     artifact = evidence.find("checkpoint", stage.name)
     steps = evidence.lines(stage.name, "metrics.jsonl")
     decisions = evidence.lines(stage.name, "decisions.jsonl")
@@ -197,7 +197,7 @@ def _stage(stage: Stage, curations: Mapping[str, Curation], evidence: Evidence) 
         drawn = [domain for domain in stage.mix if any(f"{domain}/pass_rate" in line for line in steps)]
         passed = [domain for domain in drawn if any(line.get(f"{domain}/pass_rate", 0) > 0 for line in steps)]
         yield row("mixture", len(drawn) == len(stage.mix), f"drawn: {', '.join(drawn)}; passed: {', '.join(passed)}")
-    kept = [curations[domain].max_difficulty for domain in stage.domains if domain in curations]
+    kept = [recipe.curation[domain].max_difficulty for domain in stage.domains if domain in recipe.curation]
     limit = stage.max_difficulty
     if limit is not None and kept and max(kept) <= limit:
         limit = None  # curation has dropped all that the stage's limit would
@@ -214,7 +214,7 @@ def _stage(stage: Stage, curations: Mapping[str, Curation], evidence: Evidence) 
             shown = " → ".join(f"{number:g}" for number in reached if number is not None)
             yield row(f"{name} schedule", all(any(abs(v - (r or 0)) < EXACT for r in reached) for v in value), shown)
     yield from _rewards(stage, steps, samples, row)
-    yield from _loss(stage, steps, row)
+    yield from _loss(stage, clips(stage, recipe.training.stages), steps, row)
     for number, intervention in enumerate(stage.interventions):
         yield _intervention(number, intervention, steps, decisions, row)
     if stage.validates:
@@ -256,16 +256,15 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")
 
 
-def _loss(stage: Stage, steps: Records, row: Any) -> Iterator[Mechanism]:
+def _loss(stage: Stage, clipped: bool, steps: Records, row: Any) -> Iterator[Mechanism]:
     if stage.updates_per_batch > 1:
         moved = max([line.get("ratio_deviation", 0) for line in steps], default=0)
         yield row(
             f"{stage.updates_per_batch} updates a batch", moved > 0, f"ratios differ from one by up to {moved:.2g}"
         )
-        clipped = [line["clip_fraction"] for line in steps if "clip_fraction" in line]
-        yield row(
-            "ratios are clipped", max(clipped, default=0) > 0, f"up to {max(clipped, default=0):.2%} of the tokens"
-        )
+    if clipped:
+        most = max([line["clip_fraction"] for line in steps if "clip_fraction" in line], default=0)
+        yield row("ratios are clipped", most > 0, f"up to {most:.2%} of the tokens")
     if stage.kl_coefficient:
         divergences = [line["kl"] for line in steps if "kl" in line]
         words = f"from {divergences[0]:.2g} to {max(divergences):.2g} nats per token" if divergences else "not measured"

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.infra.recipe.training import Stage
 from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
@@ -71,8 +72,8 @@ RULES = (
     Rule("ranks: as many as run here", ("training.hardware.processes", "training.engine.tensor_parallel")),
     Rule("engine: one that runs here", ("training.engine.kind",)),
     Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
-    Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped", (
-        "training.stages.*.learning_rate",)),
+    Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped, "
+         "but not before a filter by pass rate", ("training.stages.*.learning_rate",)),
     Rule("steps: until each mechanism of the stage has happened", (
         "training.stages.*.steps", "training.stages.*.validate_every",
         *(f"training.stages.*.interventions.*.when.{name}" for name in PACED))),
@@ -112,8 +113,8 @@ def smaller(
     for generator in data["generate"].values():
         if generator["by"] == "reasoning-gym":
             _fewer_puzzles(generator)
-    for stage in data["training"]["stages"]:
-        stage["learning_rate"] = _faster(stage["learning_rate"], stage["updates_per_batch"])
+    for stage, asked in zip(data["training"]["stages"], recipe.training.stages, strict=True):
+        stage["learning_rate"] = _faster(stage["learning_rate"], clips(asked, recipe.training.stages))
         _pace(stage, rows)
     before, after = flat(recipe.model_dump(mode="json")), flat(data)
     changes = [
@@ -132,8 +133,15 @@ def _fewer_puzzles(generator: dict[str, Any]) -> None:
     generator.update({split: min(generator[split], each) for split in ("train", "test") if generator.get(split)})
 
 
-def _faster(rate: float, updates: int) -> float:
-    times, most = (200, 5e-4) if updates > 1 else (10, 1e-4)
+def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
+    """Whether ratios must leave the clip range: with several updates a batch. Not before a filter by pass rate: a policy
+    that moves so far soon solves all that it was taught, and nothing would be left behind the filter."""
+    later = stages[stages.index(stage) + 1 :]
+    return stage.updates_per_batch > 1 and all(each.max_pass_rate is None for each in later)
+
+
+def _faster(rate: float, clipped: bool) -> float:
+    times, most = (200, 5e-4) if clipped else (10, 1e-4)
     return max(rate, min(most, times * rate))
 
 
