@@ -134,8 +134,8 @@ def _fewer_puzzles(generator: dict[str, Any]) -> None:
 
 
 def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
-    """Whether ratios must leave the clip range: with several updates a batch. Not before a filter by pass rate: a policy
-    that moves so far soon solves all that it was taught, and nothing would be left behind the filter."""
+    """Whether ratios must leave the clip range: with several updates a batch. Not before a filter by pass rate: a
+    policy that moves so far soon solves all that it was taught, and nothing would be left behind the filter."""
     later = stages[stages.index(stage) + 1 :]
     return stage.updates_per_batch > 1 and all(each.max_pass_rate is None for each in later)
 
