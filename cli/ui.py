@@ -91,6 +91,8 @@ def ui(
         console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
         if page := _last_run(settings, mlflow):
             console.print(f"MLflow: the last run\n  {page}", soft_wrap=True)
+        if settings.tensorboard.is_dir():
+            console.print(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}", soft_wrap=True)
         if not started:
             return
         console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
