@@ -23,6 +23,8 @@ from ratchet.infra.store.journal import Journal
 from ratchet.infra.tracking.mirrored import state_file
 from ratchet.verifiers.processes import guarded
 
+SCORES_VIEW = "scores"
+"""MLflow's key of the list of runs with stage and scores."""
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
 
@@ -132,6 +134,13 @@ def not_received(settings: Settings, run_id: str) -> str:
             why = state.get("problem") or f"see {_log(settings, tracker)}"
             lines.append(f"{name} has not received everything yet: {why}. The next command sends the rest.")
     return "\n".join(lines)
+
+
+def list_page(settings: Settings, run_id: str, server: str) -> str:
+    """The address of the list of the run's experiment, with stage and scores; empty before the mirror created it."""
+    experiment = read_state(settings, run_id).get("experiment_id")
+    view = f"viewStateShareKey={SCORES_VIEW}&workflowType=machine_learning"
+    return f"{server}/#/experiments/{experiment}/runs?{view}" if experiment else ""
 
 
 def run_page(settings: Settings, run_id: str, server: str) -> str:

@@ -118,6 +118,9 @@ class MlflowRun(Mirrored):
                 points = [point for event in events if event["run"] == run for point in self._points(event)]
                 for start in range(0, len(points), METRICS_PER_CALL):
                     self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
+            of_all = {point.key for event in events if event["run"] == self.path.stem for point in self._points(event)}
+            if scores := sorted(key for key in of_all if key.endswith("/pass_at_1")):
+                self.pages.show_list(self.experiment_id, scores)
             return
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
@@ -128,6 +131,7 @@ class MlflowRun(Mirrored):
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
+            self.pages.show_list(self.experiment_id, ())
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":

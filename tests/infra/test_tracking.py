@@ -54,10 +54,18 @@ def client(settings: Settings):
 def test_a_run_arrives_whole_with_its_lineage(settings):
     tracking, root = write_a_run(settings)
     tracking.event("end", f"{root}.2", status="FINISHED")
+    tracking.metrics(root, {"math-60/pass@1": 0.25, "math-60/pass@2": 0.5})
     tracking.event("end", root, status="FINISHED")
     assert tracking.close(wait_s=60)
     runs = read_state(settings, tracking.run_id)["runs"]
     mlflow = client(settings)
+    [view] = [
+        json.loads(value)
+        for name, value in mlflow.get_experiment_by_name("tiny").tags.items()
+        if name.startswith("mlflow.sharedViewState.")
+    ]
+    shown = [f"metrics.`{name}`" for name in ("curriculum/stage", "curriculum/reward", "math-60/pass_at_1")]
+    assert json.loads(view["state"]) == {"selectedColumns": shown}
     parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
     assert [run.info.status for run in (parent, curate, train)] == ["FINISHED"] * 3
     assert train.data.tags["mlflow.parentRunId"] == parent.info.run_id
