@@ -10,7 +10,7 @@ from ratchet.infra.store.files import is_locked, write_atomically
 from ratchet.infra.store.journal import read_lines
 
 KILLED_AFTER_S = 10
-TABLE_ROWS = 200
+TABLE_ROWS, READ_FIRST = 200, ("step", "outcome", "reward", "response", "prompt")
 
 
 class Mirrored(ABC):
@@ -96,5 +96,6 @@ class WholeRun(Mirrored):
 
 
 def last_rows(path: Path) -> list[dict[str, Any]]:
-    """The newest of a stage's rollouts to read; none where the file has moved since."""
-    return [row for _, row in read_lines(path)][-TABLE_ROWS:] if path.is_file() else []
+    """The newest of a stage's rollouts, what is read first before the rest; none where the file has moved since."""
+    rows = [row for _, row in read_lines(path)][-TABLE_ROWS:] if path.is_file() else []
+    return [{**{name: row[name] for name in READ_FIRST if name in row}, **row} for row in rows]
