@@ -1,6 +1,7 @@
 """Journals as TensorBoard event files: `<home>/tensorboard/<run>/<step>/` has a step's curves and its rollouts to read,
 the folder above it the run's own curves and the scores."""
 
+# pyright: reportMissingImports=false
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -10,8 +11,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.proto.event_pb2 import Event  # type: ignore  # made when it is imported
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore
 from tensorboard.plugins.text.summary_v2 import text_pb
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 

@@ -3,6 +3,7 @@
 Where it goes is wandb's own to say: `WANDB_API_KEY`, `WANDB_ENTITY`, `WANDB_PROJECT`, `WANDB_BASE_URL`, `WANDB_MODE`.
 """
 
+# pyright: reportMissingImports=false
 import os
 import re
 import shutil
@@ -54,7 +55,7 @@ class WandbRun(WholeRun):
                 self._log(run, event["values"], event["step"], event["at"])
             case "table":
                 if rows := last_rows(Path(event["path"])):
-                    columns = list(dict.fromkeys(name for row in rows for name in row))
+                    columns: list[Any] = list(dict.fromkeys(name for row in rows for name in row))
                     table = wandb.Table(columns, [[row.get(name) for name in columns] for row in rows])
                     self._log(run, {"samples": table}, rows[-1]["step"], event["time"])
 
