@@ -58,6 +58,7 @@ def deploy(
             f"`prefect work-pool create {pool} --type process` creates it."
         )
     environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri}
+    environment["RATCHET_TRACKING"] = ",".join(settings.trackers)
     variables: dict[str, Any] = {"env": environment}
     if pools[pool] == "process":
         variables["working_dir"] = str(Path.cwd())

@@ -39,7 +39,7 @@ RULES = Step("rules", 9, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
 VALIDATE_TESTS = Step("validate_tests", 8, "problems", resumable=True)
-CURATED = Step("curated", 5, "problems")
+CURATED = Step("curated", 6, "problems")
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:

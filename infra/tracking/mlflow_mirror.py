@@ -1,19 +1,17 @@
-"""Replays run journals into MLflow: `python -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI`.
+"""Journals in MLflow: a run for each step, with data sets, models and pages.
 
-One process mirrors every journal, and exits when all are complete. Open runs of a journal whose writer is dead end as
-KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
-interruption is found again by its tag, and MLflow drops repeated metric points. Files have a separate position: while
-MLflow's file storage is full or gone, numbers and lineage still arrive.
+Open runs of a journal whose writer is dead end as KILLED. Replaying is safe to interrupt: the position is saved after
+every batch, a run that was created just before an interruption is found again by its tag, and MLflow drops repeated
+metric points. Files have a separate position: while MLflow's file storage is full or gone, numbers and lineage still
+arrive.
 """
 
-import fcntl
 import json
 import os
 import re
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
 from itertools import groupby
@@ -29,34 +27,37 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.data_curation.base.files import is_locked, write_atomically
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking.mirrored import Mirrored, abandoned, last_rows, state_file
 from ratchet.infra.tracking.mlflow_pages import Pages
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
-POLL_S = 0.3
-ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
-TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
-AGAIN_S = 2.0
+TABLE_CHARACTERS = 4000  # of each cell, on a page
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
-GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
-class Journal:
+def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
+    _create_database(tracking_uri, directory)
+    mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
+    return partial(MlflowRun, client=MlflowClient(tracking_uri))
+
+
+class MlflowRun(Mirrored):
     """One run's journal and how far it has been replayed."""
 
     def __init__(self, path: Path, client: MlflowClient) -> None:
         self.path = path
         self.client = client
         self.pages = Pages(client, path)
-        self.state_file = path.with_suffix(".state.json")
+        self.state_file = state_file(path, "mlflow")
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
         self.where = client.tracking_uri
         if state.get("where", self.where) != self.where and not state.get("complete"):
@@ -77,7 +78,6 @@ class Journal:
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send new events; returns how many. Raises the error of MLflow's client."""
         sent = 0
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
@@ -87,9 +87,7 @@ class Journal:
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
-        # A writer locks its journal before its first event: an empty one may have just been opened.
-        begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.ended and not sent and begun and not is_locked(self.path):
+        if not self.ended and not sent and abandoned(self.path, self.offset):
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if event["event"] in FILES:
@@ -120,6 +118,9 @@ class Journal:
                 points = [point for event in events if event["run"] == run for point in self._points(event)]
                 for start in range(0, len(points), METRICS_PER_CALL):
                     self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
+            of_all = {point.key for event in events if event["run"] == self.path.stem for point in self._points(event)}
+            if scores := sorted(key for key in of_all if key.endswith("/pass_at_1")):
+                self.pages.show_list(self.experiment_id, scores)
             return
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
@@ -130,6 +131,7 @@ class Journal:
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
+            self.pages.show_list(self.experiment_id, ())
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":
@@ -241,9 +243,9 @@ class Journal:
 
     def _table(self, run: str, path: Path) -> None:
         """Show JSON lines as a table."""
-        if not path.is_file():
+        rows = last_rows(path)
+        if not rows:
             return
-        rows = [row for _, row in read_lines(path)][-TABLE_ROWS:]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         data = [[str(row.get(name, ""))[:TABLE_CHARACTERS] for name in columns] for row in rows]
         table = f"{path.stem}.json"
@@ -260,21 +262,20 @@ class Journal:
         if self.client.get_run(run).info.status == "RUNNING":
             self.client.set_terminated(run, status, int(at * 1000))
 
+    def reason(self, error: Exception) -> str:
+        codes: set[Any] = _codes(error)
+        deepest: BaseException = error  # the root cause
+        for _ in range(20):
+            retried = getattr(next(iter(deepest.args), None), "reason", None)
+            deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
+        sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
+        login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+        return sentence + (login if NO_LOGIN & codes else "")
+
 
 def _codes(error: BaseException) -> set[Any]:
     """MLflow's error code and the HTTP status."""
     return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
-
-
-def reason(error: BaseException) -> str:
-    """The root cause in one line, with advice about a missing login."""
-    codes, deepest = _codes(error), error
-    for _ in range(20):
-        retried = getattr(next(iter(deepest.args), None), "reason", None)
-        deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
-    sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
-    login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
-    return sentence + (login if NO_LOGIN & codes else "")
 
 
 def _dataset_name(facts: dict[str, Any]) -> str:
@@ -306,52 +307,3 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
             database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
         keep_empty("mlflow", fresh, "experiments")
         os.replace(fresh, file)
-
-
-def mirror(directory: Path, tracking_uri: str) -> bool:
-    """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
-    with open(directory / ".mirror.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        _create_database(tracking_uri, directory)
-        mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-        return _replay_all(directory, MlflowClient(tracking_uri))
-
-
-def _replay_all(directory: Path, client: MlflowClient) -> bool:
-    journals: dict[str, Journal] = {}
-    last_success = time.monotonic()
-    while True:
-        for path in directory.glob("*.jsonl"):
-            if path.name not in journals:
-                journals[path.name] = Journal(path, client)
-        pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
-        if not pending:
-            return True
-        sent, failed = 0, False
-        for journal in pending:  # newest first: people watch it
-            try:
-                sent += journal.replay()
-                last_success = time.monotonic()
-            except Exception as error:  # from the clients of the store or the database
-                failed, problem = True, reason(error)
-                if problem != journal.problem:
-                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
-                    journal.problem = problem
-                    journal.save()
-        alone = _alone(pending)
-        if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
-            return False
-        if failed:
-            time.sleep(AGAIN_S)
-        elif not sent or not alone:
-            next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
-            while time.monotonic() < next_round and _alone(pending) == alone:  # a closing run waits for the mirror
-                time.sleep(0.1)
-
-
-def _alone(journals: Sequence[Journal]) -> bool:
-    return not any(is_locked(journal.path) for journal in journals)
-
-
-if __name__ == "__main__":
-    sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)
