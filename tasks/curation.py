@@ -38,7 +38,7 @@ NORMALISE = Step("normalise", 11, "problems")
 RULES = Step("rules", 9, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
-VALIDATE_TESTS = Step("validate_tests", 8, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
 CURATED = Step("curated", 5, "problems")
 
 
@@ -185,6 +185,10 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
                 progress=lambda count, total: watcher.progress(count, total, {}),
             )  # fmt: skip
         journal.unlink(missing_ok=True)
+        # No part of the artifact's content: it varies with the load of the machine.
+        if timed_out := split.summary.pop("timed_out"):
+            draft.extra["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
+        draft.extra["metrics"] = {"mutants_timed_out": timed_out}
         if unchecked := split.summary["unchecked"]:
             teacher = recipe.curation_of(domain).teacher.kind
             after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"
