@@ -41,4 +41,3 @@ def _widened(submission: Submission, wider: float) -> Submission:
     limit_s = wider * (submission.problem.time_limit_s or DEFAULT_TIME_LIMIT_S)
     problem = replace(submission.problem, time_limit_s=limit_s)
     return replace(submission, problem=problem, settings=unhurried(submission.settings, problem))
-

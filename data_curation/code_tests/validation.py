@@ -42,8 +42,9 @@ def validate_tests(
 
     Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. A row is weak
     for the mutants that pass all of its tests; whether another fails them or never ends is in no row, as that varies
-    with the machine, but in the summary's `timed_out`. With a `journal`, settled problems are written to it, and the next call with the same table and settings reads them from
-    it. Raises RatchetError when programs cannot be judged on this machine.
+    with the machine, but in the summary's `timed_out`. With a `journal`, settled problems are written to it, and the
+    next call with the same table and settings reads them from it. Raises RatchetError when programs cannot be judged on
+    this machine.
     """
     by_row: dict[int, dict[str, Any]] = {}
     if journal and journal.exists():

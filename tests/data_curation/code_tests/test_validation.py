@@ -79,7 +79,8 @@ COUNTED = [([1, 2], 2), ([], 0), ([5], 1)]
 
 
 def test_an_endless_loop_is_a_fault_that_every_test_notices_and_counted_apart(pool):
-    split = validate_tests(to_table([row("loop", [COUNTING], COUNTED)]), TestValidation(max_mutants=6, min_mutants_killed=1.0), pool)
+    settings = TestValidation(max_mutants=6, min_mutants_killed=1.0)
+    split = validate_tests(to_table([row("loop", [COUNTING], COUNTED)]), settings, pool)
     [kept] = split.kept.to_pylist()
     assert json.loads(kept["metadata"])["validate_tests"] == {"tests": 3, "mutants": 6}
     assert split.summary["timed_out"] > 0
