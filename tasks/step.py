@@ -116,13 +116,18 @@ def _find_or_make(
         if not cached:
             for artifact in inputs:
                 run.store.check_content(artifact, artifact in whole)
-            with run.store.draft(target, resumable=step.resumable) as draft:
-                run.current_child = child
-                make(draft)
-                run.store.finish(
-                    target, draft, step=step.name, step_version=step.version, parameters=parameters,
-                    inputs=inputs, started_at=started_at, whole=whole, code=own,
-                )  # fmt: skip
+            with run.store.draft(target, resumable=step.resumable, wait=run.watcher.note) as draft:
+                # Another run in this home may have made it since it was looked for.
+                cached = existing is None and run.store.find(target.kind, target.name, target.key) is not None
+                if cached:
+                    draft.path.rmdir()
+                else:
+                    run.current_child = child
+                    make(draft)
+                    run.store.finish(
+                        target, draft, step=step.name, step_version=step.version, parameters=parameters,
+                        inputs=inputs, started_at=started_at, whole=whole, code=own,
+                    )  # fmt: skip
         _log_data(tracking, child, target, "output")
         _log_output(run, child, target, inputs, cached)
         summary = target.summary

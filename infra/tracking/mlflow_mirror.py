@@ -46,6 +46,9 @@ REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
+FILES_FOLDER = "mlflow-files"  # of a home
+LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("logged_models", "artifact_location"))
+"""Where MLflow's database has absolute addresses of files."""
 GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
@@ -126,7 +129,7 @@ class Journal:
         if kind == "open":
             name, files = event["experiment"], None  # a server has its own storage
             if not is_server(self.client.tracking_uri):
-                here = self.path.parent.parent / "mlflow-files"
+                here = self.path.parent.parent / FILES_FOLDER
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
@@ -292,7 +295,10 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
         return
     file = Path(tracking_uri.removeprefix("sqlite:///"))
     set_aside_damaged(file)
-    if not file.exists():
+    if file.exists():
+        if file.parent == journals.parent and "MLFLOW_DEFAULT_ARTIFACT_ROOT" not in os.environ:
+            _take_files_along(file, (file.parent / FILES_FOLDER).as_uri())
+    else:
         for state in journals.glob("*.state.json"):
             if json.loads(state.read_text()).get("where") == tracking_uri:
                 state.unlink()
@@ -306,6 +312,18 @@ def _create_database(tracking_uri: str, journals: Path) -> None:
             database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
         keep_empty("mlflow", fresh, "experiments")
         os.replace(fresh, file)
+
+
+def _take_files_along(database_file: Path, here: str) -> None:
+    """In a home that was copied or moved, the files of its runs are in the home, not where they were."""
+    with closing(sqlite3.connect(database_file, timeout=60)) as database, database:
+        placed = [row[0] or "" for row in database.execute("SELECT DISTINCT artifact_location FROM experiments")]
+        for there in {place for place in placed if place.endswith(f"/{FILES_FOLDER}") and place != here}:
+            for table, column in LOCATIONS:
+                database.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column} || '/', 1, ?) = ?",
+                    (here, len(there) + 1, len(there) + 1, f"{there}/"),
+                )
 
 
 def mirror(directory: Path, tracking_uri: str) -> bool:
