@@ -23,6 +23,8 @@ from ratchet.tasks.progress import Progress
 from ratchet.verifiers.errors import RatchetError, Waiting, nearest
 
 PROGRESS_EVERY_S = 60
+TRACKING_S = 3.0
+"""For MLflow at the end of a run; what it lacks then, it gets after the command has ended."""
 
 
 class Watcher:
@@ -270,7 +272,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     finally:
         run.resident.close()
         tracking.event("end", run.root, status=status)
-        run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
+        run.tracked = tracking.close(TRACKING_S)
         if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):
             prefect_page.link(page, f"MLflow: {name}")
 
