@@ -1,6 +1,6 @@
 """The steps of curation: each function is one task whose output is one artifact."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -74,11 +74,7 @@ def benchmark_problems(
     them. `source` distinguishes its items from those of another file with that name."""
 
     def make(draft: Draft) -> None:
-        splits = (
-            read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
-            for file in files
-        )
-        write_splits(draft, splits, max_rejected=1.0)
+        write_splits(draft, read_benchmark(domain, files, columns, window, source), max_rejected=1.0)
         warn_of_losses(draft)
 
     name = name or files[0].path.name.split(".")[0]
@@ -90,6 +86,13 @@ def benchmark_problems(
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
     return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain))
+
+
+def read_benchmark(
+    domain: str, files: Sequence[Artifact], columns: Mapping[str, str], window: Window | None = None, source: str = ""
+) -> Iterator[Split]:
+    for file in files:
+        yield read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
