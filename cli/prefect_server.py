@@ -23,6 +23,8 @@ from ratchet.verifiers.processes import free_port, process_group
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""For what a server starts in turn: modules of the working directory are not imported."""
 START_S = 180  # the first start may migrate a database on a busy laptop
 
 
@@ -45,11 +47,12 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     argv = [
         sys.executable, "-P", "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", HOST,
         "--port", str(port), "--log-level", "error", "--lifespan", "on",
+        "--app-dir", str(settings.prefect_home),  # by default the working directory, whose prefect.py would be imported
     ]  # fmt: skip
     address = f"http://{HOST}:{port}/api"
     # No UI, and no blocks: registering them imports every installed integration.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
-    environment = {**os.environ, **spare}
+    environment = {**os.environ, **SAFE_PATH, **spare}
     log, over = settings.logs / "prefect-server.log", threading.Event()
     start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
