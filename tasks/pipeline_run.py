@@ -27,6 +27,9 @@ TRACKING_S = 3.0
 """For MLflow at the end of a run; what it lacks then, it gets after the command has ended."""
 
 
+ON_CPU = "no GPU here, so the recipe's `on_cpu` sets {}"
+
+
 class Watcher:
     """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows."""
 
@@ -258,6 +261,8 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),
     )  # fmt: skip
+    if recipe.fitted:
+        caller.watcher.note(ON_CPU.format(", ".join(recipe.fitted)))
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
     status: Status = "KILLED"  # Ctrl-C and cancellation are no `Exception`; or it waits for approval
     try:
