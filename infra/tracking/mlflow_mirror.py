@@ -360,7 +360,29 @@ def mirror(directory: Path, tracking_uri: str) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
         _create_database(tracking_uri, directory)
         mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-        return _replay_all(directory, MlflowClient(tracking_uri))
+        try:
+            client = MlflowClient(tracking_uri)
+        except MlflowException as error:  # such as a database of another version
+            _tell(directory, tracking_uri, error)
+            return False
+        return _replay_all(directory, client)
+
+
+def _tell(directory: Path, tracking_uri: str, error: MlflowException) -> None:
+    """Leave the reason with each journal that MLflow does not have."""
+    problem = reason(error)
+    if found := re.search(r"found version (\w+), but expected (\w+)", str(error)):
+        problem = (
+            f"its database has the schema {found[1]}, and this version of MLflow ({mlflow.__version__}) {found[2]}: if "
+            f"it is older, `mlflow db upgrade {tracking_uri}`; if it is newer, install the MLflow that wrote it, or "
+            "move the file away: a new one is filled from the journals"
+        )
+    print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
+    for journal in directory.glob("*.jsonl"):
+        file = journal.with_suffix(".state.json")
+        state = json.loads(file.read_text()) if file.is_file() else {}
+        if not state.get("complete"):
+            write_atomically(file, json.dumps({**state, "problem": problem}))
 
 
 def _replay_all(directory: Path, client: MlflowClient) -> bool:

@@ -3,8 +3,10 @@
 import json
 import math
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -162,6 +164,19 @@ def test_a_server_that_fails_is_told_in_one_line_and_gets_the_rest_later(setting
     assert f"MLflow at {server.url} has not received everything yet: " in line and said in line and "\n" not in line
     assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
     assert client(settings).get_run(read_state(settings, written)["runs"][written]).info.status == "FINISHED"
+
+
+def test_a_database_of_another_version_is_told_in_one_line_with_the_remedy(tmp_path, settings, written):
+    home = Path(shutil.copytree(settings.home, tmp_path / "home"))
+    newer = Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
+    with sqlite3.connect(home / "mlflow.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
+    assert not mirror(newer.journals, newer.tracking_uri)
+    line = not_received(newer, written)
+    assert "schema ffffffffffff" in line and "mlflow db upgrade" in line and "move the file away" in line
+    assert "\n" not in line
+    (home / "mlflow.db").unlink()
+    assert start_mirror(newer).wait(120) == 0 and not not_received(newer, written)
 
 
 @pytest.mark.slow
