@@ -308,7 +308,8 @@ def explain(error: Any) -> str:
         if error["type"] == "unknown_key" and fnmatch(location, field):
             return f"{location}: {instead}"
     if error["type"] == "unknown_key":
-        return f"{location}: {error['msg']}"
+        newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."
+        return f"{location}: {error['msg']}{newer}"
     if error["type"] == "missing":
         return f"{location}: required, but missing."
     value = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"

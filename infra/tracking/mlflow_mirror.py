@@ -1,4 +1,4 @@
-"""Replays run journals into MLflow: `… -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI PARENT JOURNAL`.
+"""Replays run journals into MLflow: `… -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI [PARENT JOURNAL]`.
 
 One process mirrors every journal, and exits when all are complete. It ends with its parent, unless that has closed its
 own journal: the end of a run does not wait for MLflow. Open runs of a journal whose writer is dead end as
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -37,8 +37,8 @@ from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.files import is_locked, write_atomically
 from ratchet.infra.store.journal import read_lines
+from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
-from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 POLL_S = 0.3
@@ -52,9 +52,6 @@ REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
-FILES_FOLDER = "mlflow-files"  # of a home
-LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("logged_models", "artifact_location"))
-"""Where MLflow's database has absolute addresses of files."""
 PARENT_S = 0.5  # between two looks whether the parent lives
 CLOSED = b'"event": "close"}'
 GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
@@ -316,67 +313,22 @@ def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
     return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
 
 
-def _create_database(tracking_uri: str, journals: Path) -> None:
-    """Create a new SQLite store under a temporary name, because MLflow cannot use a file in which it was interrupted.
-    Everything that an earlier store received is sent again."""
-    if not tracking_uri.startswith("sqlite:///"):
-        return
-    file = Path(tracking_uri.removeprefix("sqlite:///"))
-    set_aside_damaged(file)
-    if file.exists():
-        if file.parent == journals.parent and "MLFLOW_DEFAULT_ARTIFACT_ROOT" not in os.environ:
-            _take_files_along(file, (file.parent / FILES_FOLDER).as_uri())
-    else:
-        for state in journals.glob("*.state.json"):
-            if json.loads(state.read_text()).get("where") == tracking_uri:
-                state.unlink()
-        if copy_empty("mlflow", file, "experiments"):
-            return
-        fresh = file.with_name(file.name + ".new")
-        for left in file.parent.glob(f"{fresh.name}*"):
-            left.unlink()
-        MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        with closing(sqlite3.connect(fresh)) as database, database:
-            database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
-        keep_empty("mlflow", fresh, "experiments")
-        os.replace(fresh, file)
-
-
-def _take_files_along(database_file: Path, here: str) -> None:
-    """In a home that was copied or moved, the files of its runs are in the home, not where they were."""
-    with closing(sqlite3.connect(database_file, timeout=60)) as database, database:
-        placed = [row[0] or "" for row in database.execute("SELECT DISTINCT artifact_location FROM experiments")]
-        for there in {place for place in placed if place.endswith(f"/{FILES_FOLDER}") and place != here}:
-            for table, column in LOCATIONS:
-                database.execute(
-                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE substr({column} || '/', 1, ?) = ?",
-                    (here, len(there) + 1, len(there) + 1, f"{there}/"),
-                )
-
-
 def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
     with open(directory / ".mirror.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        _create_database(tracking_uri, directory)
         mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
         try:
+            prepare_database(tracking_uri, directory)
             client = MlflowClient(tracking_uri)
-        except MlflowException as error:  # such as a database of another version
-            _tell(directory, tracking_uri, error)
+        except (MlflowException, sqlite3.Error) as error:  # such as a database of another version, or one in use
+            _tell(directory, in_other_version(error, tracking_uri) or reason(error))
             return False
         return _replay_all(directory, client)
 
 
-def _tell(directory: Path, tracking_uri: str, error: MlflowException) -> None:
+def _tell(directory: Path, problem: str) -> None:
     """Leave the reason with each journal that MLflow does not have."""
-    problem = reason(error)
-    if found := re.search(r"found version (\w+), but expected (\w+)", str(error)):
-        problem = (
-            f"its database has the schema {found[1]}, and this version of MLflow ({mlflow.__version__}) {found[2]}: if "
-            f"it is older, `mlflow db upgrade {tracking_uri}`; if it is newer, install the MLflow that wrote it, or "
-            "move the file away: a new one is filled from the journals"
-        )
     print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
     for journal in directory.glob("*.jsonl"):
         file = journal.with_suffix(".state.json")
@@ -433,5 +385,7 @@ def _end_with_parent(parent: int, journal: str) -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, args=(int(sys.argv[3]), sys.argv[4]), daemon=True).start()
-    sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)
+    journals, uri, *caller = sys.argv[1:]
+    if caller:
+        threading.Thread(target=_end_with_parent, args=(int(caller[0]), caller[1]), daemon=True).start()
+    sys.exit(0 if mirror(Path(journals), uri) else 1)
