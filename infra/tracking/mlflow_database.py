@@ -58,11 +58,11 @@ def _take_files_along(database_file: Path, here: str) -> None:
 
 def in_other_version(error: Exception, tracking_uri: str) -> str:
     """What to do about a database that another version of MLflow wrote; empty for another error."""
-    found = re.search(r"found version (\w+), but expected (\w+)", str(error))
-    if not found:
+    versions = re.search(r"found version (\w+), but expected (\w+)", str(error))
+    if not versions:
         return ""
     return (
-        f"its database has the schema {found[1]}, and MLflow {mlflow.__version__}, installed here, {found[2]}: if it "
-        f"is older, `mlflow db upgrade {tracking_uri}`; if it is newer, install the MLflow that wrote it, or move the "
-        "file away: a new one is filled from the journals"
+        f"its database has the schema {versions[1]}, and MLflow {mlflow.__version__}, which is here, {versions[2]}. Of "
+        f"an older one: `mlflow db upgrade {tracking_uri}`. Of a newer one: install the MLflow that wrote it, or move "
+        "the file away: a new one is filled from the journals"
     )
