@@ -9,6 +9,7 @@ recognizes a killed run and ends it as such.
 import itertools
 import json
 import math
+import os
 import secrets
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from ratchet.data_curation.base.journal import Journal
 from ratchet.infra.settings import TRACKERS, Settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.mirrored import state_file
-from ratchet.verifiers.processes import guarded
 
 SCORES_VIEW = "scores"
 """MLflow's key of the list of runs with stage and scores."""
@@ -38,8 +38,9 @@ class Tracking:
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
-        # Without mirrors, those of the next run replay this journal too.
-        self._mirrors = [start_mirror(settings, tracker) for tracker in settings.trackers] if mirrored else []
+        # They outlive this process only where the journal is closed; those of the next run replay this journal too.
+        trackers = settings.trackers if mirrored else ()
+        self._mirrors = [start_mirror(settings, tracker, self._journal.path) for tracker in trackers]
 
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
@@ -85,7 +86,7 @@ class Tracking:
 
     def close(self, wait_s: float) -> bool:
         """Release the journal and give the mirrors `wait_s` seconds to finish; returns whether all trackers have
-        everything."""
+        everything. A mirror that has not finished goes on without this process."""
         self._write(event="close")
         self._journal.close()
         deadline, received = time.monotonic() + wait_s, True
@@ -93,19 +94,20 @@ class Tracking:
             try:
                 received &= mirror.wait(max(0.0, deadline - time.monotonic())) == 0
             except subprocess.TimeoutExpired:
-                mirror.kill()
+                mirror.returncode = 0  # it is left alone: no warning when this object goes
                 received = False
         return received
 
 
-def start_mirror(settings: Settings, tracker: str = "mlflow") -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal of the home into one tracker, then exits."""
+def start_mirror(settings: Settings, tracker: str = "mlflow", journal: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start the process that replays every journal of the home into one tracker, then exits. It ends with this process,
+    unless that has closed its `journal`."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     address = {"mlflow": settings.tracking_uri, "tensorboard": settings.tensorboard}.get(tracker, settings.home)
     with open(_log(settings, tracker), "ab") as log:
-        program = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mirror"]
-        argv = [*program, tracker, str(settings.journals), str(address)]
-        return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        argv = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mirror", tracker, str(settings.journals)]
+        argv += [str(address), str(os.getpid()), str(journal or "")]
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
 def _log(settings: Settings, tracker: str) -> Path:
@@ -129,10 +131,13 @@ def not_received(settings: Settings, run_id: str) -> str:
     lines = []
     for tracker in settings.trackers:
         state = read_state(settings, run_id, tracker)
-        if not state.get("complete") or state.get("problem"):
-            name = TRACKERS[tracker] + (f" at {settings.tracking_uri}" if tracker == "mlflow" else "")
-            why = state.get("problem") or f"see {_log(settings, tracker)}"
+        if state.get("complete") and not state.get("problem"):
+            continue
+        name = TRACKERS[tracker] + (f" at {settings.tracking_uri}" if tracker == "mlflow" else "")
+        if why := state.get("problem"):
             lines.append(f"{name} has not received everything yet: {why}. The next command sends the rest.")
+        else:
+            lines.append(f"{name} still receives this run: {_log(settings, tracker)}")
     return "\n".join(lines)
 
 

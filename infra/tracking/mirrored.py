@@ -13,6 +13,10 @@ KILLED_AFTER_S = 10
 TABLE_ROWS, READ_FIRST = 200, ("step", "outcome", "reward", "response", "prompt")
 
 
+class Unusable(Exception):
+    """Nothing can be sent to this tracker; the message says why, and what to do."""
+
+
 class Mirrored(ABC):
     """One journal in one tracker."""
 
@@ -20,6 +24,11 @@ class Mirrored(ABC):
     complete: bool
     problem: str
     """Why it is incomplete, for people."""
+
+    @property
+    def place(self) -> Any:
+        """How far events have arrived, where a failed `replay` keeps what it sent before."""
+        return None
 
     @abstractmethod
     def replay(self) -> int:

@@ -12,13 +12,15 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # the mirror retries; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the mirror retries too; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0.2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -31,10 +33,11 @@ from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.mirrored import Mirrored, abandoned, last_rows, state_file
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file
+from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
-from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
 TABLE_CHARACTERS = 4000  # of each cell, on a page
@@ -45,9 +48,13 @@ FILES = ("file", "text", "table")
 
 
 def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
-    _create_database(tracking_uri, directory)
+    """Raises Unusable for a database of another version, or one in use."""
     mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-    return partial(MlflowRun, client=MlflowClient(tracking_uri))
+    try:
+        prepare_database(tracking_uri, directory)
+        return partial(MlflowRun, client=MlflowClient(tracking_uri))
+    except (MlflowException, sqlite3.Error) as error:
+        raise Unusable(in_other_version(error, tracking_uri) or _reason(error)) from error
 
 
 class MlflowRun(Mirrored):
@@ -72,6 +79,11 @@ class MlflowRun(Mirrored):
         """Why it is incomplete, for people."""
         self._redraw = not self.complete
         """Whether the run's page is out of date."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far events and files have arrived."""
+        return self.offset, self.files
 
     def save(self) -> None:
         facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
@@ -127,7 +139,7 @@ class MlflowRun(Mirrored):
         if kind == "open":
             name, files = event["experiment"], None  # a server has its own storage
             if not is_server(self.client.tracking_uri):
-                here = self.path.parent.parent / "mlflow-files"
+                here = self.path.parent.parent / FILES_FOLDER
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
@@ -169,11 +181,12 @@ class MlflowRun(Mirrored):
             run_id = runs[0].info.run_id
         else:
             started_ms = int(event["time"] * 1000)
-            run_id = self.client.create_run(
-                self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
-            ).info.run_id
-            parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
-            self.client.log_batch(run_id, params=parameters[:100])
+            with _once():
+                run_id = self.client.create_run(
+                    self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
+                ).info.run_id
+        parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+        self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
     def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
@@ -216,14 +229,15 @@ class MlflowRun(Mirrored):
         models = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
         if models:
             return models[0].model_id
-        model = self.client.create_logged_model(
-            self.experiment_id,
-            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
-            source_run_id=run,
-            model_type="checkpoint",
-            tags=_artifact_tags(facts),
-            params={name: str(value)[:500] for name, value in parameters.items()},
-        )
+        with _once():
+            model = self.client.create_logged_model(
+                self.experiment_id,
+                name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
+                source_run_id=run,
+                model_type="checkpoint",
+                tags=_artifact_tags(facts),
+                params={name: str(value)[:500] for name, value in parameters.items()},
+            )
         return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
@@ -235,7 +249,8 @@ class MlflowRun(Mirrored):
         versions = self.client.search_model_versions(f"name = '{name}'")
         version = next((v for v in versions if v.source == source), None)
         if version is None:
-            version = self.client.create_model_version(name, source, run, model_id=model_id)
+            with _once():
+                version = self.client.create_model_version(name, source, run, model_id=model_id)
         for tag, value in event["tags"].items():
             self.client.set_model_version_tag(name, version.version, tag, value)
         for alias in event["aliases"]:
@@ -263,14 +278,31 @@ class MlflowRun(Mirrored):
             self.client.set_terminated(run, status, int(at * 1000))
 
     def reason(self, error: Exception) -> str:
-        codes: set[Any] = _codes(error)
-        deepest: BaseException = error  # the root cause
-        for _ in range(20):
-            retried = getattr(next(iter(deepest.args), None), "reason", None)
-            deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
-        sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
-        login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
-        return sentence + (login if NO_LOGIN & codes else "")
+        return _reason(error)
+
+
+@contextmanager
+def _once() -> Iterator[None]:
+    """No second try by the client: what was made and its answer lost would be made twice. The event is sent again, and
+    finds it."""
+    usual = os.environ[RETRIES]
+    os.environ[RETRIES] = "0"
+    try:
+        yield
+    finally:
+        os.environ[RETRIES] = usual
+
+
+def _reason(error: Exception) -> str:
+    """The root cause, in one line, with the remedy if there is one."""
+    codes: set[Any] = _codes(error)
+    deepest: BaseException = error  # the root cause
+    for _ in range(20):
+        retried = getattr(next(iter(deepest.args), None), "reason", None)
+        deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
+    sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
+    login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
+    return sentence + (login if NO_LOGIN & codes else "")
 
 
 def _codes(error: BaseException) -> set[Any]:
@@ -284,26 +316,3 @@ def _dataset_name(facts: dict[str, Any]) -> str:
 
 def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
     return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
-
-
-def _create_database(tracking_uri: str, journals: Path) -> None:
-    """Create a new SQLite store under a temporary name, because MLflow cannot use a file in which it was interrupted.
-    Everything that an earlier store received is sent again."""
-    if not tracking_uri.startswith("sqlite:///"):
-        return
-    file = Path(tracking_uri.removeprefix("sqlite:///"))
-    set_aside_damaged(file)
-    if not file.exists():
-        for state in journals.glob("*.state.json"):
-            if json.loads(state.read_text()).get("where") == tracking_uri:
-                state.unlink()
-        if copy_empty("mlflow", file, "experiments"):
-            return
-        fresh = file.with_name(file.name + ".new")
-        for left in file.parent.glob(f"{fresh.name}*"):
-            left.unlink()
-        MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        with closing(sqlite3.connect(fresh)) as database, database:
-            database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
-        keep_empty("mlflow", fresh, "experiments")
-        os.replace(fresh, file)
