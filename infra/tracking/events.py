@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +24,8 @@ from ratchet.infra.store.journal import Journal
 from ratchet.infra.tracking.mirrored import state_file
 from ratchet.verifiers.processes import guarded
 
+AWAY_S = 5.0
+"""That the end of a run waits for a service that does not take what it is sent."""
 SCORES_VIEW = "scores"
 """MLflow's key of the list of runs with stage and scores."""
 Status = Literal["FINISHED", "FAILED", "KILLED"]
@@ -39,7 +42,7 @@ class Tracking:
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
         # Without mirrors, those of the next run replay this journal too.
-        self._mirrors = [start_mirror(settings, tracker) for tracker in settings.trackers] if mirrored else []
+        self._mirrors = {tracker: start_mirror(settings, tracker) for tracker in settings.trackers} if mirrored else {}
 
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
@@ -84,15 +87,18 @@ class Tracking:
         self._write(event=kind, run=run, **facts)
 
     def close(self, wait_s: float) -> bool:
-        """Release the journal and give the mirrors `wait_s` seconds to finish; returns whether all trackers have
-        everything."""
+        """Release the journal and give the mirrors `wait_s` seconds to finish, less where the service is away already;
+        returns whether all trackers have everything."""
         self._write(event="close")
         self._journal.close()
-        deadline, received = time.monotonic() + wait_s, True
-        for mirror in self._mirrors:
-            try:
-                received &= mirror.wait(max(0.0, deadline - time.monotonic())) == 0
-            except subprocess.TimeoutExpired:
+        closed, received = time.monotonic(), True
+        for tracker, mirror in self._mirrors.items():
+            for patience_s in (min(wait_s, AWAY_S), wait_s):
+                with suppress(subprocess.TimeoutExpired):
+                    received &= mirror.wait(max(0.0, closed + patience_s - time.monotonic())) == 0
+                if mirror.poll() is not None or read_state(self.settings, self.run_id, tracker).get("problem"):
+                    break
+            if mirror.poll() is None:
                 mirror.kill()
                 received = False
         return received

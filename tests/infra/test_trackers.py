@@ -3,6 +3,7 @@
 import json
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking.events import not_received
+from ratchet.infra.tracking.events import AWAY_S, not_received, read_state
 from ratchet.infra.tracking.mirror import mirror
 from ratchet.verifiers.errors import RatchetError
 from tests.infra.misbehaving_server import Server
@@ -128,6 +129,22 @@ def test_a_service_that_refuses_the_key_is_told_in_one_line(settings, wandb, mon
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert mirror("wandb", settings.journals, str(settings.home)), "the next one sends everything"
     assert "history" in dict(records(settings.home))
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_service_that_is_away(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    with Server(401) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
+        settings = Settings(tmp_path, "", sys.executable, trackers=("wandb",))
+        began = time.monotonic()
+        tracking, root = write_a_run(settings)
+        tracking.event("end", root, status="FINISHED")
+        assert time.monotonic() - began < 2
+        while not read_state(settings, tracking.run_id, "wandb").get("problem"):
+            time.sleep(0.1)
+        began = time.monotonic()
+        assert not tracking.close(wait_s=60) and time.monotonic() - began < AWAY_S + 5
 
 
 def test_the_environment_says_which_trackers(tmp_path, monkeypatch):
