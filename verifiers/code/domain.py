@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ratchet.verifiers.code.checkers import checker_of
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
@@ -60,6 +61,8 @@ def inputs_and_outputs(problem: Problem) -> str:
         raise NotExpressible("it has no tests")
     if any(test.check is not None for test in tests):
         raise NotExpressible("a test is a program that checks, not an input and an output")
+    if checker_of(problem.metadata):
+        raise NotExpressible("it has a checker, because several outputs are right")
     if problem.entry_point is None:
         return json.dumps({"inputs": [t.input for t in tests], "outputs": [t.output for t in tests]})
     names = _parameters(problem)

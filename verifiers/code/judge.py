@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet.verifiers.code.checkers import Checker
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
+from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
@@ -46,8 +47,9 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettin
     first failure decides, the longest test comes first, and `Verdict.fraction` counts the tests that passed before it.
     The default limit for all tests together is `CodeProblem.budget_s`; fresh processes have it once more.
 
-    A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`. Raises SandboxFault, which
-    says nothing about the program: a pool tries again.
+    A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`; one whose checker fails on
+    this program, where that tells nothing about the program, `infra_error`, decided by `checker`. Raises SandboxFault,
+    which says nothing about the program: a pool tries again.
     """
     return examine(problem, source, sandbox, settings)[0]
 
@@ -61,6 +63,8 @@ def examine(
         return judged.decide(), sorted(judged.results, key=lambda result: result.index)
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
+    except _CheckerFault as error:
+        return Verdict(Outcome.INFRA_ERROR, decided_by="checker", detail=str(error), extracted=source), []
 
 
 Failure = tuple[str, str, str]
@@ -76,6 +80,10 @@ class _Shares(Exception):
     """A test failed that passes in a process of its own."""
 
 
+class _CheckerFault(Exception):
+    """The problem's checker or interactor gives no verdict, and the program need not be why."""
+
+
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 
@@ -88,9 +96,12 @@ class _Judging:
         self.sandbox = sandbox
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
+        self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
         self.results: list[TestResult] = []
 
     def decide(self) -> Verdict:
+        if self.problem.checker and self.problem.checker.interactive:
+            return self._decide((index, self._converse(index, self.problem.checker), 0.0) for index in self._order())
         try:
             return self._decide(self._shared(self._order()))
         except _Shares:
@@ -122,8 +133,11 @@ class _Judging:
         as soon as a test shows that sharing matters."""
         tests, requests = self.problem.tests, self.problem.requests
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
+        # A checker sees outputs only when their process is over: a wrong program should not run every test first.
+        ahead = 1 if self.problem.checker and not self.every_test else len(order)
         while order:
-            runs = self._run([requests[index] for index in order], None if self.every_test else self._fails(order))
+            batch, ahead = order[:ahead], 2 * ahead
+            runs = self._run([requests[index] for index in batch], None if self.every_test else self._fails(batch))
             count = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
             for position, (index, run) in enumerate(zip(order, runs[:count], strict=False)):
                 failed = self._assess(index, run)
@@ -150,6 +164,8 @@ class _Judging:
                 yield index, self._assess(index, run), run.seconds
 
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
+        if self.problem.checker:
+            return lambda _, run: run.status not in ("done", "exited")
         return lambda position, run: self._assess(order[position], run) not in (None, AS_CHECK)
 
     def _run(self, requests: list[Request], enough: Callable[[int, TestRun], bool] | None = None) -> list[TestRun]:
@@ -181,6 +197,8 @@ class _Judging:
         test = self.problem.tests[index]
         if run.status != "done" and (run.status != "exited" or test.call is not None):
             return _broken(run)
+        if self.problem.checker:
+            return self._checked(index, run.output, self.problem.checker)
         if test.call is None:
             output, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
         elif test.exact and run.output[:1] == b"r":
@@ -189,6 +207,54 @@ class _Judging:
             output = run.output[1:]
             difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
         return ("wrong_answer", f"got {short(output)}", difference) if difference else None
+
+    def _checked(self, index: int, output: bytes, checker: Checker) -> Failure | None:
+        """What the problem's checker says of an output. If it fails, it is asked about the expected output: if it can
+        tell there, the output has broken it, and is wrong. No program gains by that, nor loses by a broken checker."""
+        test = self.problem.tests[index]
+        run = self._ask_checker(checker.request(test.input or "", test.output, output), checker)
+        accepts = checker.accepts(run)
+        if accepts is None:
+            expected = checker.request(test.input or "", test.output, test.output.encode("utf-8", "surrogatepass"))
+            can_tell = checker.accepts(self._ask_checker(expected, checker))
+            # In Kattis's format the expected output need not be one that a program may give.
+            if can_tell is None or (can_tell is False and checker.protocol != "kattis"):
+                raise _CheckerFault(f"test {index}: its checker {_fault_of(run)}, also on the expected output")
+            return "wrong_answer", f"got {short(output)}", f"its checker {_fault_of(run)} on this output alone"
+        reason = short(run.output) if run.output and checker.protocol != "script" else ""
+        return (
+            None if accepts else ("wrong_answer", f"got {short(output)}", f"its checker rejects it {reason}".rstrip())
+        )
+
+    def _ask_checker(self, request: Request, checker: Checker) -> TestRun:
+        if self.check_s <= 0:
+            raise _CheckerFault("its checker takes too long on all tests together")
+        problem = self.problem
+        limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
+        execution = self.sandbox.run(checker.source, [request], limits, entry_point=None, prelude=None)
+        self.check_s -= execution.spent_s
+        return execution.runs[0]
+
+    def _converse(self, index: int, interactor: Checker) -> Failure | None:
+        """A test with an interactor. It decides, unless the program has failed before; if it fails itself, the program
+        is at fault only where a golden solution has passed all tests."""
+        if self.budget_s <= 0:
+            return _broken(_OUT_OF_TIME)
+        test = self.problem.tests[index]
+        request, prelude = interactor.request(test.input or "", test.output), self.problem.prelude
+        talk = self.sandbox.converse(self.source, interactor.source, request, self._limits(), prelude=prelude)
+        self.budget_s -= talk.spent_s
+        accepts, program = interactor.accepts(talk.interactor), talk.program
+        has_failed = program is not None and program.status not in ("done", "exited")
+        if program and program.status == "unprepared":
+            self._require_prelude()
+        if program and (program.status in ("timed_out", "exhausted") or (has_failed and not accepts)):
+            return _broken(program)
+        if accepts is None and not self.problem.is_validated:
+            raise _CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
+        reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
+        said = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
+        return None if accepts else ("wrong_answer", said, said)
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
@@ -232,6 +298,12 @@ class _Judging:
         body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
         reason = "" if detail == "AssertionError: " else f" ({detail})"
         return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {short(body)}{reason}"
+
+
+def _fault_of(run: TestRun) -> str:
+    """What a checker does that is no verdict."""
+    ends = {"timed_out": "takes too long", "exhausted": "uses too much memory", "flooded": "prints too much"}
+    return ends.get(run.status, f"gives no verdict ({run.detail or short(run.output)})")
 
 
 def _broken(run: TestRun) -> Failure:

@@ -63,6 +63,15 @@ class CheckExecution:
     spent_s: float
 
 
+@dataclass(frozen=True)
+class Conversation:
+    """How a program ended, None if its interactor ended first; how the interactor ended; and the seconds it took."""
+
+    program: TestRun | None
+    interactor: TestRun
+    spent_s: float
+
+
 def check_records(text: bytes) -> tuple[list[tuple[bool, dict[str, Any]]], bool]:
     """`records` and `questioned` of a CheckExecution, from the report of the checks' process, which is ours."""
     *lines, last = text.split(b"\n")

@@ -21,7 +21,7 @@ from typing import Any
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
-from ratchet.verifiers.sandbox.runs import CheckExecution, Execution, Limits, Report, TestRun
+from ratchet.verifiers.sandbox.runs import CheckExecution, Conversation, Execution, Limits, Report, TestRun
 
 _START_TIMEOUT_S = 60.0
 _LOOK_S = 0.05
@@ -197,9 +197,10 @@ class Sandbox:
         self, source: str, tests: list[dict[str, Any]], limits: Limits, *, entry_point: str | None, prelude: str | None,
         enough: Callable[[int, TestRun], bool] | None = None,
     ) -> Execution:  # fmt: skip
-        """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}` or `{"kind": "call",
-        "args": list, "kwargs": dict, "exact": bool}`. Ends the process as soon as `enough` of a test's position and its
-        run is true. Raises SandboxFault; the next call then starts another server."""
+        """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}`, `{"kind": "call",
+        "args": list, "kwargs": dict, "exact": bool}`, or a checker's (`code.checkers`). Ends the process as soon as
+        `enough` of a test's position and its run is true. Raises SandboxFault; the next call then starts another
+        server."""
         job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}
         # The process writes its inputs itself: they may be longer than any output may be.
         longest = max(4 * len(test.get("input", "")) for test in tests)
@@ -227,13 +228,33 @@ class Sandbox:
         ended = report.runs[0] if report.runs else None
         return CheckExecution(records, questioned, result["check_ended"], ended, result["spent_s"])
 
+    def converse(
+        self, source: str, interactor: str, test: dict[str, Any], limits: Limits, *, prelude: str | None
+    ) -> Conversation:
+        """Run a program whose standard input and output are those of an interactor, on its `test`, in a process of its
+        own; `limits.check_s` are its CPU seconds. Raises SandboxFault."""
+        job = {"source": source, "tests": [{"kind": "joined"}], "entry_point": None, "prelude": prelude}
+        other = {"source": interactor, "tests": [test], "entry_point": None, "prelude": None}
+        # The last is in no process: each of theirs could be written to, and what is read of it would count.
+        with _files(job, None, None, other, None, None, None) as (*files, unused):
+            result = self._ask(files, 1, limits, 0, lambda: False, joined=True)
+            program = Report(unused, files[2], 1, limits.output_bytes)
+            theirs = Report(unused, files[5], 1, limits.output_bytes)
+            for report in (program, theirs):
+                report.update(None)
+            program.conclude(result)
+            theirs.conclude({"ended": result["check_ended"], "status": result["check_status"]})
+        ended = program.runs[0] if result["ended"] != "over" else None
+        return Conversation(ended, theirs.runs[0], result["spent_s"])
+
     def _ask(
-        self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool]
-    ) -> dict[str, Any]:
+        self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool],
+        joined: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
         """Send the job; returns the server's result."""
         self.start()
         file_bytes = max(runs.LONGEST_REPORT_BYTES + limits.output_bytes, longest)
-        message = json.dumps(vars(limits) | {"tests": count, "file_bytes": file_bytes}).encode()
+        message = json.dumps(vars(limits) | {"tests": count, "file_bytes": file_bytes, "joined": joined}).encode()
         deadline = time.monotonic() + 60.0 + 30.0 * limits.total_s
         result = None
         try:

@@ -14,6 +14,7 @@ Started by `Sandbox` as `python -P -S -s -c ... <configuration>`.
 
 import gc
 import importlib
+import io
 import json
 import os
 import select
@@ -23,6 +24,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
@@ -31,7 +33,7 @@ from ratchet.verifiers.sandbox.progress import Progress
 
 _TICK_S = 0.02
 _GRACE_S = 2.0
-"""For a check after its program has ended."""
+"""For a check after its program has ended; an interactor, which may have much left to read, has its CPU limit."""
 _THREADS_READ = 64
 """Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
@@ -102,6 +104,19 @@ def _children() -> list[int]:
     return children
 
 
+def _connected() -> tuple[Any, Any]:
+    """What a program and its check do, and the ends of their connection."""
+    ours, theirs = socket.socketpair()
+    return (harness.answer_check, harness.run_check), ([ours], [theirs])
+
+
+def _joined() -> tuple[Any, Any]:
+    """The same of a program and its interactor. A pipe each way: either can close its output alone."""
+    (heard, told), (answer, question) = os.pipe(), os.pipe()
+    ends = [io.FileIO(heard, "r"), io.FileIO(question, "w")], [io.FileIO(answer, "r"), io.FileIO(told, "w")]
+    return (harness.converse, harness.converse), ends
+
+
 class _Server:
     def __init__(
         self, channel: socket.socket, configuration: dict, readable: list[str], names: dict, spaces: str,
@@ -138,8 +153,8 @@ class _Server:
         self.channel.send(json.dumps(record).encode())
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
-        """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
-        last report."""
+        """`files` are the program's job, output and report, for a check or an interactor also its job and its report,
+        and a copy of the last report."""
         *inputs, copy = files
         progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
         if self.group:
@@ -148,10 +163,10 @@ class _Server:
             program = self._start(self.run, limits, inputs)
         else:
             job, report = inputs[3:]
-            ends = socket.socketpair()
-            program = self._start(harness.answer_check, limits, inputs[:3], ends[0])
-            checker = self._start(harness.run_check, limits, [job, report, report], ends[1])
-            for end in ends:
+            works, ends = _joined() if limits["joined"] else _connected()
+            program = self._start(works[0], limits, inputs[:3], *ends[0])
+            checker = self._start(works[1], limits, [job, report, report], *ends[1])
+            for end in chain(*ends):
                 end.close()
         result = self._watch(program, checker, progress, limits)
         progress.update()
@@ -160,7 +175,7 @@ class _Server:
         self.send(result)
 
     def _start(
-        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
+        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket | io.FileIO
     ) -> "_Child":
         """Never returns in the child; exit code 0 means that the harness finished."""
         if self.group:
@@ -203,6 +218,7 @@ class _Server:
         test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
         check_ended = "exited"
         kills = self.group.kills() if self.group else 0
+        grace_s = limits["check_s"] if limits["joined"] else _GRACE_S
         while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
@@ -234,15 +250,16 @@ class _Server:
                 if checker is None:
                     break
                 watch.unregister(program.exited)
-            if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > _GRACE_S)):
+            if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > grace_s)):
                 check_ended = "timed_out"
                 break
             if checker and wall > _TICK_S and checker.resident() > limits["memory_bytes"]:
                 check_ended = "exhausted"
                 break
         if not ended:
-            # Its connection broke just before it ended: a moment shows which ended first.
-            waits = checker and not select.select([program.exited], [], [], 0.05)[0]
+            # Its connection broke just before it ended: a moment shows which ended first. With an interactor the
+            # connection is its input, and whoever ends second may do so because the other did.
+            waits = checker and (limits["joined"] or not select.select([program.exited], [], [], 0.05)[0])
             ended = "over" if waits else "exited"
         for child in both:
             child.kill()
