@@ -11,6 +11,8 @@ from typing import Any
 from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
+ERROR_BYTES = 64 << 10
+"""What is read of a native program's standard error."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,17 @@ class CheckExecution:
     questioned: bool
     check_ended: str
     program: TestRun | None
+    spent_s: float
+
+
+@dataclass(frozen=True)
+class NativeRun:
+    """A native program's end: `run`, of status `exited` for code 0; its exit code, negative for a signal; the beginning
+    of its standard error, which only tools and checkers have; and the seconds it took."""
+
+    run: TestRun
+    code: int
+    errors: bytes
     spent_s: float
 
 

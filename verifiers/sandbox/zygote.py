@@ -17,15 +17,16 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
+from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux, native
 from ratchet.verifiers.sandbox.memory_group import MemoryGroup
 from ratchet.verifiers.sandbox.progress import Progress
 
@@ -50,7 +51,7 @@ def main() -> None:
         run = importlib.import_module(module).work(of)
         gc.freeze()
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    readable = isolation.readable_paths(configuration["site"])
+    readable = isolation.readable_paths([*configuration["site"], *(configuration["native"] or ())])
     group, no_group = None, ""
     if configuration["memory_group"]:
         try:
@@ -58,6 +59,8 @@ def main() -> None:
         except OSError as error:
             no_group = str(error)
     spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["level"] == "A" else ""
+    if configuration["native"] is not None:
+        configuration["scratch"] = native.make_scratch(configuration["mount_point"], bool(spaces))
     server = linux.fork()
     if server == 0:
         try:
@@ -75,6 +78,8 @@ def main() -> None:
     _end_descendants(everyone=False)
     if group:
         group.remove()
+    if scratch := configuration.get("scratch"):
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _end_descendants(everyone: bool) -> None:
@@ -118,17 +123,22 @@ class _Server:
         isolation.mapped()
         self.confinement = isolation.Confinement(readable, private=bool(spaces))
         layers = []
+        scratch = configuration.get("scratch", "")
         if spaces:
-            isolation.private_root(readable, configuration["mount_point"])
+            isolation.private_root(readable, configuration["mount_point"], scratch, native.SCRATCH_BYTES)
             layers = [spaces, "private-root"]
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         self.confinement.prepare(configuration["level"])
+        self.workbench = None
+        if scratch:
+            tools = [*isolation.SYSTEM_LIBRARIES, *configuration["native"]]
+            self.workbench = native.Workbench(tools, self.confinement, configuration["level"], scratch)
         layers += [*self.confinement.active, *(["memory-group"] if group else []), "rlimits"]
         self.send({"layers": layers, "no_group": no_group})
 
     def serve(self) -> None:
         while True:
-            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 6)
+            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 12)
             if not message:
                 return
             if message != STOP:  # which came too late
@@ -139,7 +149,10 @@ class _Server:
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
         """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
-        last report."""
+        last report; for a native program see `_run_native`."""
+        if "native" in limits:
+            self._run_native(limits, limits["native"], files)
+            return
         *inputs, copy = files
         progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
         if self.group:
@@ -159,16 +172,46 @@ class _Server:
             os.close(descriptor)
         self.send(result)
 
+    def _run_native(self, limits: dict[str, Any], order: dict[str, Any], files: list[int]) -> None:
+        """`files` are those of `Workbench.become`, those to lay out, and one more that stays empty."""
+        assert self.workbench is not None
+        *inputs, copy = files
+        if self.group:
+            self.group.hold(limits["memory_bytes"])
+        self.workbench.lay(order["files"], inputs[5:])
+        child = self._fork() or self._become(limits, order, inputs[:5])
+        result = self._watch(child, None, Progress(inputs[3], copy, 1), limits)
+        if order["result"]:
+            self.workbench.collect(order["result"], inputs[1])
+        if order["kind"] != "program":
+            self.workbench.clear()
+        for descriptor in files:
+            os.close(descriptor)
+        self.send(result)
+
+    def _become(self, limits: dict[str, Any], order: dict[str, Any], files: list[int]) -> NoReturn:
+        assert self.workbench is not None
+        try:
+            self.workbench.become(order, limits, files)
+        finally:
+            os.kill(os.getpid(), UNCONFINED)
+            os._exit(71)
+
+    def _fork(self) -> "_Child | None":
+        """None in the child."""
+        if self.group:
+            self.group.offer(True)
+        child = linux.fork()
+        if child and self.group:
+            self.group.offer(False)
+        return _Child(child, self.proc) if child else None
+
     def _start(
         self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
     ) -> "_Child":
         """Never returns in the child; exit code 0 means that the harness finished."""
-        if self.group:
-            self.group.offer(True)
-        if child := linux.fork():
-            if self.group:
-                self.group.offer(False)
-            return _Child(child, self.proc)
+        if child := self._fork():
+            return child
         try:
             where = harness.Files._make([*files, os.open("/dev/null", os.O_RDWR)])
             self.confinement.enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])
