@@ -30,7 +30,7 @@ _STAGES = {
     "compiling": ("-S", "-x", "c++"), "assembling": ("-c", "-x", "assembler"), "linking": ("-fno-use-linker-plugin",),
 }  # fmt: skip
 _COMPILERS = ("g++", "clang++")
-_ERROR = re.compile(
+_ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*")
     r"\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*", re.MULTILINE | re.IGNORECASE
 )
 
@@ -138,8 +138,8 @@ class Workshop(Sandbox):
     def build(
         self, source: str, standard: str = DEFAULT_STANDARD, headers: Mapping[str, bytes] | None = None
     ) -> Program:
-        """Compile, assemble and link. `headers` are files for `#include "name"`. Raises DoesNotCompile, and SandboxFault
-        where the machine is at fault."""
+        """Compile, assemble and link. `headers` are files for `#include "name"`. Raises DoesNotCompile, and
+        SandboxFault where the machine is at fault."""
         content, files = source.encode("utf-8", "surrogatepass"), {**(headers or {})}
         for stage, command in toolchain(standard).stages.items():
             tool = os.open(command[0], os.O_RDONLY | os.O_CLOEXEC)
