@@ -31,8 +31,6 @@ _STAGES = {
 }  # fmt: skip
 _COMPILERS = ("g++", "clang++")
 _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*")
-    r"\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*", re.MULTILINE | re.IGNORECASE
-)
 
 
 class Unavailable(SandboxFault):
