@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.verifiers.code.checkers import Checker
+from ratchet.verifiers.code.checkers import Checker, CheckerFault
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
+from ratchet.verifiers.code.compiled import workshop
 from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, TestRun
+from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, Talker, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -63,7 +64,7 @@ def examine(
         return judged.decide(), sorted(judged.results, key=lambda result: result.index)
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
-    except _CheckerFault as error:
+    except CheckerFault as error:
         return Verdict(Outcome.INFRA_ERROR, decided_by="checker", detail=str(error), extracted=source), []
 
 
@@ -78,10 +79,6 @@ _Outcome = tuple[int, Failure | None, float]
 
 class _Shares(Exception):
     """A test failed that passes in a process of its own."""
-
-
-class _CheckerFault(Exception):
-    """The problem's checker or interactor gives no verdict, and the program need not be why."""
 
 
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
@@ -212,28 +209,27 @@ class _Judging:
         """What the problem's checker says of an output. If it fails, it is asked about the expected output: if it can
         tell there, the output has broken it, and is wrong. No program gains by that, nor loses by a broken checker."""
         test = self.problem.tests[index]
-        run = self._ask_checker(checker.request(test.input or "", test.output, output), checker)
+        run = self._ask_checker(index, output, checker)
         accepts = checker.accepts(run)
         if accepts is None:
-            expected = checker.request(test.input or "", test.output, test.output.encode("utf-8", "surrogatepass"))
-            can_tell = checker.accepts(self._ask_checker(expected, checker))
+            can_tell = checker.accepts(self._ask_checker(index, test.output.encode("utf-8", "surrogatepass"), checker))
             # In Kattis's format the expected output need not be one that a program may give.
             if can_tell is None or (can_tell is False and checker.protocol != "kattis"):
-                raise _CheckerFault(f"test {index}: its checker {_fault_of(run)}, also on the expected output")
+                raise CheckerFault(f"test {index}: its checker {_fault_of(run)}, also on the expected output")
             return "wrong_answer", f"got {short(output)}", f"its checker {_fault_of(run)} on this output alone"
         reason = short(run.output) if run.output and checker.protocol != "script" else ""
         return (
             None if accepts else ("wrong_answer", f"got {short(output)}", f"its checker rejects it {reason}".rstrip())
         )
 
-    def _ask_checker(self, request: Request, checker: Checker) -> TestRun:
+    def _ask_checker(self, index: int, output: bytes, checker: Checker) -> TestRun:
         if self.check_s <= 0:
-            raise _CheckerFault("its checker takes too long on all tests together")
-        problem = self.problem
+            raise CheckerFault("its checker takes too long on all tests together")
+        problem, test = self.problem, self.problem.tests[index]
         limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
-        execution = self.sandbox.run(checker.source, [request], limits, entry_point=None, prelude=None)
-        self.check_s -= execution.spent_s
-        return execution.runs[0]
+        run, spent_s = checker.run(self.sandbox, limits, test.input or "", test.output, output)
+        self.check_s -= spent_s
+        return run
 
     def _converse(self, index: int, interactor: Checker) -> Failure | None:
         """A test with an interactor. It decides, unless the program has failed before; if it fails itself, the program
@@ -241,17 +237,19 @@ class _Judging:
         if self.budget_s <= 0:
             return _broken(_OUT_OF_TIME)
         test = self.problem.tests[index]
-        request, prelude = interactor.request(test.input or "", test.output), self.problem.prelude
-        talk = self.sandbox.converse(self.source, interactor.source, request, self._limits(), prelude=prelude)
+        other = interactor.talker(self.sandbox, test.input or "", test.output)
+        job = {"source": self.source, "tests": [{"kind": "joined"}], "entry_point": None}
+        server = self.sandbox if other.job else workshop(self.sandbox)
+        talk = server.converse(Talker(job | {"prelude": self.problem.prelude}), other, self._limits())
         self.budget_s -= talk.spent_s
         accepts, program = interactor.accepts(talk.interactor), talk.program
-        has_failed = program is not None and program.status not in ("done", "exited")
         if program and program.status == "unprepared":
             self._require_prelude()
-        if program and (program.status in ("timed_out", "exhausted") or (has_failed and not accepts)):
-            return _broken(program)
+        if program and program.status not in ("done", "exited"):
+            if program.status in ("timed_out", "exhausted") or accepts is False or talk.is_first:
+                return _broken(program)
         if accepts is None and not self.problem.is_validated:
-            raise _CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
+            raise CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
         reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
         said = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
         return None if accepts else ("wrong_answer", said, said)

@@ -7,7 +7,7 @@ import signal
 
 STOP = b"stop"
 """From the judge: end the program."""
-MESSAGE_BYTES = 4096
+MESSAGE_BYTES = 16384
 """Longest message between judge and server. Messages contain limits and results, nothing of a job."""
 STOPPED = b"stopped"
 """The last line of a report: the process begins no further test, though there may be more."""

@@ -6,15 +6,14 @@ import os
 import sys
 from typing import Any
 
-MESSAGE = "feedback/judgemessage.txt"
+MESSAGE = "judgemessage.txt"
 """Where a checker in Kattis's format says why."""
 _SHOWN_BYTES = 1000
 
 
 class GivenFiles:
-    """Files by name, which `open` finds in place of the file system's; `texts` have one character per byte. Whatever a
-    checker writes to another file below `feedback` is kept until its process ends. A checker in its process never
-    trusts a name from the program: these are all the files there are to write."""
+    """Files by name, which `open` finds in place of the file system's; `texts` have one character per byte. What a
+    checker writes to others of its directory is kept as long as its process."""
 
     def __init__(self, texts: dict[str, str]) -> None:
         self.content = {name: text.encode("latin-1") for name, text in texts.items()}
@@ -25,7 +24,7 @@ class GivenFiles:
 
         def opened(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
             name = os.path.normpath(os.fspath(file)) if isinstance(file, str | os.PathLike) else ""
-            if name not in self.content and not str(name).startswith("feedback/"):
+            if name not in self.content and (not name or os.path.isabs(name) or "r" in mode):
                 return there(file, mode, buffering, *args, **kwargs)
             raw = _Kept(self.content, str(name), mode)
             return raw if "b" in mode else io.TextIOWrapper(raw, *args, **kwargs)
