@@ -245,9 +245,9 @@ class _Judging:
         accepts, program = interactor.accepts(talk.interactor), talk.program
         if program and program.status == "unprepared":
             self._require_prelude()
-        if program and program.status not in ("done", "exited"):
-            if program.status in ("timed_out", "exhausted") or accepts is False or talk.is_first:
-                return _broken(program)
+        failed_first = accepts is False or talk.is_first or (program and program.status in ("timed_out", "exhausted"))
+        if program and program.status not in ("done", "exited") and failed_first:
+            return _broken(program)
         if accepts is None and not self.problem.is_validated:
             raise CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
         reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
