@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
+from ratchet.verifiers.code.compiled import Submitted
 from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
@@ -37,8 +38,10 @@ class TestResult:
     seconds: float = 0.0
 
 
-def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
-    """Run `source` on the problem's tests.
+def judge(
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
+) -> Verdict:
+    """Run `source` on the problem's tests. It is in `language`, which may be left out where the problem allows one.
 
     Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
     verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
@@ -49,16 +52,19 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettin
     A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`. Raises SandboxFault, which
     says nothing about the program: a pool tries again.
     """
-    return examine(problem, source, sandbox, settings)[0]
+    return examine(problem, source, sandbox, settings, language)[0]
 
 
 def examine(
-    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
 ) -> tuple[Verdict, list[TestResult]]:
     """`judge`, with the results of the tests that ran, in the order of the tests."""
     try:
-        judged = _Judging(problem, source, sandbox, settings)
-        return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        judged = _Judging(problem, source, sandbox, settings, language)
+        try:
+            return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        finally:
+            judged.close()
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
 
@@ -82,15 +88,26 @@ _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much tim
 class _Judging:
     """One program on one problem: the time it has left, and its results so far."""
 
-    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:
+    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings, language: str) -> None:
         self.problem = read_problem(problem)
         self.source = source
         self.sandbox = sandbox
+        self.compiled = None
+        if len(languages := self.problem.languages) > 1 and not language:
+            raise InvalidProblem(f"it allows {' and '.join(languages)}, and nothing says which the program is in")
+        if (language or languages[0]) == "cpp":
+            self.compiled = Submitted(sandbox, source, self.problem.standard)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.results: list[TestResult] = []
 
+    def close(self) -> None:
+        if self.compiled:
+            self.compiled.close()
+
     def decide(self) -> Verdict:
+        if self.compiled:
+            return self._decide(self._apart())
         try:
             return self._decide(self._shared(self._order()))
         except _Shares:
@@ -156,7 +173,7 @@ class _Judging:
         if self.budget_s <= 0:
             return [_OUT_OF_TIME] * len(requests)
         entry_point, prelude, limits = self.problem.entry_point, self.problem.prelude, self._limits()
-        execution = self.sandbox.run(
+        execution = (self.compiled or self.sandbox).run(
             self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
         )
         self.budget_s -= execution.spent_s

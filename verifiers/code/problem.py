@@ -18,6 +18,10 @@ TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
 """Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. A program that is slow
 on each of a hundred tests must not hold a worker for minutes."""
 
+LANGUAGES = ("python", "cpp")
+STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
+DEFAULT_STANDARD = "c++17"
+
 Request = dict[str, Any]
 """A test for the sandbox: never its output."""
 
@@ -40,6 +44,10 @@ class CodeProblem:
     limit_s: float
     memory_bytes: int
     output_bytes: int
+    languages: tuple[str, ...] = ("python",)
+    """Those that a program may be written in."""
+    standard: str = DEFAULT_STANDARD
+    """Of programs in C++."""
 
     @property
     def budget_s(self) -> float:
@@ -76,18 +84,32 @@ def _read(
     try:
         facts = json.loads(metadata or "{}")
         prelude, tolerance = facts.get("prelude"), facts.get("tolerance")
+        languages, standard = facts.get("answer_languages", ["python"]), facts.get("cpp_standard", DEFAULT_STANDARD)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
     if not isinstance(prelude, str | None):
         raise InvalidProblem("its prelude is not text")
     _check_number("tolerance", tolerance)
+    if not isinstance(languages, list) or not languages or not all(language in LANGUAGES for language in languages):
+        raise InvalidProblem(
+            f"its answer_languages are {languages!r}: they must be a list of {' and '.join(LANGUAGES)}"
+        )
+    if standard not in STANDARDS:
+        raise InvalidProblem(f"its cpp_standard is {standard!r}: it must be one of {', '.join(STANDARDS)}")
+    if "cpp" in languages and (entry_point or any(test.call or test.check for test in read)):
+        raise InvalidProblem("its tests are calls, which only programs in Python can be judged by, not in cpp")
+    if "cpp" in languages and prelude:
+        raise InvalidProblem("its prelude is Python, and it allows programs in cpp")
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
     texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
     ordered = {n: requests[n] for n in order}
     limits = limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
-    return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest))
+    return CodeProblem(
+        read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest),
+        tuple(languages), standard,
+    )  # fmt: skip
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:
