@@ -13,7 +13,7 @@ from ratchet.data_curation.readers.malformed import Malformed, Row
 MAX_TESTS_BYTES = 32 << 20
 """Of a package; of more tests the smallest are read, and the others are `tests_left_out`."""
 _STATEMENTS = ("problem_statement/problem", "statement/problem")
-_LANGUAGES = {".py": "python", ".py3": "python", ".cpp": "c++", ".cc": "c++", ".cxx": "c++"}
+_LANGUAGES = {".py": "python", ".py3": "python", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp"}
 _TOLERANCE = re.compile(r"float_(?:absolute_|relative_)?tolerance\s+(\S+)")
 
 

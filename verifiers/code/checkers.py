@@ -5,24 +5,20 @@ other end of a conversation.
     {"protocol": "kattis", "source": "..."}      input answer ./, the output on standard input: exits 42, or 43
     {"protocol": "testlib", "source": "..."}     input output answer: exits 0, or 1, 2, 4 or 8
 
-`arguments` come after these. `language` is `python` or `c++`, with the headers in `files`. With `interactive`, its
+`arguments` come after these. `language` is `python` or `cpp`, with the headers in `files`. With `interactive`, its
 standard input and output are the program's output and input. It runs in the sandbox, in a process of its own for each
 test, which no program shares.
 """
 
 import ast
 import json
-import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from ratchet.verifiers.code.compiled import DEFAULT_STANDARD, DoesNotCompile, Program, Unavailable, workshop
-from ratchet.verifiers.sandbox.runs import Limits, Talker, TestRun
-from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.sandbox.runs import TestRun
 
 _ORDER = {
     "script": ("input", "answer", "output"),
@@ -35,17 +31,6 @@ _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
 
-TESTLIB, TESTLIB_NAMED_BY = "testlib.h", "RATCHET_TESTLIB"
-"""A header of many checkers, and the environment variable with its path on this machine."""
-_KEPT = 8
-"""Built checkers; the programs of a group come one after another."""
-_built: dict["Checker", Program] = {}
-
-
-class CheckerFault(Exception):
-    """The problem's checker or interactor gives no verdict, and the program need not be why."""
-
-
 @dataclass(frozen=True)
 class Checker:
     source: str
@@ -55,50 +40,13 @@ class Checker:
     language: str = "python"
     files: tuple[tuple[str, str], ...] = ()
 
-    def run(self, sandbox: Sandbox, limits: Limits, given: str, answer: str, output: bytes) -> tuple[TestRun, float]:
-        """Run it on one output of a program; and the seconds that it took. Raises CheckerFault and SandboxFault."""
-        talker = self.talker(sandbox, given, answer, output)
-        if talker.job:
-            job = talker.job
-            execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
-            return execution.runs[0], execution.spent_s
-        standard = output if self.protocol == "kattis" else b""
-        ended = workshop(sandbox).run_native(
-            talker.kind, talker.executable, [*talker.argv], standard, limits, talker.files
-        )
-        return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
+    @property
+    def reads_output(self) -> bool:
+        """Whether it finds the output of the program on standard input too."""
+        return self.protocol == "kattis"
 
-    def talker(self, sandbox: Sandbox, given: str, answer: str, output: bytes | None = None) -> Talker:
-        """Its process for one test; `output` None for an interactor. Raises CheckerFault if it cannot be built."""
-        files = {"input": given.encode("utf-8", "surrogatepass"), "answer": answer.encode("utf-8", "surrogatepass")}
-        if output is not None:
-            files["output"] = output
-        arguments = [*_ORDER[self.protocol], *self.arguments]
-        if self.language == "c++":
-            return Talker(None, self._build(sandbox).file, "checker", ["./checker", *arguments], files)
-        standard = "output" if self.protocol == "kattis" else ""
-        texts = {name: content.decode("latin-1") for name, content in files.items()}
-        test = {"kind": "checker", "input": standard, "files": texts, "arguments": arguments}
-        return Talker({"source": self.source, "tests": [test], "entry_point": None, "prelude": None})
-
-    def _build(self, sandbox: Sandbox) -> Program:
-        if self in _built:
-            _built[self] = _built.pop(self)  # the last used
-            return _built[self]
-        headers = {name: text.encode() for name, text in self.files}
-        if TESTLIB in self.source and TESTLIB not in headers:
-            try:
-                headers[TESTLIB] = Path(os.environ[TESTLIB_NAMED_BY]).read_bytes()
-            except (KeyError, OSError) as error:
-                reason = f"{TESTLIB_NAMED_BY} names none here ({error})"
-                raise CheckerFault(f"its checker includes {TESTLIB}, which it does not come with; {reason}") from None
-        try:
-            _built[self] = workshop(sandbox).build(self.source, DEFAULT_STANDARD, headers)
-        except (DoesNotCompile, Unavailable) as error:
-            raise CheckerFault(f"its checker in C++ cannot be built: {error}") from None
-        if len(_built) > _KEPT:
-            _built.pop(next(iter(_built))).close()
-        return _built[self]
+    def parameters(self) -> list[str]:
+        return [*_ORDER[self.protocol], *self.arguments]
 
     def accepts(self, run: TestRun) -> bool | None:
         """What its run says of the output; None if that is nothing valid."""
@@ -119,11 +67,11 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
     arguments, files = tuple(entry.get("arguments") or ()), tuple((entry.get("files") or {}).items())
     language, is_interactive = entry.get("language") or "python", bool(entry.get("interactive"))
     checker = Checker(entry.get("source") or "", entry["protocol"], arguments, is_interactive, language, files)
-    if checker.protocol not in _ORDER or checker.language not in ("python", "c++") or not checker.source:
-        raise ValueError(f"its checker needs a source, python or c++, and a protocol: {', '.join(_ORDER)}")
+    if checker.protocol not in _ORDER or checker.language not in ("python", "cpp") or not checker.source:
+        raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
     if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
         raise ValueError("the source of its checker, its arguments or its files are not text")
-    if checker.language == "c++":
+    if checker.language == "cpp":
         return checker
     try:
         names = {node.id for node in ast.walk(ast.parse(checker.source)) if isinstance(node, ast.Name)}

@@ -19,17 +19,16 @@ from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_WRITE, fcntl
 from pathlib import Path
 from typing import Any
 
-from ratchet.verifiers.sandbox.runs import Limits, NativeRun
+from ratchet.verifiers.code.problem import DEFAULT_STANDARD
+from ratchet.verifiers.sandbox.runs import Execution, Limits, NativeRun, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
-STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
-DEFAULT_STANDARD = "c++17"
 STAGE_LIMITS = Limits(test_s=10.0, total_s=10.0, memory_bytes=1 << 30, output_bytes=64 << 20)
 """Of each stage: CPU seconds, memory, and the size of what it writes."""
 _STAGES = {
     "compiling": ("-S", "-x", "c++"), "assembling": ("-c", "-x", "assembler"), "linking": ("-fno-use-linker-plugin",),
 }  # fmt: skip
-_COMPILERS = ("g++", "clang++")
+COMPILERS = ("g++", "clang++")
 _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*")
 
 
@@ -53,9 +52,9 @@ class Toolchain:
 @functools.cache
 def toolchain(standard: str = DEFAULT_STANDARD) -> Toolchain:
     """The compiler on the path. Raises Unavailable if there is none, or its answers are not understood."""
-    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise Unavailable(f"programs in C++ cannot be judged: there is no {' or '.join(_COMPILERS)} on this machine")
+        raise Unavailable(f"programs in C++ cannot be judged: there is no {' or '.join(COMPILERS)} on this machine")
     stages = {}
     for stage, options in _STAGES.items():
         name = "input.o" if stage == "linking" else "input"
@@ -229,6 +228,34 @@ def _escaped(shop: Workshop, level: str) -> list[str]:
             raise Unavailable(f"{toolchain().version} cannot build a program here: {reason}") from None
     lines = ended.run.output.decode().splitlines()
     return escaped + (lines[:-1] if lines[-1:] == ["done"] else [f"end the attacks early ({ended.run})"])
+
+
+class Submitted:
+    """One program in C++, in the place of a sandbox for the judge: built at its first test, each test a process of its
+    own. Close it."""
+
+    def __init__(self, sandbox: Sandbox, source: str, standard: str) -> None:
+        self._shop, self._source, self._standard = workshop(sandbox), source, standard
+        self._program: Program | None = None
+
+    def run(self, _: str, tests: list[dict[str, Any]], limits: Limits, **__: Any) -> Execution:
+        """As `Sandbox.run`, for tests on standard input."""
+        try:
+            program = self.built()
+        except DoesNotCompile as reason:
+            return Execution([TestRun("uncompilable", detail=str(reason))] * len(tests), 0.0)
+        inputs = [test["input"].encode("utf-8", "surrogatepass") for test in tests]
+        ended = [self._shop.run_program(program, given, limits) for given in inputs]
+        return Execution([one.run for one in ended], sum(one.spent_s for one in ended))
+
+    def built(self) -> Program:
+        """Raises DoesNotCompile."""
+        self._program = self._program or self._shop.build(self._source, self._standard)
+        return self._program
+
+    def close(self) -> None:
+        if self._program:
+            self._program.close()
 
 
 def _fault(stage: str, ended: NativeRun) -> str:

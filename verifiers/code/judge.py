@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.verifiers.code.checkers import Checker, CheckerFault
+from ratchet.verifiers.code.checker_runs import CheckerFault, check_output, checker_process
+from ratchet.verifiers.code.checkers import Checker
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.compiled import workshop
+from ratchet.verifiers.code.compiled import DoesNotCompile, Submitted, workshop
 from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
@@ -39,8 +40,10 @@ class TestResult:
     seconds: float = 0.0
 
 
-def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
-    """Run `source` on the problem's tests.
+def judge(
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
+) -> Verdict:
+    """Run `source` on the problem's tests. It is in `language`, which may be left out where the problem allows one.
 
     Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
     verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
@@ -52,16 +55,19 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettin
     this program, where that tells nothing about the program, `infra_error`, decided by `checker`. Raises SandboxFault,
     which says nothing about the program: a pool tries again.
     """
-    return examine(problem, source, sandbox, settings)[0]
+    return examine(problem, source, sandbox, settings, language)[0]
 
 
 def examine(
-    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
 ) -> tuple[Verdict, list[TestResult]]:
     """`judge`, with the results of the tests that ran, in the order of the tests."""
     try:
-        judged = _Judging(problem, source, sandbox, settings)
-        return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        judged = _Judging(problem, source, sandbox, settings, language)
+        try:
+            return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        finally:
+            judged.close()
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
     except CheckerFault as error:
@@ -87,18 +93,29 @@ _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much tim
 class _Judging:
     """One program on one problem: the time it has left, and its results so far."""
 
-    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:
+    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings, language: str) -> None:
         self.problem = read_problem(problem)
         self.source = source
         self.sandbox = sandbox
+        self.compiled = None
+        if len(languages := self.problem.languages) > 1 and not language:
+            raise InvalidProblem(f"it allows {' and '.join(languages)}, and nothing says which the program is in")
+        if (language or languages[0]) == "cpp":
+            self.compiled = Submitted(sandbox, source, self.problem.standard)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
         self.results: list[TestResult] = []
 
+    def close(self) -> None:
+        if self.compiled:
+            self.compiled.close()
+
     def decide(self) -> Verdict:
         if self.problem.checker and self.problem.checker.interactive:
             return self._decide((index, self._converse(index, self.problem.checker), 0.0) for index in self._order())
+        if self.compiled:
+            return self._decide(self._apart())
         try:
             return self._decide(self._shared(self._order()))
         except _Shares:
@@ -169,7 +186,7 @@ class _Judging:
         if self.budget_s <= 0:
             return [_OUT_OF_TIME] * len(requests)
         entry_point, prelude, limits = self.problem.entry_point, self.problem.prelude, self._limits()
-        execution = self.sandbox.run(
+        execution = (self.compiled or self.sandbox).run(
             self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
         )
         self.budget_s -= execution.spent_s
@@ -227,7 +244,7 @@ class _Judging:
             raise CheckerFault("its checker takes too long on all tests together")
         problem, test = self.problem, self.problem.tests[index]
         limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
-        run, spent_s = checker.run(self.sandbox, limits, test.input or "", test.output, output)
+        run, spent_s = check_output(checker, self.sandbox, limits, test.input or "", test.output, output)
         self.check_s -= spent_s
         return run
 
@@ -237,10 +254,13 @@ class _Judging:
         if self.budget_s <= 0:
             return _broken(_OUT_OF_TIME)
         test = self.problem.tests[index]
-        other = interactor.talker(self.sandbox, test.input or "", test.output)
-        job = {"source": self.source, "tests": [{"kind": "joined"}], "entry_point": None}
-        server = self.sandbox if other.job else workshop(self.sandbox)
-        talk = server.converse(Talker(job | {"prelude": self.problem.prelude}), other, self._limits())
+        other = checker_process(interactor, self.sandbox, test.input or "", test.output)
+        try:
+            own = self._process()
+        except DoesNotCompile as reason:
+            return _broken(TestRun("uncompilable", detail=str(reason)))
+        server = self.sandbox if own.job and other.job else workshop(self.sandbox)
+        talk = server.converse(own, other, self._limits())
         self.budget_s -= talk.spent_s
         accepts, program = interactor.accepts(talk.interactor), talk.program
         if program and program.status == "unprepared":
@@ -253,6 +273,12 @@ class _Judging:
         reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
         said = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
         return None if accepts else ("wrong_answer", said, said)
+
+    def _process(self) -> Talker:
+        if self.compiled:
+            return Talker(None, self.compiled.built().file, argv=["./program"])
+        job = {"source": self.source, "tests": [{"kind": "joined"}], "entry_point": None}
+        return Talker(job | {"prelude": self.problem.prelude})
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""

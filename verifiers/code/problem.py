@@ -22,6 +22,10 @@ on each of a hundred tests must not hold a worker for minutes."""
 CHECKER_LIMIT_S, CHECKER_TOTAL_FACTOR = 10.0, 4.0
 """Seconds for a checker on one test, if the time limit is not larger; and all tests, as a multiple of that."""
 
+LANGUAGES = ("python", "cpp")
+STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
+DEFAULT_STANDARD = "c++17"
+
 Request = dict[str, Any]
 """A test for the sandbox: never its output."""
 
@@ -47,6 +51,10 @@ class CodeProblem:
     output_bytes: int
     checker: Checker | None = None
     is_validated: bool = False
+    languages: tuple[str, ...] = ("python",)
+    """Those that a program may be written in."""
+    standard: str = DEFAULT_STANDARD
+    """Of programs in C++."""
 
     @property
     def budget_s(self) -> float:
@@ -89,6 +97,7 @@ def _read(
         facts = json.loads(metadata or "{}")
         prelude, tolerance = facts.get("prelude"), facts.get("tolerance")
         validated = facts.get("validate_tests")
+        languages, standard = facts.get("answer_languages", ["python"]), facts.get("cpp_standard", DEFAULT_STANDARD)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
     if not isinstance(prelude, str | None):
@@ -100,6 +109,16 @@ def _read(
         raise InvalidProblem(str(error)) from None
     if checker and any(test.call or test.check for test in read):
         raise InvalidProblem("it has a checker of outputs, and its tests are calls")
+    if not isinstance(languages, list) or not languages or not all(language in LANGUAGES for language in languages):
+        raise InvalidProblem(
+            f"its answer_languages are {languages!r}: they must be a list of {' and '.join(LANGUAGES)}"
+        )
+    if standard not in STANDARDS:
+        raise InvalidProblem(f"its cpp_standard is {standard!r}: it must be one of {', '.join(STANDARDS)}")
+    if "cpp" in languages and (entry_point or any(test.call or test.check for test in read)):
+        raise InvalidProblem("its tests are calls, which only programs in Python can be judged by, not in cpp")
+    if "cpp" in languages and prelude:
+        raise InvalidProblem("its prelude is Python, and it allows programs in cpp")
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
     texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
@@ -108,7 +127,10 @@ def _read(
     limits = limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
     output_bytes = max(OUTPUT_LIMIT_BYTES, 8 * longest)
     is_validated = isinstance(validated, dict) and not validated.get("unchecked")
-    return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, output_bytes, checker, is_validated)
+    return CodeProblem(
+        read, ordered, entry_point, prelude, tolerance, *limits, output_bytes, checker, is_validated,
+        tuple(languages), standard,
+    )  # fmt: skip
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:
