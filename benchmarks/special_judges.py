@@ -81,7 +81,7 @@ def lines_of(name: str, package: Path, most: int, seen: set[tuple[str, str]], sa
                 "package": name, "submission": key, "kind": kind, "checker": checker["language"], "language": language,
                 "verdict": verdict, "tests": len(tests), "outcome": outcome.outcome.value,
                 "decided_by": outcome.decided_by, "detail": outcome.detail[:300],
-                "difference": checked[-1].difference[:300] if checked else "",
+                "difference": next((test.difference[:300] for test in checked if test.status != "passed"), ""),
             }  # fmt: skip
 
 

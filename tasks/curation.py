@@ -34,8 +34,8 @@ from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 10, "problems")
-NORMALISE = Step("normalise", 11, "problems")
-RULES = Step("rules", 9, "problems")
+NORMALISE = Step("normalise", 12, "problems")
+RULES = Step("rules", 10, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
 VALIDATE_TESTS = Step("validate_tests", 8, "problems", resumable=True)

@@ -36,9 +36,11 @@ def rows(folders: Sequence[Path]) -> Iterator[Row | Malformed]:
 def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     """Raises Malformed for what cannot be judged here."""
     facts = yaml.safe_load((package / "problem.yaml").read_text()) or {}
-    kinds = f"{facts.get('validation', '')} {facts.get('type', '')}".split()
-    if odd := {"multi-pass", "submit-answer"} & {*kinds}:
+    kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
+    if odd := {"multi-pass", "submit-answer"} & kinds:
         raise Malformed("problem.yaml", f"a problem of the type {odd.pop()}")
+    if any((package / "include").glob("*")):
+        raise Malformed("include", "its programs are built with files of the package")
     inputs = sorted(package.glob("data/*/**/*.in"), key=lambda file: file.stat().st_size)
     tests, size = [], 0
     for file in inputs:
@@ -108,7 +110,7 @@ def _checker(package: Path) -> dict[str, Any] | None:
     if not files:
         return None
     if len(programs) != 1:
-        raise Malformed("output_validators", f"{len(programs)} programs in Python or C++ instead of one")
+        raise Malformed("output_validators", f"{len(programs)} files in Python or C++ instead of one")
     language = _LANGUAGES[programs[0].suffix]
     headers = {file.name: file.read_text() for file in files if file.suffix in (".h", ".hpp")}
     return {"language": language, "source": programs[0].read_text(), **({"files": headers} if headers else {})}
