@@ -21,8 +21,9 @@ import yaml
 from ratchet.data_curation.readers import kattis
 from ratchet.data_curation.readers.malformed import Malformed
 from ratchet.verifiers.code.judge import examine
+from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault
 
 TESTS = {"accepted": 8, "wrong_answer": 40}
 LIMIT_S, MEMORY_MB, TESTS_BYTES = 10.0, 2048.0, 2_000_000
@@ -76,7 +77,10 @@ def lines_of(name: str, package: Path, most: int, seen: set[tuple[str, str]], sa
             tests = row["tests"][:: max(1, len(row["tests"]) // count)]
             facts = {"checker": checker, "answer_languages": [language]}
             problem = Problem.of("code", name, tests, metadata=facts, time_limit_s=LIMIT_S, memory_limit_mb=MEMORY_MB)
-            outcome, checked = examine(problem, source, sandbox)
+            try:
+                outcome, checked = examine(problem, source, sandbox)
+            except SandboxFault as fault:
+                outcome, checked = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=str(fault)), []
             yield {
                 "package": name, "submission": key, "kind": kind, "checker": checker["language"], "language": language,
                 "verdict": verdict, "tests": len(tests), "outcome": outcome.outcome.value,

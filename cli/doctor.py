@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -66,7 +67,7 @@ def doctor(
 
 def _this_machine(settings: Settings) -> bool:
     all_good = True
-    for check in (_machine(settings), _sandbox(), _store(settings)):
+    for check in (_machine(settings), _sandbox(), _compiler(), _store(settings)):
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
@@ -133,6 +134,20 @@ def _sandbox() -> Iterator[Check]:
     yield True, "code sandbox", f"level {machine.level} ({LEVELS[machine.level]}){lacking}"
     yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
     yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
+
+
+def _compiler() -> Iterator[Check]:
+    """What builds programs in C++, if this machine can; only problems that ask for them need it."""
+    from ratchet.verifiers.code.compiled import Workshop, toolchain
+    from ratchet.verifiers.sandbox.server import SandboxFault
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Workshop() as shop:
+            shop.start()
+    except (RatchetError, SandboxFault) as error:
+        yield True, "C++ compiler", f"none: {error}"
+    else:
+        yield True, "C++ compiler", toolchain().version
 
 
 def _store(settings: Settings) -> Iterator[Check]:

@@ -11,6 +11,7 @@ from ratchet.verifiers.domain import Work
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings, Submission
 
@@ -121,21 +122,24 @@ def level(request):
         yield sandbox
 
 
-MAIN = (
-    "#include <bits/stdc++.h>\nusing namespace std;\nint main() {{ long long x; cin >> x; {} cout << 2 * x << endl; }}"
-)
+MAIN = """#include <cstring>
+#include <iostream>
+#include <unistd.h>
+using namespace std;
+int main() {{ long long x; cin >> x; {} cout << 2 * x << endl; }}"""
+EVERYTHING = MAIN.replace("cstring", "bits/stdc++.h")
 LEGAL = {
     "plain": DOUBLE,
-    "everything included": MAIN.format(""),
-    "threads": MAIN.format("thread t([&] { x += 1; }); t.join(); x -= 1;"),
+    "everything included": EVERYTHING.format(""),
+    "threads": EVERYTHING.format("thread t([&] { x += 1; }); t.join(); x -= 1;"),
     "exceptions": MAIN.format("try { throw 1; } catch (int) {}"),
-    "200 MB": MAIN.format("vector<char> v(200 << 20, 1); x += v[5] - 1;"),
-    "a deep recursion": MAIN.format(
+    "200 MB": EVERYTHING.format("vector<char> v(200 << 20, 1); x += v[5] - 1;"),
+    "a deep recursion": EVERYTHING.format(
         "function<int(int)> f = [&](int n) -> int { return n ? 1 + f(n - 1) : 0; }; x += f(500000) - 500000;"
     ),
     "a large array": "#include <iostream>\nint a[30000000];\nint main() { std::cin >> a[7]; std::cout << 2 * a[7]; }",
-    "clocks": MAIN.format("if (time(0) + chrono::steady_clock::now().time_since_epoch().count() < 0) x = 0;"),
-    "random": MAIN.format("random_device d; mt19937 g(d()); if (g() > 4294967295u) x = 0;"),
+    "clocks": EVERYTHING.format("if (time(0) + chrono::steady_clock::now().time_since_epoch().count() < 0) x = 0;"),
+    "random": EVERYTHING.format("random_device d; mt19937 g(d()); if (g() > 4294967295u) x = 0;"),
     "stdio": '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }',
     "128 bits": MAIN.format("__int128 y = x; x = (long long)(y * y / x);"),
     "standard error": MAIN.format("cerr << 5 << endl;"),
@@ -196,3 +200,30 @@ def test_every_test_counts_and_one_run_of_each(level):
 def test_the_reason_is_the_compiler_s_first_error(level):
     verdict = judge(problem(), "int main() {\n    return nothing;\n}", level)
     assert verdict.detail == "test 0: does not compile: error: 'nothing' was not declared in this scope"
+
+
+LISTS = """
+#include "own.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+int main(int count, char **names) {
+    int given, wanted;
+    FILE *file = fopen(names[1], "r");
+    if (count != 2 || !file || scanf("%d", &given) != 1 || fscanf(file, "%d", &wanted) != 1) return 3;
+    DIR *directory = opendir(".");
+    while (dirent *entry = readdir(directory)) fprintf(stderr, "%s\\n", entry->d_name);
+    if (open("/usr/include/stdio.h", O_RDONLY) >= 0 || fork() >= 0) return 4;
+    fclose(fopen("left", "w"));
+    return given == wanted ? SAME : 1;
+}
+"""
+
+
+@needs_compiler
+def test_a_checker_has_its_files_and_leaves_none(level):
+    shop, limits = compiled.workshop(level), Limits(2.0, 2.0, 64 << 20, 1 << 16)
+    with shop.build(LISTS, headers={"own.h": b"#include <cstdio>\n#define SAME 42\n"}) as checker:
+        for wanted, code in ((b"7", 42), (b"8", 1)):
+            ended = shop.run_checker(checker, ["answer"], b"7\n", {"answer": wanted}, limits)
+            assert (ended.code, sorted(ended.errors.decode().split())) == (code, [".", "..", "answer"])

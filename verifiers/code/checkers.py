@@ -28,6 +28,7 @@ _ORDER = {
 _ACCEPTED = {"kattis": {42}, "testlib": {0}}
 _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
+MOST_HEADERS = 40
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
 
@@ -71,6 +72,8 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
         raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
     if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
         raise ValueError("the source of its checker, its arguments or its files are not text")
+    if len(files) > MOST_HEADERS:
+        raise ValueError(f"its checker has {len(files)} files, more than {MOST_HEADERS}")
     if checker.language == "cpp":
         return checker
     try:

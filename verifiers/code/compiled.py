@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_WRITE, fcntl
@@ -59,7 +60,7 @@ def toolchain(standard: str = DEFAULT_STANDARD) -> Toolchain:
     for stage, options in _STAGES.items():
         name = "input.o" if stage == "linking" else "input"
         lines = _asked(compiler, "-###", "-O2", f"-std={standard}", "-static", *options, name, "-o", "result")
-        commands = [shlex.split(line) for line in lines.splitlines() if line.startswith(" ")]
+        commands = [shlex.split(line) for line in lines.splitlines() if line.startswith(" ") and line[1] != "("]
         if len(commands) != 1:
             raise Unavailable(f"{compiler} would run {len(commands)} commands for {stage}, not one")
         program, *arguments = commands[0]
@@ -79,10 +80,13 @@ def toolchain(standard: str = DEFAULT_STANDARD) -> Toolchain:
 
 
 def _asked(compiler: str, *options: str) -> str:
-    done = subprocess.run(
-        [compiler, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}, check=False,
-    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as directory:
+        for name in ("input", "input.o"):  # clang wants to see them
+            Path(directory, name).touch()
+        done = subprocess.run(
+            [compiler, *options], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            cwd=directory, env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}, check=False,
+        )  # fmt: skip
     if done.returncode:
         raise Unavailable(f"{compiler} {' '.join(options)} fails: {done.stdout.strip().splitlines()[-1:]}")
     return done.stdout
@@ -121,16 +125,23 @@ class Workshop(Sandbox):
         """Raises Unavailable, or RatchetError if the machine offers less than demanded."""
         if self._process is not None and self._process.poll() is None:
             return
-        self.native = toolchain().readable
-        machine = demand(self.minimum, self.at_most)
-        if "landlock" not in machine.layers:
-            raise Unavailable(f"programs in C++ need landlock, and this machine offers {machine}")
-        if self.launch(machine.target) != list(machine.layers):
-            raise SandboxFault("the sandbox server started with other layers than before")
-        self.isolation = str(machine)
-        if escaped := _escaped(self, machine.target):
+        try:
+            self.native = toolchain().readable
+            machine = demand(self.minimum, self.at_most)
+            if "landlock" not in machine.layers:
+                raise Unavailable(f"programs in C++ need landlock, and this machine offers {machine}")
+            if self.launch(machine.target) != list(machine.layers):
+                raise SandboxFault("the sandbox server started with other layers than before")
+            self.isolation = str(machine)
+            if machine.target not in _escaped:
+                _escaped[machine.target] = _attacked(self)
+            if escaped := _escaped[machine.target]:
+                raise Unavailable(f"programs in C++ are not confined: one could {', '.join(escaped)}")
+        except BaseException as error:
             self.close()
-            raise Unavailable(f"programs in C++ are not confined: one could {', '.join(escaped)}")
+            if isinstance(error, Unavailable):
+                warnings.warn(str(error), stacklevel=2)  # once: every verdict will say so
+            raise
 
     def build(
         self, source: str, standard: str = DEFAULT_STANDARD, headers: Mapping[str, bytes] | None = None
@@ -202,9 +213,11 @@ int main() {{
 """
 
 
-@functools.cache
-def _escaped(shop: Workshop, level: str) -> list[str]:
-    """The attacks that a started server does not stop, tried once per process and level."""
+_escaped: dict[str, list[str]] = {}
+"""The attacks that a server does not stop, by its level: tried once per process."""
+
+
+def _attacked(shop: Workshop) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
         secret = Path(directory, "secret")
         secret.write_text("SECRET")
@@ -262,7 +275,7 @@ def _fault(stage: str, ended: NativeRun) -> str:
     """Why a stage built nothing; "" if it did."""
     status, errors = ended.run.status, ended.errors.decode("utf-8", "replace")
     if status == "exited":
-        return "" if ended.run.output else f"{stage} it gives nothing"
+        return "" if ended.run.output else f"does not compile: {stage} it gives nothing"
     reasons = {
         "timed_out": f"takes more than {STAGE_LIMITS.test_s:g} s",
         "exhausted": f"takes more than {STAGE_LIMITS.memory_bytes >> 20} MB of memory",

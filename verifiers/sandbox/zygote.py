@@ -28,7 +28,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any, NoReturn
 
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux, native
+from ratchet.verifiers.sandbox import MESSAGE_BYTES, MOST_FILES, STOP, UNCONFINED, harness, isolation, linux, native
 from ratchet.verifiers.sandbox.memory_group import MemoryGroup
 from ratchet.verifiers.sandbox.progress import Progress
 
@@ -140,7 +140,7 @@ class _Server:
 
     def serve(self) -> None:
         while True:
-            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 12)
+            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, MOST_FILES)
             if not message:
                 return
             if message != STOP:  # which came too late
