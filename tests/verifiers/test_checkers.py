@@ -309,11 +309,26 @@ sys.exit(42 if words[int(words[0])] == secret else 43)
 """
 
 
+SECRET_CPP = """#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <vector>
+int main(int argc, char **argv) {
+    std::string secret, word;
+    std::ifstream(argv[2]) >> word >> secret;
+    std::vector<std::string> words{std::istream_iterator<std::string>(std::cin), {}};
+    return words.at(std::stoul(words.at(0))) == secret ? 42 : 43;
+}
+"""
+
+
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_deceives_a_checker(name, level, impatient):
     tests = [{"input": f"{number}\n", "output": f"1 {number}-8f2c1\n"} for number in (1, 2)]
-    for protocol, source in (("script", SECRET_SCRIPT), ("kattis", SECRET_KATTIS)):
-        facts = {"checker": {"protocol": protocol, "source": source}}
+    checkers = [("script", SECRET_SCRIPT, "python"), ("kattis", SECRET_KATTIS, "python"), ("kattis", SECRET_CPP, "cpp")]
+    has_cpp = any(map(shutil.which, compiled.COMPILERS)) and "landlock" in level.isolation
+    for protocol, source, language in checkers if has_cpp else checkers[:2]:
+        facts = {"checker": {"protocol": protocol, "source": source, "language": language}}
         asked = Problem(
             "secret", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=2.0,
             memory_limit_mb=128.0,
