@@ -53,7 +53,7 @@ def tests_of(package: Path) -> list[dict[str, str]]:
     inputs = [file for file in package.glob("data/**/*.in") if file.with_suffix(".ans").is_file()]
     inputs.sort(key=lambda file: (file.stat().st_size, str(file)))
     texts = [(file.read_bytes(), file.with_suffix(".ans").read_bytes()) for file in inputs]
-    return [{"input": given.decode("latin-1"), "output": wanted.decode("latin-1")} for given, wanted in texts]
+    return [{"input": text.decode("latin-1"), "output": wanted.decode("latin-1")} for text, wanted in texts]
 
 
 def problem_of(name: str, tests: list[dict[str, str]], settings: str) -> Problem:
