@@ -34,7 +34,11 @@ _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*mu
 
 
 class Unavailable(SandboxFault):
-    """This machine cannot build or confine C++."""
+    """This machine cannot build or confine C++. Also a warning, which Python shows once: every verdict will say so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        warnings.warn(reason, stacklevel=3)
 
 
 class DoesNotCompile(Exception):
@@ -135,10 +139,8 @@ class Workshop(Sandbox):
                 _escaped[machine.target] = _attacked(self)
             if escaped := _escaped[machine.target]:
                 raise Unavailable(f"programs in C++ are not confined: one could {', '.join(escaped)}")
-        except BaseException as error:
+        except BaseException:
             self.close()
-            if isinstance(error, Unavailable):
-                warnings.warn(str(error), stacklevel=2)  # once: every verdict will say so
             raise
 
     def build(

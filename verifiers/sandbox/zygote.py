@@ -78,8 +78,8 @@ def main() -> None:
     _end_descendants(everyone=False)
     if group:
         group.remove()
-    if scratch := configuration.get("scratch"):
-        shutil.rmtree(scratch, ignore_errors=True)
+    if configuration["native"] is not None and not spaces:
+        shutil.rmtree(configuration["scratch"], ignore_errors=True)
 
 
 def _end_descendants(everyone: bool) -> None:
