@@ -53,7 +53,7 @@ def tests_of(package: Path) -> list[dict[str, str]]:
     inputs = [file for file in package.glob("data/**/*.in") if file.with_suffix(".ans").is_file()]
     inputs.sort(key=lambda file: (file.stat().st_size, str(file)))
     texts = [(file.read_bytes(), file.with_suffix(".ans").read_bytes()) for file in inputs]
-    return [{"input": given.decode("latin-1"), "output": wanted.decode("latin-1")} for given, wanted in texts]
+    return [{"input": text.decode("latin-1"), "output": wanted.decode("latin-1")} for text, wanted in texts]
 
 
 def problem_of(name: str, tests: list[dict[str, str]], settings: str) -> Problem:
@@ -65,7 +65,8 @@ def problem_of(name: str, tests: list[dict[str, str]], settings: str) -> Problem
 
 def measure(directories: list[Path], half: str, most: int, count: int) -> None:
     done: dict[str, Counter[str]] = {"accepted": Counter(), "wrong_answer": Counter()}
-    problems = set()
+    why_not: dict[str, Counter[str]] = {kind: Counter() for kind in done}
+    problems, seen = set(), set()
     with Sandbox() as sandbox:
         for name, package, settings in packages(directories, half):
             tests = tests_of(package)
@@ -73,21 +74,25 @@ def measure(directories: list[Path], half: str, most: int, count: int) -> None:
             for kind, results in done.items():
                 for file in sorted(package.glob(f"submissions/{kind}/*.c*")):
                     source = file.read_text(errors="replace")
-                    if not tests or not re.search(r"\bmain *\(", source) or results.total() >= most:
+                    if not tests or not re.search(r"\bmain *\(", source) or results.total() >= most or source in seen:
                         continue
+                    seen.add(source)
                     problem = problem_of(name, few if kind == "accepted" else tests, settings)
                     verdict = judge(problem, source, sandbox, JudgeSettings(total_s=120.0))
                     problems.add(name)
                     results[verdict.decided_by] += 1
                     if verdict.passed != (kind == "accepted"):
                         why = plainly(problem, source)
-                        results[f"of these, plainly {why}"] += 1
+                        why_not[kind][why] += 1
                         print(
                             f"{name} {kind}/{file.name}: {verdict.detail[:120] or 'passed'}; plainly: {why}", flush=True
                         )
     print(f"\n{len(problems)} problems, half {half}")
     for kind, results in done.items():
-        print(f"{kind}: " + ", ".join(f"{n} {why}" for why, n in results.most_common()))
+        print(f"{kind}: {results.total()}: " + ", ".join(f"{n} {why}" for why, n in results.most_common()))
+        print(
+            "  plainly, of those not as the package has it: " + ", ".join(f"{n} {w}" for w, n in why_not[kind].items())
+        )
 
 
 def plainly(problem: Problem, source: str) -> str:

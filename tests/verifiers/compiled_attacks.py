@@ -62,7 +62,7 @@ bool reached_unix(int end, const char *name, int abstract) {{
     strcpy(to.sun_path + abstract, name);
     return connect(end, (sockaddr *)&to, 2 + abstract + strlen(name)) == 0;
 }}
-bool told(const char *name) {{
+bool sent(const char *name) {{
     int ends[2];
     sockaddr_un to = {{AF_UNIX, {{}}}};
     strcpy(to.sun_path, name);
@@ -177,7 +177,7 @@ REACH = {
     "connect: a virtual machine": "socket(40, SOCK_STREAM, 0) >= 0",
     "connect: a Unix socket": 'reached_unix(socket(AF_UNIX, SOCK_STREAM, 0), "{unix}", 0)',
     "connect: an abstract socket": 'reached_unix(socket(AF_UNIX, SOCK_STREAM, 0), "{abstract_name}", 1)',
-    "connect: a datagram through a pair": 'told("{unix_datagram}")',
+    "connect: a datagram through a pair": 'sent("{unix_datagram}")',
 }
 for _name, _row in _SYSCALLS.items():
     _arguments = re.sub(r"b'([^']*)'", r'"\1"', _row[2]).replace("0o", "0")

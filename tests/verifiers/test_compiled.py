@@ -101,7 +101,7 @@ def test_without_a_compiler_the_machine_is_at_fault(sandbox, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     compiled.toolchain.cache_clear()
     try:
-        with pytest.raises(compiled.Unavailable, match="there is no g"):
+        with pytest.raises(compiled.Unavailable, match="there is no g"), pytest.warns(match="there is no g"):
             judge(problem(), DOUBLE, sandbox)
     finally:
         compiled.toolchain.cache_clear()

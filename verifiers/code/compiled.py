@@ -34,7 +34,11 @@ _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*mu
 
 
 class Unavailable(SandboxFault):
-    """This machine cannot build or confine C++."""
+    """This machine cannot build or confine C++. Also a warning, which Python shows once: every verdict will say so."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        warnings.warn(reason, stacklevel=3)
 
 
 class DoesNotCompile(Exception):
@@ -98,10 +102,8 @@ class Program:
     def __init__(self, content: bytes) -> None:
         writable = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.truncate(writable, len(content))
-            written = 0
-            while written < len(content):
-                written += os.pwrite(writable, content[written:], written)
+            with open(writable, "wb", closefd=False) as file:
+                file.write(content)
             fcntl(writable, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)
             # What someone has open for writing cannot be run.
             self.file = os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
@@ -137,10 +139,8 @@ class Workshop(Sandbox):
                 _escaped[machine.target] = _attacked(self)
             if escaped := _escaped[machine.target]:
                 raise Unavailable(f"programs in C++ are not confined: one could {', '.join(escaped)}")
-        except BaseException as error:
+        except BaseException:
             self.close()
-            if isinstance(error, Unavailable):
-                warnings.warn(str(error), stacklevel=2)  # once: every verdict will say so
             raise
 
     def build(
@@ -160,15 +160,15 @@ class Workshop(Sandbox):
             content, files = ended.run.output, {}
         return Program(content)
 
-    def run_program(self, program: Program, given: bytes, limits: Limits) -> NativeRun:
+    def run_program(self, program: Program, stdin: bytes, limits: Limits) -> NativeRun:
         """Run it on one test: nothing but its standard input and output."""
-        return self.run_native("program", program.file, ["./program"], given, limits)
+        return self.run_native("program", program.file, ["./program"], stdin, limits)
 
     def run_checker(
-        self, program: Program, arguments: list[str], given: bytes, files: Mapping[str, bytes], limits: Limits
+        self, program: Program, arguments: list[str], stdin: bytes, files: Mapping[str, bytes], limits: Limits
     ) -> NativeRun:
         """Run it in a directory with `files`, which it may also write to; standard error is kept."""
-        return self.run_native("checker", program.file, ["./program", *arguments], given, limits, files)
+        return self.run_native("checker", program.file, ["./program", *arguments], stdin, limits, files)
 
 
 def workshop(sandbox: Sandbox) -> Workshop:
@@ -258,7 +258,7 @@ class Submitted:
         except DoesNotCompile as reason:
             return Execution([TestRun("uncompilable", detail=str(reason))] * len(tests), 0.0)
         inputs = [test["input"].encode("utf-8", "surrogatepass") for test in tests]
-        ended = [self._shop.run_program(program, given, limits) for given in inputs]
+        ended = [self._shop.run_program(program, stdin, limits) for stdin in inputs]
         return Execution([one.run for one in ended], sum(one.spent_s for one in ended))
 
     def built(self) -> Program:

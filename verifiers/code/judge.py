@@ -204,7 +204,9 @@ class _Judging:
 
     def _limits(self) -> Limits:
         problem, test_s = self.problem, min(self.problem.limit_s, self.budget_s)
-        return Limits(test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s)
+        return Limits(
+            test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s, problem.checker_bytes
+        )
 
     def _assess(self, index: int, run: TestRun) -> Failure | None:
         """None if the test passed."""

@@ -17,13 +17,15 @@ ERROR_BYTES = 64 << 10
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes."""
+    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes, and those of an
+    interactor."""
 
     test_s: float
     total_s: float
     memory_bytes: int
     output_bytes: int
     check_s: float = 0.0
+    check_bytes: int = 0
 
 
 @dataclass(frozen=True)

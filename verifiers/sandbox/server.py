@@ -270,14 +270,14 @@ class Sandbox:
         return Conversation(ended, ended is not None and not result["together"], answered.runs[0], result["spent_s"])
 
     def run_native(
-        self, kind: str, executable: int, argv: list[str], given: bytes, limits: Limits,
+        self, kind: str, executable: int, argv: list[str], stdin: bytes, limits: Limits,
         files: Mapping[str, bytes] | None = None, result: str = "",
     ) -> NativeRun:  # fmt: skip
-        """Run the program in the open file `executable` as `kind` (`native.Workbench`), with `given` on standard input
+        """Run the program in the open file `executable` as `kind` (`native.Workbench`), with `stdin` on standard input
         and `files` in its directory; `result` names a file there that is its output instead. Raises SandboxFault."""
         files = files or {}
         order = {"kind": kind, "argv": argv, "result": result, "files": [*files]}
-        with _files(given, None, None, None, *files.values(), None) as (*opened, copy):
+        with _files(stdin, None, None, None, *files.values(), None) as (*opened, copy):
             opened.insert(4, executable)
             answer = self._ask([*opened, copy], 1, limits, 0, lambda: False, {"native": order})
             if failure := runs.content(opened[3]):

@@ -80,8 +80,8 @@ def main() -> None:
     _end_descendants(everyone=False)
     if group:
         group.remove()
-    if scratch := configuration.get("scratch"):
-        shutil.rmtree(scratch, ignore_errors=True)
+    if configuration["native"] is not None and not spaces:
+        shutil.rmtree(configuration["scratch"], ignore_errors=True)
 
 
 def _end_descendants(everyone: bool) -> None:
@@ -199,12 +199,13 @@ class _Server:
         native one and those to lay out; and one more that stays empty. A pipe each way: either can close its output."""
         *inputs, unused = files
         if self.group:
-            self.group.hold(2 * limits["memory_bytes"])
+            self.group.hold(limits["memory_bytes"] + limits["check_bytes"])
         (heard, told), (answer, question) = os.pipe(), os.pipe()
         ends = [(io.FileIO(heard), io.FileIO(question, "w")), (io.FileIO(answer), io.FileIO(told, "w"))]
         sides = inputs[: limits["program_files"]], inputs[limits["program_files"] :]
-        own = limits | {"total_s": limits["total_s"] + limits["check_s"]}  # of both, a backstop
-        children = [self._talk(own, *side) for side in zip(limits["joined"], sides, ends, strict=True)]
+        theirs = limits | {"total_s": limits["total_s"] + limits["check_s"], "memory_bytes": limits["check_bytes"]}
+        both = zip((limits, theirs), limits["joined"], sides, ends, strict=True)
+        children = [self._talk(*side) for side in both]
         for end in chain(*ends):
             end.close()
         result = self._watch(*children, Progress(unused, unused, 1), limits)
@@ -282,7 +283,9 @@ class _Server:
         check_ended = "exited"
         kills = self.group.kills() if self.group else 0
         together = False  # whether nobody knows which ended first
-        grace_s = limits["check_s"] if "joined" in limits else _GRACE_S
+        grace_s, check_bytes = _GRACE_S, limits["memory_bytes"]
+        if "joined" in limits:
+            grace_s, check_bytes = limits["check_s"], limits["check_bytes"]
         while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
@@ -317,7 +320,7 @@ class _Server:
             if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > grace_s)):
                 check_ended = "timed_out"
                 break
-            if checker and wall > _TICK_S and checker.resident() > limits["memory_bytes"]:
+            if checker and wall > _TICK_S and checker.resident() > check_bytes:
                 check_ended = "exhausted"
                 break
         if not ended:
