@@ -10,10 +10,13 @@ import pytest
 from ratchet.verifiers.code import compiled
 from ratchet.verifiers.code.checker_runs import TESTLIB_NAMED_BY
 from ratchet.verifiers.code.judge import examine, judge
+from ratchet.verifiers.domain import NotExpressible
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.serving.rows import reward_of
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.checker_attacks import INTERACTING, OUTPUTS
 from tests.verifiers.sandbox_world import descendants
@@ -216,6 +219,15 @@ UNUSABLE = {
     "its checker uses eval, which would run what a program prints": {"protocol": "script", "source": "eval('1')"},
     "its checker is not Python": {"protocol": "script", "source": "print("},
     "its checker needs a source, python or cpp, and a protocol": {"protocol": "other", "source": "1"},
+    "its checker has a file '../x.h'": {
+        "protocol": "kattis",
+        "source": "1",
+        "language": "cpp",
+        "files": {"../x.h": ""},
+    },
+    "its checker has a file 'input'": {"protocol": "kattis", "source": "1", "language": "cpp", "files": {"input": ""}},
+    "its checker cannot be read": {"protocol": ["kattis"], "source": "1"},
+    "its checker needs a source": {"protocol": "script", "source": "1", "interactive": True},
     "the source of its checker, its arguments or its files": {"protocol": "kattis", "source": "1", "arguments": [1]},
 }
 
@@ -223,6 +235,18 @@ UNUSABLE = {
 @pytest.mark.parametrize("reason", UNUSABLE)
 def test_a_checker_that_cannot_be_used_is_said_before(reason):
     assert reason in domain_of("code").fault(problem(UNUSABLE[reason]))
+
+
+def test_a_faulty_checker_gives_no_reward():
+    asked = problem({"protocol": "script", "source": "1 / 0"})
+    with VerifierPool(workers=1) as pool:
+        [verdict] = pool.verify([(asked, "```python\nprint(0, int(input()))\n```")])
+    assert verdict.decided_by == "checker" and reward_of("code", verdict) is None
+
+
+def test_no_format_without_checkers_can_hold_it():
+    with pytest.raises(NotExpressible, match="it has a checker"):
+        domain_of("code").ground_truth(problem(CHECKERS["script"]))
 
 
 def test_a_column_of_the_same_name_is_no_checker(sandbox):

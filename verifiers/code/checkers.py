@@ -27,6 +27,8 @@ _ORDER = {
 }
 _ACCEPTED = {"kattis": {42}, "testlib": {0}}
 _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
+_FILES = {"input", "answer", "output", "result"}
+_HEADER = re.compile(r"(?!\.)[\w.+-]{1,100}\Z")
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
 MOST_HEADERS = 40
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
@@ -65,13 +67,20 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
     entry = facts.get("checker")
     if not isinstance(entry, dict) or "protocol" not in entry:
         return None
-    arguments, files = tuple(entry.get("arguments") or ()), tuple((entry.get("files") or {}).items())
-    language, is_interactive = entry.get("language") or "python", bool(entry.get("interactive"))
-    checker = Checker(entry.get("source") or "", entry["protocol"], arguments, is_interactive, language, files)
-    if checker.protocol not in _ORDER or checker.language not in ("python", "cpp") or not checker.source:
+    try:
+        arguments, files = tuple(entry.get("arguments") or ()), tuple(dict(entry.get("files") or {}).items())
+        language, is_interactive = entry.get("language") or "python", bool(entry.get("interactive"))
+        checker = Checker(entry.get("source") or "", entry["protocol"], arguments, is_interactive, language, files)
+        is_known = checker.protocol in _ORDER and language in ("python", "cpp") and bool(checker.source)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"its checker cannot be read: {error}") from None
+    if not is_known or (is_interactive and checker.protocol == "script"):
         raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
     if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
         raise ValueError("the source of its checker, its arguments or its files are not text")
+    # They are written, in C++, to a directory where those of a test are too.
+    if odd := [name for name, _ in files if not _HEADER.match(name) or name in _FILES]:
+        raise ValueError(f"its checker has a file {odd[0][:80]!r}: headers have plain names")
     if len(files) > MOST_HEADERS:
         raise ValueError(f"its checker has {len(files)} files, more than {MOST_HEADERS}")
     if checker.language == "cpp":
