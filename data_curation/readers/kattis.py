@@ -92,14 +92,14 @@ def _statement(package: Path) -> str:
 
 def _flags(package: Path, flags: str) -> str:
     """Arguments of the validator, which groups of tests may set, if all groups agree."""
-    found = {flags} if flags else set()
+    distinct = {flags} if flags else set()
     for file in package.glob("data/**/testdata.yaml"):
         group: Any = yaml.safe_load(file.read_text())
         if isinstance(group, dict) and group.get("output_validator_flags"):
-            found.add(str(group["output_validator_flags"]))
-    if len(found) > 1:
-        raise Malformed("output_validator_flags", f"groups of tests have different ones: {sorted(found)}")
-    return found.pop() if found else ""
+            distinct.add(str(group["output_validator_flags"]))
+    if len(distinct) > 1:
+        raise Malformed("output_validator_flags", f"groups of tests have different ones: {sorted(distinct)}")
+    return distinct.pop() if distinct else ""
 
 
 def _checker(package: Path) -> dict[str, Any] | None:

@@ -22,11 +22,11 @@ class CheckerFault(Exception):
 
 
 def check_output(
-    checker: Checker, sandbox: Sandbox, limits: Limits, given: str, answer: str, output: bytes
+    checker: Checker, sandbox: Sandbox, limits: Limits, test_input: str, answer: str, output: bytes
 ) -> tuple[TestRun, float]:
     """The checker's run on one output of a program, with its message as output if it gives one, and the seconds that it
     took. Raises CheckerFault and SandboxFault."""
-    talker = checker_process(checker, sandbox, given, answer, output)
+    talker = checker_process(checker, sandbox, test_input, answer, output)
     if job := talker.job:
         execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
         return execution.runs[0], execution.spent_s
@@ -35,9 +35,11 @@ def check_output(
     return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
 
 
-def checker_process(checker: Checker, sandbox: Sandbox, given: str, answer: str, output: bytes | None = None) -> Talker:
+def checker_process(
+    checker: Checker, sandbox: Sandbox, test_input: str, answer: str, output: bytes | None = None
+) -> Talker:
     """Its process for one test; `output` None for an interactor. Raises CheckerFault if it cannot be built."""
-    files = {"input": given.encode("utf-8", "surrogatepass"), "answer": answer.encode("utf-8", "surrogatepass")}
+    files = {"input": test_input.encode("utf-8", "surrogatepass"), "answer": answer.encode("utf-8", "surrogatepass")}
     if output is not None:
         files["output"] = output
     if checker.language == "cpp":

@@ -89,8 +89,8 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
         names = {node.id for node in ast.walk(ast.parse(checker.source)) if isinstance(node, ast.Name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"its checker is not Python ({error})") from None
-    if used := sorted(names & _EVALUATES):
-        raise ValueError(f"its checker uses {used[0]}, which would run what a program prints")
+    if evaluators := sorted(names & _EVALUATES):
+        raise ValueError(f"its checker uses {evaluators[0]}, which would run what a program prints")
     return checker
 
 

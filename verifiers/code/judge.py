@@ -273,8 +273,8 @@ class _Judging:
         if accepts is None and not self.problem.is_validated:
             raise CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
         reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
-        said = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
-        return None if accepts else ("wrong_answer", said, said)
+        detail = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
+        return None if accepts else ("wrong_answer", detail, detail)
 
     def _process(self) -> Talker:
         if self.compiled:

@@ -97,9 +97,9 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         if draws:
             random.seed(0)  # the same verdict each time on a program that draws numbers
         is_program, is_checker = test["kind"] != "call", test["kind"] == "checker"
-        given = GivenFiles(test["files"]) if is_checker else None
-        if given and not joined:
-            _fill(files.job, given.content.get(test["input"], b""))
+        checker_files = GivenFiles(test["files"]) if is_checker else None
+        if checker_files and not joined:
+            _fill(files.job, checker_files.content.get(test["input"], b""))
         elif is_program and not joined:
             _fill(files.job, test["input"].encode("utf-8", "surrogatepass"))
         if not joined and (is_program or candidate is None):
@@ -111,8 +111,8 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         try:
             if is_program:
                 namespace = _fresh_module("__main__", names)
-                if given:
-                    given.install(["checker.py", *test["arguments"]])
+                if checker_files:
+                    checker_files.install(["checker.py", *test["arguments"]])
                 _open_streams()
                 exec(code, namespace)
             else:
@@ -130,8 +130,8 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         if is_program:
             record = _finish_program(record)
             output = b"" if joined else _taken(files.output)
-        if given:
-            output = output or given.message()
+        if checker_files:
+            output = output or checker_files.message()
         record["seconds"] = time.perf_counter() - begin
         fits = output is not None and len(output) <= INLINE_BYTES
         if output is not None and fits:

@@ -263,11 +263,13 @@ class Sandbox:
                 if side.job is None and (reason := runs.content(failure)):
                     raise SandboxFault(f"{side.argv[0]} cannot be run: {reason.decode()}")
                 report.update(None)
-            (said, _), (answered, _) = reports
-            said.conclude(result)
-            answered.conclude({"ended": result["check_ended"], "status": result["check_status"]})
-        ended = said.runs[0] if result["ended"] != "over" else None
-        return Conversation(ended, ended is not None and not result["together"], answered.runs[0], result["spent_s"])
+            (program_report, _), (interactor_report, _) = reports
+            program_report.conclude(result)
+            interactor_report.conclude({"ended": result["check_ended"], "status": result["check_status"]})
+        ended = program_report.runs[0] if result["ended"] != "over" else None
+        return Conversation(
+            ended, ended is not None and not result["together"], interactor_report.runs[0], result["spent_s"]
+        )
 
     def run_native(
         self, kind: str, executable: int, argv: list[str], stdin: bytes, limits: Limits,

@@ -200,8 +200,11 @@ class _Server:
         *inputs, unused = files
         if self.group:
             self.group.hold(limits["memory_bytes"] + limits["check_bytes"])
-        (heard, told), (answer, question) = os.pipe(), os.pipe()
-        ends = [(io.FileIO(heard), io.FileIO(question, "w")), (io.FileIO(answer), io.FileIO(told, "w"))]
+        (program_in, interactor_out), (interactor_in, program_out) = os.pipe(), os.pipe()
+        ends = [
+            (io.FileIO(program_in), io.FileIO(program_out, "w")),
+            (io.FileIO(interactor_in), io.FileIO(interactor_out, "w")),
+        ]
         sides = inputs[: limits["program_files"]], inputs[limits["program_files"] :]
         theirs = limits | {"total_s": limits["total_s"] + limits["check_s"], "memory_bytes": limits["check_bytes"]}
         both = zip((limits, theirs), limits["joined"], sides, ends, strict=True)
