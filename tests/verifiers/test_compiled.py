@@ -13,6 +13,7 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings, Submission
 
 DOUBLE = "#include <iostream>\nint main() { long long x; std::cin >> x; std::cout << 2 * x << '\\n'; }"
@@ -227,3 +228,22 @@ def test_a_checker_has_its_files_and_leaves_none(level):
         for wanted, code in ((b"7", 42), (b"8", 1)):
             ended = shop.run_checker(checker, ["answer"], b"7\n", {"answer": wanted}, limits)
             assert (ended.code, sorted(ended.errors.decode().split())) == (code, [".", "..", "answer"])
+
+
+@needs_compiler
+def test_a_pool_judges_both_languages():
+    both = problem(["cpp", "python"])
+    python = "```py\nprint(2 * int(input()))\n```"
+    responses = [f"```cpp\n{DOUBLE}\n```", python, python.replace("py", "cpp", 1), python.replace("py", "", 1)]
+    with VerifierPool(1) as pool:
+        verdicts = pool.verify([(both, response) for response in responses])
+    assert [verdict.decided_by for verdict in verdicts] == ["all_tests", "all_tests", "compile_error", "no_answer"]
+
+
+def test_a_pool_without_a_compiler_gives_no_zero(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    compiled.toolchain.cache_clear()
+    with VerifierPool(1) as pool, pytest.warns(match="there is no g"):
+        [verdict] = pool.verify([(problem(), f"```cpp\n{DOUBLE}\n```")])
+    compiled.toolchain.cache_clear()
+    assert verdict.outcome is Outcome.INFRA_ERROR and "there is no g++" in verdict.detail
