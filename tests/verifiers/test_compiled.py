@@ -169,9 +169,14 @@ WRONG = {
     "an exit code": ("runtime_error", MAIN.format("cout << 2 * x << endl; exit(1);")),
     "an exception": ("runtime_error", MAIN.format("throw 1;")),
     "a null pointer": ("runtime_error", MAIN.format("x += *(volatile int *)0;")),
-    "no end": ("time_limit", MAIN.format("while (x) x |= 1;")),
+    "no end": ("time_limit", MAIN.format("for (volatile long long i = 0;; i++);")),
     "sleep": ("time_limit", MAIN.format("sleep(100);")),
-    "memory": ("memory_limit", MAIN.format("for (;;) memset(malloc(1 << 20), 1, 1 << 20);")),
+    "memory": (
+        "memory_limit",
+        MAIN.format(
+            "for (;;) { volatile char *p = new char[1 << 20]; for (int i = 0; i < 1 << 20; i += 99) p[i] = 1; }"
+        ),
+    ),
     "output": ("output_limit", MAIN.format("for (;;) cout << 1;")),
     "a syntax error": ("compile_error", "int main() { x }"),
     "nothing to link": ("compile_error", "int f();\nint main() { return f(); }"),
@@ -200,7 +205,7 @@ def test_every_test_counts_and_one_run_of_each(level):
 @needs_compiler
 def test_the_reason_is_the_compiler_s_first_error(level):
     verdict = judge(problem(), "int main() {\n    return nothing;\n}", level)
-    assert verdict.detail == "test 0: does not compile: error: 'nothing' was not declared in this scope"
+    assert verdict.detail.startswith("test 0: does not compile: error: ") and "'nothing'" in verdict.detail
 
 
 LISTS = """
