@@ -71,6 +71,7 @@ def test_a_problem_without_languages_is_the_task_it_was():
     ("faulty", "reason"),
     [
         (problem(["rust"]), "answer_languages"),
+        (problem(["cpp", "cpp"]), "answer_languages"),
         (problem([], metadata={"answer_languages": "cpp"}), "answer_languages"),
         (problem(metadata={"cpp_standard": "c++98"}), "cpp_standard"),
         (problem(metadata={"prelude": "import os"}), "prelude"),
