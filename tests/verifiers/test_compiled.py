@@ -129,19 +129,25 @@ MAIN = """#include <cstring>
 #include <unistd.h>
 using namespace std;
 int main() {{ long long x; cin >> x; {} cout << 2 * x << endl; }}"""
-EVERYTHING = MAIN.replace("cstring", "bits/stdc++.h")
+
+
+def with_header(name, body):
+    return MAIN.replace("cstring", name).format(body)
+
+
 LEGAL = {
     "plain": DOUBLE,
-    "everything included": EVERYTHING.format(""),
-    "threads": EVERYTHING.format("thread t([&] { x += 1; }); t.join(); x -= 1;"),
+    "everything included": with_header("bits/stdc++.h", ""),
+    "threads": with_header("thread", "thread t([&] { x += 1; }); t.join(); x -= 1;"),
     "exceptions": MAIN.format("try { throw 1; } catch (int) {}"),
-    "200 MB": EVERYTHING.format("vector<char> v(200 << 20, 1); x += v[5] - 1;"),
-    "a deep recursion": EVERYTHING.format(
-        "function<int(int)> f = [&](int n) -> int { return n ? 1 + f(n - 1) : 0; }; x += f(500000) - 500000;"
+    "200 MB": with_header("vector", "vector<char> v(200 << 20, 1); x += v[5] - 1;"),
+    "a deep recursion": with_header(
+        "functional",
+        "function<int(int)> f = [&](int n) -> int { return n ? 1 + f(n - 1) : 0; }; x += f(500000) - 500000;",
     ),
     "a large array": "#include <iostream>\nint a[30000000];\nint main() { std::cin >> a[7]; std::cout << 2 * a[7]; }",
-    "clocks": EVERYTHING.format("if (time(0) + chrono::steady_clock::now().time_since_epoch().count() < 0) x = 0;"),
-    "random": EVERYTHING.format("random_device d; mt19937 g(d()); if (g() > 4294967295u) x = 0;"),
+    "clocks": with_header("chrono", "if (time(0) + chrono::steady_clock::now().time_since_epoch().count() < 0) x = 0;"),
+    "random": with_header("random", "random_device d; mt19937 g(d()); if (g() > 4294967295u) x = 0;"),
     "stdio": '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }',
     "128 bits": MAIN.format("__int128 y = x; x = (long long)(y * y / x);"),
     "standard error": MAIN.format("cerr << 5 << endl;"),
