@@ -98,9 +98,10 @@ class _Judging:
         self.source = source
         self.sandbox = sandbox
         self.compiled = None
-        if len(languages := self.problem.languages) > 1 and not language:
-            raise InvalidProblem(f"it allows {' and '.join(languages)}, and nothing says which the program is in")
-        if (language or languages[0]) == "cpp":
+        only, *more = self.problem.languages
+        if more and not language:
+            raise InvalidProblem(f"it allows {', '.join([only, *more])}, and nothing says which the program is in")
+        if (language or only) == "cpp":
             self.compiled = Submitted(sandbox, source, self.problem.standard)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s

@@ -22,7 +22,6 @@ on each of a hundred tests must not hold a worker for minutes."""
 CHECKER_LIMIT_S, CHECKER_TOTAL_FACTOR = 10.0, 4.0
 """Seconds for a checker on one test, if the time limit is not larger; and all tests, as a multiple of that."""
 
-LANGUAGES = ("python", "cpp")
 STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
 DEFAULT_STANDARD = "c++17"
 
@@ -109,10 +108,8 @@ def _read(
         raise InvalidProblem(str(error)) from None
     if checker and any(test.call or test.check for test in read):
         raise InvalidProblem("it has a checker of outputs, and its tests are calls")
-    if not isinstance(languages, list) or not languages or not all(language in LANGUAGES for language in languages):
-        raise InvalidProblem(
-            f"its answer_languages are {languages!r}: they must be a list of {' and '.join(LANGUAGES)}"
-        )
+    if languages not in [["python"], ["cpp"], ["python", "cpp"], ["cpp", "python"]]:
+        raise InvalidProblem(f"its answer_languages are {languages!r}: they must be a list of python, cpp, or both")
     if standard not in STANDARDS:
         raise InvalidProblem(f"its cpp_standard is {standard!r}: it must be one of {', '.join(STANDARDS)}")
     if "cpp" in languages and (entry_point or any(test.call or test.check for test in read)):
