@@ -59,7 +59,7 @@ def ui(
             "1",
             "--uvicorn-opts",
             f"--app-dir {shlex.quote(str(settings.prefect_home))}",
-        ],
+        ],  # fmt: skip
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
     }
