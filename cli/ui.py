@@ -49,20 +49,12 @@ def ui(
     _catch_up(settings)
     modules = {
         "MLflow": [
-            "mlflow",
-            "server",
-            "--host",
-            HOST,
-            "--port",
-            str(mlflow_port),
-            "--workers",
-            "1",
-            "--uvicorn-opts",
-            f"--app-dir {shlex.quote(str(settings.prefect_home))}",
-        ],  # fmt: skip
+            "mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1",
+            "--uvicorn-opts", f"--app-dir {shlex.quote(str(settings.prefect_home))}",
+        ],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
-    }
+    }  # fmt: skip
     environments = {
         # MLflow's job runner starts a dozen processes for unused features.
         "MLflow": {
