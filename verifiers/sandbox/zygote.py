@@ -207,11 +207,12 @@ class _Server:
         ]
         sides = inputs[: limits["program_files"]], inputs[limits["program_files"] :]
         theirs = limits | {"total_s": limits["total_s"] + limits["check_s"], "memory_bytes": limits["check_bytes"]}
-        both = zip((limits, theirs), limits["joined"], sides, ends, strict=True)
-        children = [self._talk(*side) for side in both]
+        orders = limits["joined"]
+        program = self._talk(limits, orders[0], sides[0], ends[0])
+        interactor = self._talk(theirs, orders[1], sides[1], ends[1])
         for end in chain(*ends):
             end.close()
-        result = self._watch(*children, Progress(unused, unused, 1), limits)
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits)
         if self.workbench:
             self.workbench.clear()
         for descriptor in files:
