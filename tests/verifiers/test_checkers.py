@@ -283,7 +283,7 @@ CONVERSATIONS = {
     "input()": "time_limit",  # both wait
     "print('! 5')\nimport time\ntime.sleep(9)": "time_limit",  # it was not flushed
     "while True: pass": "time_limit",
-    "print('? 7', flush=True)\n1 / 0": ("runtime_error", "wrong_answer"),  # whichever is seen first
+    "print('? 7', flush=True)\n1 / 0": "runtime_error",
     "print(": "compile_error",
     "x = [0] * 10**8": "memory_limit",
 }
@@ -294,7 +294,7 @@ CONVERSATIONS = {
 def test_an_interactor_decides(source, language, sandbox):
     for program, decided_by in CONVERSATIONS.items():
         verdict = judge(guessing(source, language, metadata={"validate_tests": {}}), program, sandbox)
-        assert verdict.decided_by in decided_by, (program, verdict)
+        assert verdict.decided_by == decided_by, (program, verdict)
     allows_cpp = guessing(source, language, metadata={"answer_languages": ["cpp"]})
     assert judge(allows_cpp, HALVING_CPP, sandbox).passed
     wrong = HALVING_CPP.replace("1 << 30", "1 << 20")

@@ -268,8 +268,7 @@ class _Judging:
         accepts, program = interactor.accepts(talk.interactor), talk.program
         if program and program.status == "unprepared":
             self._require_prelude()
-        decides = talk.is_first or (program and program.status in ("timed_out", "exhausted", "uncompilable"))
-        if program and program.status not in ("done", "exited") and decides:
+        if program and program.status not in ("done", "exited"):
             return _broken(program)
         if accepts is None and not self.problem.is_validated:
             raise CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")

@@ -42,12 +42,12 @@ class _Kept(io.BytesIO):
         if "r" in mode and name not in content:
             raise FileNotFoundError(2, "No such file or directory", name)
         super().__init__(b"" if "w" in mode else content.get(name, b""))
-        self._content, self.name, self.mode = content, name, mode
+        self._content, self.name, self._is_written = content, name, mode.strip("bt") != "r"
         if "a" in mode:
             self.seek(0, io.SEEK_END)
 
     def close(self) -> None:
-        if not self.closed and self.mode.strip("bt") != "r":
+        if not self.closed and self._is_written:
             self._content[self.name] = self.getvalue()
         super().close()
 

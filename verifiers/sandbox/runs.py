@@ -81,11 +81,10 @@ class Talker:
 
 @dataclass(frozen=True)
 class Conversation:
-    """How a program ended, None if its interactor ended first, and whether it is certain that it did not; how the
-    interactor ended; and the seconds it took."""
+    """How a program ended by itself, None if its interactor ended first; how the interactor ended; and the seconds it
+    took."""
 
     program: TestRun | None
-    is_first: bool
     interactor: TestRun
     spent_s: float
 

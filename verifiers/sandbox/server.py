@@ -267,9 +267,7 @@ class Sandbox:
             program_report.conclude(result)
             interactor_report.conclude({"ended": result["check_ended"], "status": result["check_status"]})
         ended = program_report.runs[0] if result["ended"] != "over" else None
-        return Conversation(
-            ended, ended is not None and not result["together"], interactor_report.runs[0], result["spent_s"]
-        )
+        return Conversation(ended, interactor_report.runs[0], result["spent_s"])
 
     def run_native(
         self, kind: str, executable: int, argv: list[str], stdin: bytes, limits: Limits,

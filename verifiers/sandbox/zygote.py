@@ -25,7 +25,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import chain
 from typing import Any, NoReturn
 
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, MOST_FILES, STOP, UNCONFINED, harness, isolation, linux, native
@@ -207,11 +206,15 @@ class _Server:
         ]
         sides = inputs[: limits["program_files"]], inputs[limits["program_files"] :]
         theirs = limits | {"total_s": limits["total_s"] + limits["check_s"], "memory_bytes": limits["check_bytes"]}
-        both = zip((limits, theirs), limits["joined"], sides, ends, strict=True)
-        children = [self._talk(*side) for side in both]
-        for end in chain(*ends):
+        orders = limits["joined"]
+        program = self._talk(limits, orders[0], sides[0], ends[0])
+        interactor = self._talk(theirs, orders[1], sides[1], ends[1])
+        # Those of the interactor stay open here, so that its end is not seen by the program, and is no reason for its.
+        for end in ends[0]:
             end.close()
-        result = self._watch(*children, Progress(unused, unused, 1), limits)
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits)
+        for end in ends[1]:
+            end.close()
         if self.workbench:
             self.workbench.clear()
         for descriptor in files:
@@ -285,7 +288,6 @@ class _Server:
         test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
         check_ended = "exited"
         kills = self.group.kills() if self.group else 0
-        together = False  # whether nobody knows which ended first
         grace_s, check_bytes = _GRACE_S, limits["memory_bytes"]
         if "joined" in limits:
             grace_s, check_bytes = limits["check_s"], limits["check_bytes"]
@@ -327,11 +329,8 @@ class _Server:
                 check_ended = "exhausted"
                 break
         if not ended:
-            # Its connection broke just before it ended: a moment shows which ended first. With an interactor the
-            # connection is its input: whoever ends second may do so because the other did.
-            moment_s = 0.0 if "joined" in limits else 0.05
-            waits = checker and not select.select([program.exited], [], [], moment_s)[0]
-            together = "joined" in limits
+            # Its connection broke just before it ended: a moment shows which ended first.
+            waits = checker and not select.select([program.exited], [], [], 0.0 if "joined" in limits else 0.05)[0]
             ended = "over" if waits else "exited"
         for child in both:
             child.kill()
@@ -341,7 +340,7 @@ class _Server:
             ended = "exhausted" if ended == "exited" and statuses[0] == signal.SIGKILL else ended
             check_ended = "exhausted" if statuses[-1] == signal.SIGKILL and check_ended == "exited" else check_ended
         spent = max(spent, program.used_s)
-        check = {"check_ended": check_ended, "check_status": statuses[1], "together": together} if checker else {}
+        check = {"check_ended": check_ended, "check_status": statuses[1]} if checker else {}
         return {"ended": ended, "status": statuses[0], "spent_s": spent} | check
 
 
