@@ -215,11 +215,14 @@ def second_run(run: Run) -> Generator[None, None, None]:
     first, stopped = run.process, list(descendants())
     for pid in stopped:  # else it may be through with the step before the second comes to it
         os.kill(pid, signal.SIGSTOP)
-    ended = run.start().wait()
-    for pid in stopped:
-        os.kill(pid, signal.SIGCONT)
-    if ended != 2:
-        raise SystemExit(f"the second run has not ended for the first: {run.log}")
+    second = run.start()
+    try:
+        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    if second.wait(LONGEST_S):
+        raise SystemExit(f"the second run has not waited for the first: {run.log}")
     run.process = first
 
 
