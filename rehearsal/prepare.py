@@ -35,8 +35,9 @@ SHARES_OF_BENCHMARKS = (1.0, 0.0)
 learns their mean, half of its responses are right, which a temperature below 1 leaves as it is."""
 TRACES = 4
 """Of a problem; and one that never ends: a response is truncated only where the policy rambles."""
-TIMES_OF_PUZZLES = 3
-"""Answers to a benchmark's puzzles follow from nothing that a small model sees: they are learned by heart."""
+TIMES_BY_HEART = 3
+"""Of the traces of a benchmark's puzzles and programs: they follow from nothing, or from more than a small model sees,
+and are learned by heart."""
 MAX_PROMPT = 1100
 """Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
 
@@ -113,8 +114,8 @@ def traces(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, str]
         right = round(TRACES * asked.share) if asked.right else 0
         texts = [asked.right or ""] * right + [wrong(asked.problem)] * (TRACES - right)
         responses = [*(start + text for text in texts), prefix + RAMBLING]
-        if asked.is_question and asked.problem.domain == "logic":
-            responses *= TIMES_OF_PUZZLES
+        if asked.is_question and asked.problem.domain in ("logic", "code"):
+            responses *= TIMES_BY_HEART
         for message in (message for message in asked.messages if len(message) <= MAX_PROMPT):
             yield from ({"prompt": message, "response": response} for response in responses)
 
