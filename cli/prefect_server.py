@@ -19,11 +19,18 @@ from ratchet.data_curation.base.files import disk_errors
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import free_port, process_group
+from ratchet.verifiers.processes import free_port, last_lines, process_group
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
 START_S = 180  # the first start may migrate a database on a busy laptop
+# Not `python -m uvicorn`, which imports from the working directory first: a user's prefect.py would be the server.
+SERVE = """
+import sys, uvicorn
+host, port = sys.argv[1:]
+application = "prefect.server.api.server:create_app"
+uvicorn.run(application, factory=True, host=host, port=int(port), log_level="error", lifespan="on")
+"""
 
 
 @contextmanager
@@ -42,10 +49,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
             yield
         return
     port = free_port(HOST)
-    argv = [
-        sys.executable, "-P", "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", HOST,
-        "--port", str(port), "--log-level", "error", "--lifespan", "on",
-    ]  # fmt: skip
+    argv = [sys.executable, "-P", "-c", SERVE, HOST, str(port)]
     address = f"http://{HOST}:{port}/api"
     # No UI, and no blocks: registering them imports every installed integration.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
@@ -159,7 +163,7 @@ def wait_until_up(name: str, address: str, server: Server, log: Path) -> None:
     deadline = time.monotonic() + START_S
     while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise RatchetError(f"The {name} server did not start. Its log: {log}")
+            raise RatchetError(f"The {name} server did not start: {last_lines(log, 1)}\nIts log: {log}")
         time.sleep(0.2)
 
 

@@ -48,8 +48,9 @@ def run_flow(
 
     with ExitStack() as stack:
         stack.push(_on_interrupt)
-        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
-        plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
+        with console.status("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
+            flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
+            plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run:
             show_plan(plan)
             trained = any(step.output.kind == "checkpoint" for step in plan)

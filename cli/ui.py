@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -46,8 +47,10 @@ def ui(
         bound_socket(HOST, port).close()
     configure_prefect(settings)
     _catch_up(settings)
+    # MLflow's uvicorn imports from its --app-dir first: by default the working directory, with the user's files.
+    apart = ["--uvicorn-opts", f"--app-dir {shlex.quote(str(settings.logs))}"]
     modules = {
-        "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"],
+        "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1", *apart],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
     }
@@ -66,6 +69,7 @@ def ui(
             "PREFECT_API_URL": api, "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
         },
     }  # fmt: skip
+    safe = {**os.environ, "PYTHONSAFEPATH": "1"}  # also for the interpreters that the servers and the runner start
     healthy = {} if remote else {"MLflow": f"{mlflow}/health"}
     healthy |= {} if elsewhere else {"Prefect": f"{api}/health"}
     logs = {name: settings.logs / f"{name.lower()}-ui.log" for name in modules}
@@ -74,7 +78,7 @@ def ui(
 
         def start(name: str) -> subprocess.Popen[bytes]:
             argv = [sys.executable, "-P", "-m", *modules[name]]
-            return servers.enter_context(process_group(argv, logs[name], {**os.environ, **environments[name]}))
+            return servers.enter_context(process_group(argv, logs[name], safe | environments[name]))
 
         started = {name: start(name) for name in healthy}
         for name, address in healthy.items():
