@@ -111,7 +111,7 @@ class Recipe(Section):
             for name in names:
                 if name not in names_known:
                     raise ValueError(
-                        f"{field} names {name!r}; known: {', '.join(names_known) or 'none'}. A recipe that does not set "
+                        f"{field} names {name!r}; known: {', '.join(names_known) or 'none'}. A recipe that lacks "
                         f"{field} has that of the recipe which it extends"
                     )
         if self.training.advanced.lora and self.model.path is None:
