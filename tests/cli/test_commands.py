@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from ratchet.cli.prefect_server import wait_until_up
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.verifiers.errors import RatchetError, in_words
-from ratchet.verifiers.processes import process_group
+from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too
@@ -142,10 +143,16 @@ def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
 TRAPS = ("prefect", "mlflow", "uvicorn", "fastapi", "tasks", "ratchet")
 
 
-def test_prefects_server_imports_nothing_from_the_working_directory(tmp_path):
+@pytest.fixture
+def trapped(tmp_path):
     """A user's `prefect.py`, with a flow of theirs, is a likely name."""
     for name in TRAPS:
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of the working directory was imported')")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
+    return {"cwd": tmp_path, "env": variables, "text": True}
+
+
+def test_prefects_server_imports_nothing_from_the_working_directory(trapped):
     code = """
 import os, urllib.request
 from ratchet.cli.prefect_server import prefect_server
@@ -153,10 +160,20 @@ from ratchet.infra.settings import load_settings
 with prefect_server(load_settings("home")):
     print(urllib.request.urlopen(os.environ["PREFECT_API_URL"] + "/health").status)
 """
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    argv = [sys.executable, "-P", "-c", code]
-    done = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, **trapped)
     assert done.stdout == "200\n", done.stderr
+
+
+@pytest.mark.slow
+def test_the_uis_servers_import_nothing_from_the_working_directory(trapped):
+    argv = [sys.executable, "-P", "-m", "ratchet.cli.main", "ui", "--home", "home"]
+    argv += ["--mlflow-port", str(free_port()), "--prefect-port", str(free_port())]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **trapped) as ui:
+        for line in ui.stdout:
+            if line.startswith(("Ctrl-C stops", "Error")):
+                break
+        ui.send_signal(signal.SIGINT)
+        assert line.startswith("Ctrl-C stops these servers") and ui.stdout.read() == "Stopped.\n"
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path):
