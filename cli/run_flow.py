@@ -67,7 +67,8 @@ def run_flow(
         prefect = server_address(settings) is not None or not all(step.done for step in plan)
         suspended: tuple[type[BaseException], ...] = ()
         if prefect:
-            stack.enter_context(prefect_server(settings))
+            with console.status("starting Prefect's server…"):
+                stack.enter_context(prefect_server(settings))
             stack.enter_context(without_heartbeats())
             from prefect.exceptions import Pause
 
