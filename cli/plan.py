@@ -40,7 +40,9 @@ def plan(
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
     """
-    settings, resolved = load_settings(home), load_recipe(recipe, set_ or ())
+    from ratchet.tasks.pipeline_run import ON_CPU
+
+    settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
     with errors.status("planning: reading the model's shape…"):  # seconds: torch and transformers load
@@ -51,6 +53,8 @@ def plan(
     if as_json:
         console.file.write(json.dumps({**summary, "growth": planned.growth()}, indent=1) + "\n")
         return
+    if resolved.fitted:
+        console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
     _show(planned)
     _show_details(planned)
 

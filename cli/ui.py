@@ -33,7 +33,7 @@ def ui(
 
     Example: `ratchet ui --mlflow-port 5001`
     """
-    from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+    from ratchet.cli.prefect_server import HOST, SAFE_PATH, configure_prefect, prefect_elsewhere, wait_until_up
     from ratchet.data_curation.base.files import write_atomically
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
@@ -47,13 +47,14 @@ def ui(
         bound_socket(HOST, port).close()
     configure_prefect(settings)
     _catch_up(settings)
-    # MLflow's uvicorn imports from its --app-dir first: by default the working directory, with the user's files.
-    apart = ["--uvicorn-opts", f"--app-dir {shlex.quote(str(settings.logs))}"]
     modules = {
-        "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1", *apart],
+        "MLflow": [
+            "mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1",
+            "--uvicorn-opts", f"--app-dir {shlex.quote(str(settings.prefect_home))}",
+        ],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
-    }
+    }  # fmt: skip
     environments = {
         # MLflow's job runner starts a dozen processes for unused features.
         "MLflow": {
@@ -69,7 +70,6 @@ def ui(
             "PREFECT_API_URL": api, "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
         },
     }  # fmt: skip
-    safe = {**os.environ, "PYTHONSAFEPATH": "1"}  # also for the interpreters that the servers and the runner start
     healthy = {} if remote else {"MLflow": f"{mlflow}/health"}
     healthy |= {} if elsewhere else {"Prefect": f"{api}/health"}
     logs = {name: settings.logs / f"{name.lower()}-ui.log" for name in modules}
@@ -78,7 +78,8 @@ def ui(
 
         def start(name: str) -> subprocess.Popen[bytes]:
             argv = [sys.executable, "-P", "-m", *modules[name]]
-            return servers.enter_context(process_group(argv, logs[name], safe | environments[name]))
+            environment = {**os.environ, **SAFE_PATH, **environments[name]}
+            return servers.enter_context(process_group(argv, logs[name], environment))
 
         started = {name: start(name) for name in healthy}
         for name, address in healthy.items():
@@ -94,7 +95,9 @@ def ui(
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
         console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
         if page := _last_run(settings, mlflow):
-            console.print(f"MLflow: the last run\n  {page}", soft_wrap=True)
+            console.print(f"MLflow: the last run, and the list of runs with stage and scores\n  {page}", soft_wrap=True)
+        if settings.tensorboard.is_dir():
+            console.print(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}", soft_wrap=True)
         if not started:
             return
         console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
@@ -122,8 +125,9 @@ def _catch_up(settings: Settings) -> None:
 
 
 def _last_run(settings: Settings, mlflow: str) -> str:
-    """The address of the last run's page in MLflow, or nothing."""
-    from ratchet.infra.tracking.events import run_page
+    """The addresses of the last run's page in MLflow and of the list it is in, or nothing."""
+    from ratchet.infra.tracking.events import list_page, run_page
 
     journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    return run_page(settings, journals[-1].stem, mlflow) if journals else ""
+    pages = [address(settings, journals[-1].stem, mlflow) for address in (run_page, list_page)] if journals else []
+    return "\n  ".join(filter(None, pages))

@@ -22,6 +22,7 @@ from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
@@ -136,10 +137,14 @@ def train_stage(
         **_validated(recipe, validation),
         **judged_math(recipe, [*stage.domains, *validated]),
     }
+
+    def check() -> None:
+        check_machines(recipe)
+        lengths.check_stage(recipe, stage, start)
+
     return run_step(
-        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code,
-        check=lambda: check_machines(recipe),
-    )  # fmt: skip
+        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code, check=check
+    )
 
 
 def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:
@@ -326,11 +331,19 @@ class MetricsFollower:
 
 
 class StageFollower(MetricsFollower):
-    """For a stage: also continues the curve over all stages."""
+    """For a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
     def __init__(self, run: PipelineRun, path: Path, start: Artifact) -> None:
         super().__init__(run, path)
         self.curve = Curve(run, start)
+        self._samples, self._shown = path.with_name("samples.jsonl"), 0
+
+    def poll(self) -> None:
+        super().poll()
+        size = self._samples.stat().st_size if self._samples.is_file() else 0
+        if size != self._shown and self.run.tracking:
+            self.run.tracking.event("table", self.child, path=str(self._samples))
+            self._shown = size
 
     def _record(self, record: dict[str, Any]) -> None:
         super()._record(record)

@@ -1,26 +1,26 @@
-"""Replays run journals into MLflow: `python -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI`.
+"""Journals in MLflow: a run for each step, with data sets, models and pages.
 
-One process mirrors every journal, and exits when all are complete. Open runs of a journal whose writer is dead end as
-KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
-interruption is found again by its tag, and MLflow drops repeated metric points. Files have a separate position: while
-MLflow's file storage is full or gone, numbers and lineage still arrive.
+Open runs of a journal whose writer is dead end as KILLED. Replaying is safe to interrupt: the position is saved after
+every batch, a run that was created just before an interruption is found again by its tag, and MLflow drops repeated
+metric points. Files have a separate position: while MLflow's file storage is full or gone, numbers and lineage still
+arrive.
 """
 
-import fcntl
 import json
 import os
 import re
 import sqlite3
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # the mirror retries; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the mirror retries too; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0.2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -29,34 +29,42 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.data_curation.base.files import is_locked, write_atomically
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file
+from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
-from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
-POLL_S = 0.3
-ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
-TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
-AGAIN_S = 2.0
+TABLE_CHARACTERS = 4000  # of each cell, on a page
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
-GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
-class Journal:
+def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
+    """Raises Unusable for a database of another version, or one in use."""
+    mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
+    try:
+        prepare_database(tracking_uri, directory)
+        return partial(MlflowRun, client=MlflowClient(tracking_uri))
+    except (MlflowException, sqlite3.Error) as error:
+        raise Unusable(in_other_version(error, tracking_uri) or _reason(error)) from error
+
+
+class MlflowRun(Mirrored):
     """One run's journal and how far it has been replayed."""
 
     def __init__(self, path: Path, client: MlflowClient) -> None:
         self.path = path
         self.client = client
         self.pages = Pages(client, path)
-        self.state_file = path.with_suffix(".state.json")
+        self.state_file = state_file(path, "mlflow")
         state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
         self.where = client.tracking_uri
         if state.get("where", self.where) != self.where and not state.get("complete"):
@@ -72,12 +80,16 @@ class Journal:
         self._redraw = not self.complete
         """Whether the run's page is out of date."""
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far events and files have arrived."""
+        return self.offset, self.files
+
     def save(self) -> None:
         facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send new events; returns how many. Raises the error of MLflow's client."""
         sent = 0
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
@@ -87,9 +99,7 @@ class Journal:
             self.offset = batch[-1][0]
             sent += len(batch)
             self.save()
-        # A writer locks its journal before its first event: an empty one may have just been opened.
-        begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.ended and not sent and begun and not is_locked(self.path):
+        if not self.ended and not sent and abandoned(self.path, self.offset):
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if event["event"] in FILES:
@@ -120,16 +130,20 @@ class Journal:
                 points = [point for event in events if event["run"] == run for point in self._points(event)]
                 for start in range(0, len(points), METRICS_PER_CALL):
                     self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
+            of_all = {point.key for event in events if event["run"] == self.path.stem for point in self._points(event)}
+            if scores := sorted(key for key in of_all if key.endswith("/pass_at_1")):
+                self.pages.show_list(self.experiment_id, scores)
             return
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
         if kind == "open":
             name, files = event["experiment"], None  # a server has its own storage
             if not is_server(self.client.tracking_uri):
-                here = self.path.parent.parent / "mlflow-files"
+                here = self.path.parent.parent / FILES_FOLDER
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
+            self.pages.show_list(self.experiment_id, ())
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":
@@ -167,11 +181,12 @@ class Journal:
             run_id = runs[0].info.run_id
         else:
             started_ms = int(event["time"] * 1000)
-            run_id = self.client.create_run(
-                self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
-            ).info.run_id
-            parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
-            self.client.log_batch(run_id, params=parameters[:100])
+            with _once():
+                run_id = self.client.create_run(
+                    self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
+                ).info.run_id
+        parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+        self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
     def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
@@ -214,14 +229,15 @@ class Journal:
         models = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
         if models:
             return models[0].model_id
-        model = self.client.create_logged_model(
-            self.experiment_id,
-            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
-            source_run_id=run,
-            model_type="checkpoint",
-            tags=_artifact_tags(facts),
-            params={name: str(value)[:500] for name, value in parameters.items()},
-        )
+        with _once():
+            model = self.client.create_logged_model(
+                self.experiment_id,
+                name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
+                source_run_id=run,
+                model_type="checkpoint",
+                tags=_artifact_tags(facts),
+                params={name: str(value)[:500] for name, value in parameters.items()},
+            )
         return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
@@ -233,7 +249,8 @@ class Journal:
         versions = self.client.search_model_versions(f"name = '{name}'")
         version = next((v for v in versions if v.source == source), None)
         if version is None:
-            version = self.client.create_model_version(name, source, run, model_id=model_id)
+            with _once():
+                version = self.client.create_model_version(name, source, run, model_id=model_id)
         for tag, value in event["tags"].items():
             self.client.set_model_version_tag(name, version.version, tag, value)
         for alias in event["aliases"]:
@@ -241,9 +258,9 @@ class Journal:
 
     def _table(self, run: str, path: Path) -> None:
         """Show JSON lines as a table."""
-        if not path.is_file():
+        rows = last_rows(path)
+        if not rows:
             return
-        rows = [row for _, row in read_lines(path)][-TABLE_ROWS:]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         data = [[str(row.get(name, ""))[:TABLE_CHARACTERS] for name in columns] for row in rows]
         table = f"{path.stem}.json"
@@ -260,15 +277,26 @@ class Journal:
         if self.client.get_run(run).info.status == "RUNNING":
             self.client.set_terminated(run, status, int(at * 1000))
 
-
-def _codes(error: BaseException) -> set[Any]:
-    """MLflow's error code and the HTTP status."""
-    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+    def reason(self, error: Exception) -> str:
+        return _reason(error)
 
 
-def reason(error: BaseException) -> str:
-    """The root cause in one line, with advice about a missing login."""
-    codes, deepest = _codes(error), error
+@contextmanager
+def _once() -> Iterator[None]:
+    """No second try by the client: what was made and its answer lost would be made twice. The event is sent again, and
+    finds it."""
+    usual = os.environ[RETRIES]
+    os.environ[RETRIES] = "0"
+    try:
+        yield
+    finally:
+        os.environ[RETRIES] = usual
+
+
+def _reason(error: Exception) -> str:
+    """The root cause, in one line, with the remedy if there is one."""
+    codes: set[Any] = _codes(error)
+    deepest: BaseException = error  # the root cause
     for _ in range(20):
         retried = getattr(next(iter(deepest.args), None), "reason", None)
         deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
@@ -277,81 +305,14 @@ def reason(error: BaseException) -> str:
     return sentence + (login if NO_LOGIN & codes else "")
 
 
+def _codes(error: BaseException) -> set[Any]:
+    """MLflow's error code and the HTTP status."""
+    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+
+
 def _dataset_name(facts: dict[str, Any]) -> str:
     return f"{facts['kind']}/{facts['name']}"
 
 
 def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
     return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
-
-
-def _create_database(tracking_uri: str, journals: Path) -> None:
-    """Create a new SQLite store under a temporary name, because MLflow cannot use a file in which it was interrupted.
-    Everything that an earlier store received is sent again."""
-    if not tracking_uri.startswith("sqlite:///"):
-        return
-    file = Path(tracking_uri.removeprefix("sqlite:///"))
-    set_aside_damaged(file)
-    if not file.exists():
-        for state in journals.glob("*.state.json"):
-            if json.loads(state.read_text()).get("where") == tracking_uri:
-                state.unlink()
-        if copy_empty("mlflow", file, "experiments"):
-            return
-        fresh = file.with_name(file.name + ".new")
-        for left in file.parent.glob(f"{fresh.name}*"):
-            left.unlink()
-        MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        with closing(sqlite3.connect(fresh)) as database, database:
-            database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
-        keep_empty("mlflow", fresh, "experiments")
-        os.replace(fresh, file)
-
-
-def mirror(directory: Path, tracking_uri: str) -> bool:
-    """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
-    with open(directory / ".mirror.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        _create_database(tracking_uri, directory)
-        mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-        return _replay_all(directory, MlflowClient(tracking_uri))
-
-
-def _replay_all(directory: Path, client: MlflowClient) -> bool:
-    journals: dict[str, Journal] = {}
-    last_success = time.monotonic()
-    while True:
-        for path in directory.glob("*.jsonl"):
-            if path.name not in journals:
-                journals[path.name] = Journal(path, client)
-        pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
-        if not pending:
-            return True
-        sent, failed = 0, False
-        for journal in pending:  # newest first: people watch it
-            try:
-                sent += journal.replay()
-                last_success = time.monotonic()
-            except Exception as error:  # from the clients of the store or the database
-                failed, problem = True, reason(error)
-                if problem != journal.problem:
-                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
-                    journal.problem = problem
-                    journal.save()
-        alone = _alone(pending)
-        if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
-            return False
-        if failed:
-            time.sleep(AGAIN_S)
-        elif not sent or not alone:
-            next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
-            while time.monotonic() < next_round and _alone(pending) == alone:  # a closing run waits for the mirror
-                time.sleep(0.1)
-
-
-def _alone(journals: Sequence[Journal]) -> bool:
-    return not any(is_locked(journal.path) for journal in journals)
-
-
-if __name__ == "__main__":
-    sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)
