@@ -86,7 +86,8 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str,
             "artifact": artifact.ref,
             "made": time.strftime("%Y-%m-%d %H:%M", time.localtime(artifact.manifest["finished_at"])),
             "took": f"{artifact.manifest['seconds']:.1f} s",
-            "counts": ", ".join(f"{name} {count:,}" for name, count in artifact.manifest["counts"].items()),
+            "result": ", ".join(f"{name} {count:,}" for name, count in artifact.manifest["counts"].items())
+            or artifact.summary,
         }
         for artifact in listed
     )
@@ -105,7 +106,9 @@ def show_artifact(store: ArtifactStore, artifact: Artifact, as_json: bool) -> No
         ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
         print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
         return
-    console.print(f"{artifact.ref}\n{artifact.path}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
+    console.print(f"{artifact.ref}\n{artifact.summary}".rstrip(), soft_wrap=True, markup=False)
+    names = ", ".join(sorted(path.name for path in artifact.path.iterdir()))
+    console.print(f"{artifact.path}\nfiles {names}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
     print_rows(manifest.get("summary_table") or ())
     parameters = manifest["parameters"] | manifest.get("own_code", {})
     print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import columns, console, errors, print_whole
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.tasks.progress import duration
@@ -41,14 +41,17 @@ def plan(
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
     """
     from ratchet.tasks.pipeline_run import ON_CPU
-    from ratchet.tasks.plan import Plan
 
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
-    planned = Plan(resolved, settings, machine, mean, price)
+    with errors.status("planning: reading the model's shape…"):  # seconds: torch and transformers load
+        from ratchet.tasks.plan import Plan
+
+        planned = Plan(resolved, settings, machine, mean, price)
+        summary = planned.summary()
     if as_json:
-        console.file.write(json.dumps({**planned.summary(), "growth": planned.growth()}, indent=1) + "\n")
+        console.file.write(json.dumps({**summary, "growth": planned.growth()}, indent=1) + "\n")
         return
     if resolved.fitted:
         console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
@@ -77,7 +80,8 @@ def _show(plan: "Plan") -> None:
     if plan.assumed:
         console.print(
             f"[dim]A GPU for each of the {hardware.machines} x {hardware.processes} ranks of training.hardware is "
-            "assumed; --machine 2x8xA100, for example, plans for others.[/]",
+            "assumed; --machine 2x8xA100, for example, plans for others"
+            f"{', and --set training.hardware.dtype=float32 for this CPU' if plan.here.is_cpu else ''}.[/]",
             soft_wrap=True,
         )
     phases = list(summary["stages"][0]["seconds"])

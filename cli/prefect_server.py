@@ -19,7 +19,7 @@ from ratchet.data_curation.base.files import disk_errors
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import free_port, process_group
+from ratchet.verifiers.processes import free_port, last_lines, process_group
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
@@ -163,7 +163,7 @@ def wait_until_up(name: str, address: str, server: Server, log: Path, advice: st
     deadline = time.monotonic() + START_S
     while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise RatchetError(f"The {name} server did not start. Its log: {log}{advice}")
+            raise RatchetError(f"The {name} server did not start: {last_lines(log, 1)}\nIts log: {log}{advice}")
         time.sleep(0.2)
 
 

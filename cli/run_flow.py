@@ -48,8 +48,9 @@ def run_flow(
 
     with ExitStack() as stack:
         stack.push(_on_interrupt)
-        flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
-        plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
+        with console.status("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
+            flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
+            plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run:
             show_plan(plan)
             if recipe.fitted:
@@ -68,7 +69,8 @@ def run_flow(
         prefect = server_address(settings) is not None or not all(step.done for step in plan)
         suspended: tuple[type[BaseException], ...] = ()
         if prefect:
-            stack.enter_context(prefect_server(settings))
+            with console.status("starting Prefect's server…"):
+                stack.enter_context(prefect_server(settings))
             stack.enter_context(without_heartbeats())
             from prefect.exceptions import Pause
 

@@ -38,7 +38,8 @@ class Plan:
         stage: str = "", start: str = "",
     ) -> None:  # fmt: skip
         named = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
-        self.assumed = not machine and named != local_machine()
+        self.here = local_machine()
+        self.assumed = not machine and named != self.here
         self.machine = with_measured(named, measured_file(settings.home, recipe.name))
         self.measured = self.machine is not named
         self.recipe, self.training, self.mean, self.price = recipe, recipe.training, mean, price

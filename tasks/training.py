@@ -70,8 +70,9 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
         if recipe.model.path:
             check_model(recipe.model.path)
 
+    title = "warm start" if start else "first checkpoint"
     return run_step(
-        WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title="warm start", check=check
+        WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title=title, check=check
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.evaluation.figures import BENCHMARK_COLORS
@@ -58,8 +59,8 @@ def training_sections(behind: Sequence[Artifact], parents: Callable[[Artifact], 
 def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Section]:
     steps = sum(len(stage.metrics) for stage in stages)
     caption = (
-        f"{steps:,} steps in {len(stages)} stages. Solid gray: start of a stage; dashed: an intervention; "
-        "dotted: the response limit."
+        f"{steps:,} steps in {len(stages)} stage{'s' * (len(stages) > 1)}. Solid gray: start of a stage; dashed: an "
+        "intervention; dotted: the response limit."
     )
     intervention_rows = [
         {"stage": stage.name, "after step": change.step, "what": change.title, "cause": change.reason}
@@ -113,6 +114,7 @@ def _paint(stages: Sequence[StageCurves], name: str, axes: Axes) -> None:
             limit = [(stage.first + line["step"], line.get("max_response_tokens", np.nan)) for line in stage.metrics]
             axes.plot(*zip(*limit, strict=True), color=MUTED, linewidth=1, linestyle=":")
     _mark(stages, axes)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     axes.set_xlabel("step")
     if len(colors) > 1:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=5, frameon=False)

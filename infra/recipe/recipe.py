@@ -121,7 +121,10 @@ class Recipe(Section):
         for field, names, names_known in named:
             for name in names:
                 if name not in names_known:
-                    raise ValueError(f"{field} names {name!r}; known: {', '.join(names_known) or 'none'}")
+                    raise ValueError(
+                        f"{field} names {name!r}; known: {', '.join(names_known) or 'none'}. A recipe that lacks "
+                        f"{field} has that of the recipe which it extends"
+                    )
         if self.training.advanced.lora and self.model.path is None:
             raise ValueError("training.advanced.lora adapts an existing model, but model.path names none")
         if gate and points[-1] not in self.evaluation.after:

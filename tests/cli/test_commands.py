@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,9 +15,11 @@ import pytest
 import typer
 
 from ratchet.cli.main import app
+from ratchet.cli.prefect_server import wait_until_up
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.verifiers.errors import RatchetError, in_words
+from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, in_process
 
 DRY = "--dry-run"  # the plan before a run finds it too
@@ -135,6 +138,51 @@ def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
     assert in_words(denied.value) == f"{tmp_path / 'none'}: No such file or directory."
     assert in_words(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device."
     assert in_words(ValueError("a defect of ours")) == in_words(OSError(errno.EPIPE, "Broken pipe")) == ""
+
+
+TRAPS = ("prefect", "mlflow", "uvicorn", "fastapi", "tasks", "ratchet")
+
+
+@pytest.fixture
+def trapped(tmp_path):
+    """A user's `prefect.py`, with a flow of theirs, is a likely name."""
+    for name in TRAPS:
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of the working directory was imported')")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
+    return {"cwd": tmp_path, "env": variables, "text": True}
+
+
+def test_prefects_server_imports_nothing_from_the_working_directory(trapped):
+    code = """
+import os, urllib.request
+from ratchet.cli.prefect_server import prefect_server
+from ratchet.infra.settings import load_settings
+with prefect_server(load_settings("home")):
+    print(urllib.request.urlopen(os.environ["PREFECT_API_URL"] + "/health").status)
+"""
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, **trapped)
+    assert done.stdout == "200\n", done.stderr
+
+
+@pytest.mark.slow
+def test_the_uis_servers_import_nothing_from_the_working_directory(trapped):
+    argv = [sys.executable, "-P", "-m", "ratchet.cli.main", "ui", "--home", "home"]
+    argv += ["--mlflow-port", str(free_port()), "--prefect-port", str(free_port())]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **trapped) as ui:
+        for line in ui.stdout:
+            if line.startswith(("Ctrl-C stops", "Error")):
+                break
+        ui.send_signal(signal.SIGINT)
+        assert line.startswith("Ctrl-C stops these servers") and ui.stdout.read() == "Stopped.\n"
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path):
+    argv = [sys.executable, "-c", "raise SystemExit('the port is taken')"]
+    with (
+        process_group(argv, tmp_path / "log", dict(os.environ)) as server,
+        pytest.raises(RatchetError, match="Prefect server did not start: the port is taken"),
+    ):
+        wait_until_up("Prefect", "http://127.0.0.1:9/health", server, tmp_path / "log")
 
 
 def test_a_prefect_server_that_refuses_is_named(tmp_path, monkeypatch):

@@ -53,4 +53,5 @@ def test_each_run_has_its_curves_with_every_intervention_drawn_and_listed(tmp_pa
     apart = training_sections([start, first, second, other], lambda a: before.get(a.key, []))
     names = [section.title for section in apart]
     assert names[0].startswith("Training: both-32-") and names[3].startswith("Training: alone-")
+    assert "1 steps in 1 stage." in apart[3].caption
     assert training_sections([start], lambda a: []) == []

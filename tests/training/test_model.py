@@ -119,7 +119,7 @@ def test_a_model_with_other_files_is_another_model(copied, tmp_path):
     def planned() -> str:
         overrides = ("--set", f"model.path={copied}", "--set", "training.warm_start=null")
         shown = in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", *overrides)
-        return next(line for line in shown.splitlines() if line.startswith("warm start"))
+        return next(line for line in shown.splitlines() if line.startswith("first checkpoint"))
 
     before = planned()
     assert planned() == before

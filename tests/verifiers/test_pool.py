@@ -153,6 +153,7 @@ BAD_PROBLEMS = {
     "memory_limit_mb is -1": replace(CODE, memory_limit_mb=-1),
     "its tests must be text, not list": replace(CODE, tests=[{"input": "3", "output": "3"}]),
     "no reference answer": Problem("m", "math", "", answer=" \n"),
+    "its answer must be text, not int": Problem("n", "math", "", answer=145),
     "There is no domain 'poetry'": Problem("p", "poetry", ""),
 }
 

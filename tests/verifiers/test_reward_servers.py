@@ -229,17 +229,29 @@ def test_the_token_is_wanted_everywhere(pair, monkeypatch):
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"{", "the body: JSONDecodeError"),
-        (b"[]", "the body: TypeError"),
-        (b'{"problems": [{"domain": "math"}], "requests": []}', "problem 0: ValueError: problem_id must be text"),
-        (b'{"problems": [], "requests": [{"ticket": 1, "response": "", "problem": 0}]}', "request 0: ValueError"),
-        (b'{"problems": [], "requests": [{"ticket": 1, "problem": 0}]}', "request 0: KeyError"),
-        (b"[" * 100_000, "the body: RecursionError"),
+        (b"{", "the body is not JSON: "),
+        (b"[]", "the body is not as in docs/reward_servers.md: "),
+        (b"{}", "the body has no 'problems'"),
+        (b'{"problems": [{"answer": "1"}], "requests": []}', "problem 0 has no 'domain'"),
+        (b'{"problems": [{"problem_id": 1, "domain": "math"}]}', "problem 0 is not as in docs/rew"),
+        (b'{"problems": [], "requests": [{"ticket": 1, "response": "", "problem": 0}]}', "request 0 is not as in docs"),
+        (b'{"problems": [], "requests": [{"ticket": 1, "problem": 0}]}', "request 0 has no 'response'"),
+        (b"[" * 100_000, "the body is not as in docs/reward_servers.md: maximum recursion"),
     ],
 )
 def test_a_malformed_request_is_told_what_is_wrong(pair, body, reason):
     reply = httpx.post(pair[0].url + "/v1/verify", content=body, headers=AUTHORIZED)
     assert reply.status_code == 400 and reply.json()["error"].startswith(reason)
+
+
+def test_a_problem_needs_no_id(pair):
+    def ask(answer):
+        request = {"ticket": 1, "problem": 0, "response": "\\boxed{5}"}
+        batch = {"problems": [{"domain": "math", "answer": answer}], "requests": [request]}
+        return httpx.post(pair[0].url + "/v1/verify", json=batch, headers=AUTHORIZED)
+
+    replies = [ask("5"), ask("6")]
+    assert [json.loads(reply.text)["outcome"] for reply in replies] == ["passed", "failed"]
 
 
 def test_a_request_that_is_too_large_is_refused_and_the_others_are_judged(pair):

@@ -114,11 +114,18 @@ def gather(begin: Callable[[Any, Deliver], object], items: Iterable[Any]) -> lis
     return [result for _, result in sorted(results.items(), key=lambda pair: pair[0])]
 
 
+def _wrong_type(problem: Problem) -> str:
+    for name in ("answer", "tests", "entry_point", "metadata"):
+        if not isinstance(value := getattr(problem, name), str | None):
+            return f"its {name} must be text, not {type(value).__name__}"
+    return ""
+
+
 def _input_fault(submission: Submission) -> Verdict | None:
     """The verdict on a problem that cannot be judged, whatever the text, or on a text that is not a string."""
     problem, text = submission.problem, submission.text
     try:
-        fault = domain_of(problem.domain).fault(problem)
+        fault = _wrong_type(problem) or domain_of(problem.domain).fault(problem)
     except RatchetError as error:
         fault = str(error)
     if fault:

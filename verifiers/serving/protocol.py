@@ -12,7 +12,7 @@ from typing import Any
 from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.problem import Problem, problem_id
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
@@ -47,15 +47,17 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
         problems, submissions = [], []
         for number, row in enumerate(batch["problems"]):
             where = f"problem {number}"
-            if not isinstance(row.get("problem_id"), str):
-                raise ValueError("problem_id must be text")
             fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
             fields["prompt"] = fields["prompt"] or ""
+            fields["problem_id"] = fields["problem_id"] or problem_id(row["domain"], json.dumps(row))
+            for name in ("problem_id", "domain"):
+                if not isinstance(fields[name], str):
+                    raise ValueError(f"its {name} must be text")
             problems.append(Problem(**fields))
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
             is_program = "program" in row
-            text = row["program" if is_program else "response"]
+            text = row["program"] if is_program else row["response"]
             if not isinstance(row["problem"], int) or not 0 <= row["problem"] < len(problems):
                 raise ValueError("its problem must be a position in problems")
             total_s = row.get("total_s")
@@ -66,8 +68,12 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             submission = Submission(problems[row["problem"]], text, finished, is_program, settings)
             submissions.append((row["ticket"], submission))
         return submissions
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} is not JSON: {error}") from error
+    except KeyError as error:
+        raise ValueError(f"{where} has no {error}") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{where} is not as in docs/reward_servers.md: {error}") from error
 
 
 def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
