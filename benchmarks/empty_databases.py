@@ -14,10 +14,10 @@ import tempfile
 MLFLOW = """
 import sys, time
 from pathlib import Path
-from ratchet.infra.tracking.mlflow_mirror import _create_database
+from ratchet.infra.tracking.mlflow_database import prepare_database
 
 start = time.monotonic()
-_create_database(f"sqlite:///{sys.argv[1]}/mlflow.db", Path(sys.argv[1]))
+prepare_database(f"sqlite:///{sys.argv[1]}/mlflow.db", Path(sys.argv[1]))
 print(f"{time.monotonic() - start:.2f}")
 """
 PREFECT = """

@@ -33,7 +33,7 @@ def deploy(
             "Name a work pool: --pool NAME. `prefect work-pool create NAME --type process` creates one. "
             "`ratchet ui` runs flows on this machine from a form, without a pool."
         )
-    from ratchet.cli.prefect_server import prefect_elsewhere, require_answer
+    from ratchet.cli.prefect_server import SAFE_PATH, prefect_elsewhere, require_answer
 
     api = prefect_elsewhere()
     if not api:
@@ -57,7 +57,7 @@ def deploy(
             f"{api} has no work pool {pool!r}, only {', '.join(pools) or 'none'}. "
             f"`prefect work-pool create {pool} --type process` creates it."
         )
-    environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri}
+    environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri, **SAFE_PATH}
     variables: dict[str, Any] = {"env": environment}
     if pools[pool] == "process":
         variables["working_dir"] = str(Path.cwd())

@@ -3,6 +3,7 @@
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -38,10 +39,16 @@ def doctor(
         typer.Option("--forget", metavar="RUN", help="Unused is also what only this run refers to; repeatable."),
     ] = None,
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is unused.")] = False,
+    contents: Annotated[
+        bool, typer.Option("--contents", help="Read every file of the home: name those that changed since.")
+    ] = False,
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
     """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
+
+    With `--contents`: read all that the home holds (1 GB a second and core), and name each file that is not what was
+    written: artifacts by their hashes, stored generations, answers of teachers.
 
     With a recipe: test on its machines, started as for training, everything its stages need: links, versions, disk,
     endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank. `ratchet plan` then
@@ -53,6 +60,8 @@ def doctor(
 
     Example: `ratchet doctor`
 
+    Example: `ratchet doctor --contents`
+
     Example: `ratchet doctor acereason-14b --home /shared/acereason`
 
     Example: `ratchet doctor --unused --older-than 30 --delete`
@@ -60,13 +69,14 @@ def doctor(
     settings = load_settings(home)
     if unused or forget or older_than is not None or delete:
         _unused(settings, forget or (), older_than, delete)
-    elif not (_preflight(load_recipe(recipe, set_ or ()), settings) if recipe else _this_machine(settings)):
+    elif not (_preflight(load_recipe(recipe, set_ or ()), settings) if recipe else _this_machine(settings, contents)):
         raise typer.Exit(1)
 
 
-def _this_machine(settings: Settings) -> bool:
+def _this_machine(settings: Settings, contents: bool) -> bool:
     all_good = True
-    for check in (_machine(settings), _sandbox(), _store(settings)):
+    checks = (_store(settings, contents),) if contents else (_machine(settings), _sandbox(), _store(settings))
+    for check in checks:
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
@@ -135,14 +145,29 @@ def _sandbox() -> Iterator[Check]:
     yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
 
 
-def _store(settings: Settings) -> Iterator[Check]:
+def _store(settings: Settings, contents: bool = False) -> Iterator[Check]:
     from ratchet.infra.store.artifacts import ArtifactStore
 
     store = ArtifactStore(settings.artifacts)
-    artifacts = list(store.all())
-    for artifact in artifacts:
-        try:
-            store.check(artifact)
-        except RatchetError as error:
-            yield False, "artifact", str(error)
-    yield True, "store", f"{len(artifacts)} artifacts in {settings.artifacts}"
+    for damage in store.damage(contents):
+        yield False, "artifact", damage
+    if contents:
+        yield from _beside_artifacts(settings.home)
+    yield True, "store", f"{len(list(store.all()))} artifacts in {settings.artifacts}"
+
+
+def _beside_artifacts(home: Path) -> Iterator[Check]:
+    """Damage to what a run keeps outside of its artifacts."""
+    from ratchet.data_curation.base.journal import read_lines
+    from ratchet.evaluation.generation_store import read_part
+
+    for name, pattern, read in (
+        ("generations", "generations/*/*.parquet", read_part),
+        ("generations", "generations/*/*.jsonl", lambda file: list(read_lines(file))),
+        ("teacher", "teacher/*.jsonl", lambda file: list(read_lines(file))),
+    ):
+        for file in sorted(home.glob(pattern)):
+            try:
+                read(file)
+            except RatchetError as error:
+                yield False, name, str(error)

@@ -79,7 +79,7 @@ def export(
             raise RatchetError("A curriculum can be written for verl: ratchet export DIR --recipe RECIPE --for verl.")
         from ratchet.tasks.verl_runs import write_runs
 
-        for line in write_runs(load_recipe(recipe), store, Path(what).expanduser()):
+        for line in write_runs(load_recipe(recipe, fit=False), store, Path(what).expanduser()):
             console.print(line, soft_wrap=True, markup=False)
         return
     if format_ not in (*EXPORTS, "hub") or output is None:

@@ -40,15 +40,18 @@ def plan(
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
     """
+    from ratchet.tasks.pipeline_run import ON_CPU
     from ratchet.tasks.plan import Plan
 
-    settings, resolved = load_settings(home), load_recipe(recipe, set_ or ())
+    settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
     planned = Plan(resolved, settings, machine, mean, price)
     if as_json:
         console.file.write(json.dumps({**planned.summary(), "growth": planned.growth()}, indent=1) + "\n")
         return
+    if resolved.fitted:
+        console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
     _show(planned)
     _show_details(planned)
 

@@ -23,6 +23,9 @@ from ratchet.verifiers.processes import free_port, process_group
 
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""For what a server starts in turn: modules of the working directory are not imported."""
+OTHER_VERSION = ". If another version of Prefect wrote {}, move that file away: it has the pages of runs, no results"
 START_S = 180  # the first start may migrate a database on a busy laptop
 
 
@@ -45,11 +48,12 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     argv = [
         sys.executable, "-P", "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app", "--host", HOST,
         "--port", str(port), "--log-level", "error", "--lifespan", "on",
+        "--app-dir", str(settings.prefect_home),  # by default the working directory, whose prefect.py would be imported
     ]  # fmt: skip
     address = f"http://{HOST}:{port}/api"
     # No UI, and no blocks: registering them imports every installed integration.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
-    environment = {**os.environ, **spare}
+    environment = {**os.environ, **SAFE_PATH, **spare}
     log, over = settings.logs / "prefect-server.log", threading.Event()
     start = partial(process_group, argv, log, environment)
     os.environ["PREFECT_API_URL"] = address
@@ -61,7 +65,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     try:
         with start() as server:
             importlib.import_module("prefect")  # takes two seconds, while the server starts
-            wait_until_up("Prefect", f"{address}/health", server, log)
+            wait_until_up("Prefect", f"{address}/health", server, log, "" if fresh else OTHER_VERSION.format(database))
             if fresh:
                 keep_empty("prefect", database, "flow_run")
             again = threading.Thread(target=_keep_up, args=(server, start, over))
@@ -154,12 +158,12 @@ def _send_logs() -> None:
     APILogWorker.drain_all(timeout=5)
 
 
-def wait_until_up(name: str, address: str, server: Server, log: Path) -> None:
+def wait_until_up(name: str, address: str, server: Server, log: Path, advice: str = "") -> None:
     """Raises RatchetError when the server ends or takes too long."""
     deadline = time.monotonic() + START_S
     while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
-            raise RatchetError(f"The {name} server did not start. Its log: {log}")
+            raise RatchetError(f"The {name} server did not start. Its log: {log}{advice}")
         time.sleep(0.2)
 
 

@@ -44,7 +44,7 @@ def run_flow(
     from ratchet.cli.live import LiveWatcher
     from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
     from ratchet.tasks.flow import plan_flow
-    from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+    from ratchet.tasks.pipeline_run import ON_CPU, Caller, Watcher, called_by
 
     with ExitStack() as stack:
         stack.push(_on_interrupt)
@@ -52,6 +52,8 @@ def run_flow(
         plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run:
             show_plan(plan)
+            if recipe.fitted:
+                console.print(ON_CPU.format(", ".join(recipe.fitted)), soft_wrap=True, markup=False)
             trained = any(step.output.kind == "checkpoint" for step in plan)
             for caution in cautions(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(caution)}", soft_wrap=True)

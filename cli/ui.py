@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ def ui(
 
     Example: `ratchet ui --mlflow-port 5001`
     """
-    from ratchet.cli.prefect_server import HOST, configure_prefect, prefect_elsewhere, wait_until_up
+    from ratchet.cli.prefect_server import HOST, SAFE_PATH, configure_prefect, prefect_elsewhere, wait_until_up
     from ratchet.data_curation.base.files import write_atomically
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
@@ -47,7 +48,18 @@ def ui(
     configure_prefect(settings)
     _catch_up(settings)
     modules = {
-        "MLflow": ["mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1"],
+        "MLflow": [
+            "mlflow",
+            "server",
+            "--host",
+            HOST,
+            "--port",
+            str(mlflow_port),
+            "--workers",
+            "1",
+            "--uvicorn-opts",
+            f"--app-dir {shlex.quote(str(settings.prefect_home))}",
+        ],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
     }
@@ -74,7 +86,8 @@ def ui(
 
         def start(name: str) -> subprocess.Popen[bytes]:
             argv = [sys.executable, "-P", "-m", *modules[name]]
-            return servers.enter_context(process_group(argv, logs[name], {**os.environ, **environments[name]}))
+            environment = {**os.environ, **SAFE_PATH, **environments[name]}
+            return servers.enter_context(process_group(argv, logs[name], environment))
 
         started = {name: start(name) for name in healthy}
         for name, address in healthy.items():

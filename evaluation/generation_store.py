@@ -39,6 +39,8 @@ STORED_SCHEMA = pa.schema(
 )
 Key = tuple[str, int, str]
 """problem_id, sample number, digest of the prompt."""
+ROWS = b"sha256 of the rows"
+"""In the metadata of a part."""
 KEY_COLUMNS = ["problem_id", "sample", "prompt"]
 
 
@@ -90,7 +92,8 @@ class GenerationStore:
         keys = [_key(row) for row in rows]
         path = self.part(keys)
         with disk_errors(path), replacing(path) as temporary:
-            pq.write_table(pa.Table.from_pylist(list(rows), schema=STORED_SCHEMA), temporary, compression="zstd")
+            table = pa.Table.from_pylist(list(rows), schema=STORED_SCHEMA)
+            pq.write_table(table.replace_schema_metadata({ROWS: _hash(table)}), temporary, compression="zstd")
         return dict.fromkeys(keys, path)
 
     def append(self, row: Mapping[str, Any]) -> None:
@@ -113,11 +116,20 @@ class GenerationStore:
 def read_part(path: Path) -> dict[Key, dict[str, Any]]:
     """The rows of a part by key. Raises RatchetError, and deletes the part, if it is damaged."""
     try:
-        rows = pq.read_table(path, schema=STORED_SCHEMA).to_pylist()
-    except (pa.ArrowException, OSError) as error:
+        table = pq.read_table(path, schema=STORED_SCHEMA)
+        recorded = (pq.read_schema(path).metadata or {}).get(ROWS)
+        if recorded and recorded != _hash(table):  # earlier parts have none
+            raise OSError("its rows are not those that were written")
+        rows = table.to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
         path.unlink(missing_ok=True)
         raise RatchetError(f"{path} is damaged ({error}). Run again: its generations are sampled again.") from error
     return {_key(row): row for row in rows}
+
+
+def _hash(table: pa.Table) -> bytes:
+    rows = json.dumps(table.to_pylist(), ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(rows.encode("utf-8", "surrogatepass")).hexdigest().encode()
 
 
 def _key(row: Mapping[str, Any]) -> Key:

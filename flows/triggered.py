@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prefect import flow
+from prefect.client.schemas.objects import State
 
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.flows import curate as curating
@@ -15,6 +16,7 @@ from ratchet.flows import evaluate as evaluating
 from ratchet.flows import pipeline as whole
 from ratchet.flows import report as reporting
 from ratchet.flows import train as training
+from ratchet.flows.cancellation import unless_cancelled
 from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
@@ -27,7 +29,7 @@ from ratchet.verifiers.errors import RatchetError
 @flow(name="pipeline")
 def pipeline(
     recipe: str = "tiny", changes: TrainingChanges = TrainingChanges(), overrides: tuple[str, ...] = ()
-) -> str:
+) -> str | State[Any]:
     """Curate, train, evaluate, report.
 
     Args:
@@ -45,7 +47,7 @@ def curate(
     recipe: str = "tiny",
     changes: CurationChanges = CurationChanges(),
     overrides: tuple[str, ...] = (),
-) -> str:
+) -> str | State[Any]:
     """Curate a domain: from raw rows to training problems, or one step of that.
 
     Args:
@@ -66,7 +68,7 @@ def train(
     recipe: str = "tiny",
     changes: TrainingChanges = TrainingChanges(),
     overrides: tuple[str, ...] = (),
-) -> str:
+) -> str | State[Any]:
     """Train: warm start and stages. Curates first what is not curated yet.
 
     Args:
@@ -88,7 +90,7 @@ def evaluate(
     recipe: str = "tiny",
     changes: EvaluationChanges = EvaluationChanges(),
     overrides: tuple[str, ...] = (),
-) -> str:
+) -> str | State[Any]:
     """Evaluate one model, or stored responses, on benchmarks.
 
     Args:
@@ -107,7 +109,7 @@ def evaluate(
 
 
 @flow(name="compare")
-def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
+def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State[Any]:
     """Compare models on the same questions: paired, with a test.
 
     Args:
@@ -120,7 +122,7 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str:
 
 
 @flow(name="report")
-def report(evaluations: tuple[str, ...] = ()) -> str:
+def report(evaluations: tuple[str, ...] = ()) -> str | State[Any]:
     """Write the report of stored evaluations.
 
     Args:
@@ -131,12 +133,17 @@ def report(evaluations: tuple[str, ...] = ()) -> str:
 
 def _run(
     work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = Steps(), overrides: Sequence[str] = ()
-) -> str:
-    """Plan the flow, then run it inside the current Prefect run; returns the output's name."""
+) -> str | State[Any]:
+    """Plan the flow, then run it inside the current Prefect run; returns the output's name, or that it was
+    cancelled."""
     settings = load_settings()
     _, faults = plan_flow(work, recipe, arguments, settings, steps)
     if faults:
         raise RatchetError("\n".join(faults))
-    with called_by(Caller(settings, Watcher(), overrides=overrides)) as caller:
-        result = work.fn(recipe, *arguments)
-    return caller.opened.outcome(result).ref
+
+    def run() -> str:
+        with called_by(Caller(settings, Watcher(), overrides=overrides)) as caller:
+            result = work.fn(recipe, *arguments)
+        return caller.opened.outcome(result).ref
+
+    return unless_cancelled(run)

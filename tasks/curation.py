@@ -1,6 +1,6 @@
 """The steps of curation: each function is one task whose output is one artifact."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +38,7 @@ NORMALISE = Step("normalise", 12, "problems")
 RULES = Step("rules", 9, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
-VALIDATE_TESTS = Step("validate_tests", 8, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
 CURATED = Step("curated", 5, "problems")
 
 
@@ -74,11 +74,7 @@ def benchmark_problems(
     them. `source` distinguishes its items from those of another file with that name."""
 
     def make(draft: Draft) -> None:
-        splits = (
-            read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
-            for file in files
-        )
-        write_splits(draft, splits, max_rejected=1.0)
+        write_splits(draft, read_benchmark(domain, files, columns, window, source), max_rejected=1.0)
         warn_of_losses(draft)
 
     name = name or files[0].path.name.split(".")[0]
@@ -90,6 +86,13 @@ def benchmark_problems(
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
     return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain))
+
+
+def read_benchmark(
+    domain: str, files: Sequence[Artifact], columns: Mapping[str, str], window: Window | None = None, source: str = ""
+) -> Iterator[Split]:
+    for file in files:
+        yield read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
@@ -185,6 +188,10 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
                 progress=lambda count, total: watcher.progress(count, total, {}),
             )  # fmt: skip
         journal.unlink(missing_ok=True)
+        # No part of the artifact's content: it varies with the load of the machine.
+        if timed_out := split.summary.pop("timed_out"):
+            draft.extra["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
+        draft.extra["metrics"] = {"mutants_timed_out": timed_out}
         if unchecked := split.summary["unchecked"]:
             teacher = recipe.curation_of(domain).teacher.kind
             after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"

@@ -25,6 +25,7 @@ from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
+from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
@@ -212,7 +213,7 @@ def evaluate_model(
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
-        check=lambda: _check(recipe, subject),
+        check=lambda: _check(recipe, subject, benchmarks),
         code=[*code_of(b.domain for b, _ in benchmarks), *engine],
     )  # fmt: skip
 
@@ -222,11 +223,12 @@ def _sampled(subject: Subject) -> bool:
     return not isinstance(subject, Endpoint) and subject.kind != FILE_KIND
 
 
-def _check(recipe: Recipe, subject: Subject) -> None:
-    """Raises RatchetError if the engine or the endpoint is not available. An endpoint with stored answers is not
-    checked: these may suffice, and the evaluation waits for it."""
-    if _sampled(subject):
+def _check(recipe: Recipe, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
+    """Raises RatchetError if the engine or the endpoint is not available, or a prompt does not fit. An endpoint with
+    stored answers is not checked: these may suffice, and the evaluation waits for it."""
+    if isinstance(subject, Artifact) and _sampled(subject):
         check_machines(recipe)
+        lengths.check_evaluation(recipe, subject, benchmarks)
     if not isinstance(subject, Endpoint):
         return
     generations = active_run().settings.home / "generations"

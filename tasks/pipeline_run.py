@@ -23,6 +23,11 @@ from ratchet.tasks.progress import Progress
 from ratchet.verifiers.errors import RatchetError, Waiting, nearest
 
 PROGRESS_EVERY_S = 60
+TRACKING_S = 3.0
+"""For MLflow at the end of a run; what it lacks then, it gets after the command has ended."""
+
+
+ON_CPU = "no GPU here, so the recipe's `on_cpu` sets {}"
 
 
 class Watcher:
@@ -256,6 +261,8 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),
     )  # fmt: skip
+    if recipe.fitted:
+        caller.watcher.note(ON_CPU.format(", ".join(recipe.fitted)))
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
     status: Status = "KILLED"  # Ctrl-C and cancellation are no `Exception`; or it waits for approval
     try:
@@ -270,7 +277,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     finally:
         run.resident.close()
         tracking.event("end", run.root, status=status)
-        run.tracked = tracking.close(wait_s=30 if status == "FINISHED" else 5)
+        run.tracked = tracking.close(TRACKING_S)
         if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):
             prefect_page.link(page, f"MLflow: {name}")
 

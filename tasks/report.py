@@ -18,7 +18,7 @@ from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
 
-REPORT = Step("report", 10, "report")
+REPORT = Step("report", 11, "report")
 
 
 def report(
@@ -43,7 +43,7 @@ def report(
         curation = [_curation_section(*one) for one in curated.items()]
         text = "Every step, what it was made from, and its result. A step's name opens its output."
         lineage = Section("Lineage", text, _lineage(run, behind), group_by="part", folded=True)
-        sections = [*training_sections(behind, run.made_from), *curation, lineage]
+        sections = [*training_sections(behind, run.made_from), *_prompt_sections(behind), *curation, lineage]
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
@@ -125,6 +125,19 @@ def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
             row["tokens"] = tables.number(scores["response_tokens"]["all"]["mean"], 0)
             rows.append(row | {"truncated": tables.percent(scores["truncation_rate"])})
     return rows
+
+
+def _prompt_sections(behind: Sequence[Artifact]) -> list[Section]:
+    """The first prompt of the user's own traces that is worded otherwise in training, or the first, in both
+    wordings."""
+    sections = []
+    for traces in behind:
+        if (prompts := traces.kind == "traces" and traces.manifest.get("prompts")) and prompts["of"]:
+            otherwise = f"{prompts['different']:,} are worded otherwise." if prompts["different"] else "None differs."
+            text = f"{prompts['of']:,} user turns of the warm start, beside those of training. {otherwise}"
+            pair = [{"warm start": prompts["traces"], "training and evaluation": prompts["training"]}]
+            sections.append(Section("Prompts", text, pair, folded=not prompts["different"]))
+    return sections
 
 
 def _curation_section(domain: str, problems: Artifact) -> Section:

@@ -114,15 +114,21 @@ def _find_or_make(
         for artifact in inputs:
             _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
         if not cached:
+            _warn_of_newer(run, step, target)
             for artifact in inputs:
                 run.store.check_content(artifact, artifact in whole)
-            with run.store.draft(target, resumable=step.resumable) as draft:
-                run.current_child = child
-                make(draft)
-                run.store.finish(
-                    target, draft, step=step.name, step_version=step.version, parameters=parameters,
-                    inputs=inputs, started_at=started_at, whole=whole, code=own,
-                )  # fmt: skip
+            with run.store.draft(target, resumable=step.resumable, wait=run.watcher.note) as draft:
+                # Another run in this home may have made it since it was looked for.
+                cached = existing is None and run.store.find(target.kind, target.name, target.key) is not None
+                if cached:
+                    draft.path.rmdir()
+                else:
+                    run.current_child = child
+                    make(draft)
+                    run.store.finish(
+                        target, draft, step=step.name, step_version=step.version, parameters=parameters,
+                        inputs=inputs, started_at=started_at, whole=whole, code=own,
+                    )  # fmt: skip
         _log_data(tracking, child, target, "output")
         _log_output(run, child, target, inputs, cached)
         summary = target.summary
@@ -135,6 +141,18 @@ def _find_or_make(
     tracking.event("end", child, status="FINISHED", output=target.facts, cached=cached)
     run.watcher.step_finished(planned.title, summary, time.time() - started_at, cached)
     return target
+
+
+def _warn_of_newer(run: PipelineRun, step: Step, target: Artifact) -> None:
+    """A home that a newer Ratchet has written to has results that this one does not find."""
+    for other in run.store.all(f"{target.kind}/{target.name}-*"):
+        version = other.manifest.get("step_version", 0)
+        if other.manifest.get("step") == step.name and version > step.version:
+            run.watcher.warning(
+                f"{other.ref} is of a newer Ratchet (version {version} of the step {step.name}, here {step.version}) "
+                "and is not used. Update Ratchet to go on from it."
+            )
+            return
 
 
 def not_done(step: str, domain: str, reason: str) -> None:

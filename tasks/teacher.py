@@ -35,7 +35,7 @@ from ratchet.verifiers.serving.local_pool import open_pool
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 5, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 6, "problems")
-DIFFICULTY = Step("difficulty", 4, "problems")
+DIFFICULTY = Step("difficulty", 5, "problems")
 LENGTH = Step("length", 2, "problems")
 
 REPLIES = "replies.parquet"

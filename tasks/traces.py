@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -24,6 +25,7 @@ from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
+from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
 from ratchet.verifiers.domains import code_of
@@ -73,6 +75,8 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
             )
             traces += read
             rejected += aside
+        if start.template == "recipe":
+            traces = [replace(trace, prompt=_as_asked(recipe, trace)) for trace in traces]
         traces, contaminated = without_held_out(traces, protected)
         rejected += contaminated
         if not traces:
@@ -89,6 +93,7 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
         draft.extra["rejected"] = dict(Counter(row["rule"] for row in rejected))
         draft.extra["headline"] = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
+        draft.extra["prompts"] = _prompts(recipe, chosen)
 
     parameters = {
         "columns": start.columns,
@@ -97,12 +102,44 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         "prompt": with_templates(recipe.model.prompt, [domain]),
         "decontaminate": settings,
         "seed": recipe.seed,
+        **({"template": start.template} if start.template != "as_written" else {}),
     }
     inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
     return run_step(
         OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
         code=code_of([domain]),
     )  # fmt: skip
+
+
+def _prompts(recipe: Recipe, traces: Sequence[Trace]) -> dict[str, Any]:
+    """How many user turns are not those of training and evaluation, and the first of them, or the first of all, in both
+    wordings. Warns of them."""
+    pairs = [(trace.prompt.strip(), _as_asked(recipe, trace).strip()) for trace in traces]
+    different = [pair for pair in pairs if pair[0] != pair[1]]
+    (own, asked), *_ = different or pairs
+    if different:
+        active_run().watcher.warning(
+            f"warm start: {len(different):,} of {len(pairs):,} user turns are not worded as in training and "
+            f"evaluation. Traces: {_short(own)} Training: {_short(asked)} `training.warm_start.template: recipe` gives "
+            "the traces the recipe's template."
+        )
+    return {"different": len(different), "of": len(pairs), "traces": own, "training": asked}
+
+
+def _as_asked(recipe: Recipe, trace: Trace) -> str:
+    """The user turn with the statement in the recipe's template; one that is in it already stays as it is."""
+    turn, mark = trace.prompt.strip(), "\0"
+    around = user_message(replace(trace.problem, prompt=mark), recipe.model.prompt).partition(mark)
+    before, after = around[0].strip(), around[2].strip()
+    if (before or after) and turn.startswith(before) and turn.endswith(after):
+        return turn
+    return user_message(trace.problem, recipe.model.prompt)
+
+
+def _short(text: str) -> str:
+    """On one line, the beginning and the end."""
+    line = " ".join(text.split())
+    return repr(line if len(line) <= 160 else f"{line[:60]} … {line[-90:]}")
 
 
 def without_held_out(

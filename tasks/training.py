@@ -22,6 +22,7 @@ from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import Curve
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
@@ -135,10 +136,14 @@ def train_stage(
         **_validated(recipe, validation),
         **judged_math(recipe, [*stage.domains, *validated]),
     }
+
+    def check() -> None:
+        check_machines(recipe)
+        lengths.check_stage(recipe, stage, start)
+
     return run_step(
-        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code,
-        check=lambda: check_machines(recipe),
-    )  # fmt: skip
+        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code, check=check
+    )
 
 
 def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def trapped(tmp_path):
     for name in ("cli", "flows", "tasks", "data_curation", "training", "evaluation", "verifiers", "infra", "ratchet"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(trap)
-    for name in ("tasks", "recipes", "random", "tokenize", "datasets"):
+    for name in ("tasks", "recipes", "random", "tokenize", "datasets", "prefect", "mlflow", "logging", "torch"):
         (tmp_path / f"{name}.py").write_text(trap)
     return tmp_path
 

@@ -5,8 +5,9 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -31,16 +32,19 @@ def is_locked(path: Path) -> bool:
 
 
 @contextmanager
-def exclusive(lock_file: Path, does: str) -> Iterator[None]:
-    """Hold a lock that the kernel frees when its holder dies. Raises RatchetError when another process, which `does`
-    the same, holds it."""
+def exclusive(lock_file: Path, does: str, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+    """Hold a lock that the kernel frees when its holder dies. Where another process, which `does` the same, holds it,
+    wait for it, after telling `wait`; without that, raise RatchetError."""
     with open(lock_file, "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            holder = lock.read().strip() or "?"
-            raise RatchetError(f"Another run (process {holder}) {does}. Wait for it, or stop it.") from error
+            said = f"Another run (process {lock.read().strip() or '?'}) {does}."
+            if wait is None:
+                raise RatchetError(f"{said} Wait for it, or stop it.") from error
+            wait(f"{said} Waiting for it.")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
@@ -109,14 +113,34 @@ def content_key(files: Sequence[tuple[str, str]]) -> str:
 
 
 def hash_once(file: Path) -> str:
-    """The file's sha256. The plan before a run asks for it too: an unchanged file is read once for both."""
+    """The file's sha256. The plan before a run asks for it too: an unchanged file is read once for both. Raises
+    RatchetError for a file in the Hub's cache that is not what was downloaded."""
     state = file.stat()
     return _hash_of_version(file, state.st_size, state.st_mtime_ns)
 
 
 @lru_cache
 def _hash_of_version(path: Path, size: int, modified_ns: int) -> str:
-    return sha256_file(path)
+    sha256, stored = sha256_file(path), path.resolve()
+    if stored.parent.name == "blobs" and not _is_called(stored, sha256):
+        raise RatchetError(
+            f"{path} is not what was downloaded: its content has another hash than its name in the Hub's cache. Delete "
+            f"{stored} and run again: it is downloaded again."
+        )
+    return sha256
+
+
+def _is_called(blob: Path, sha256: str) -> bool:
+    """Whether a file of the Hub's cache has the hash that it is named by: sha256, or for small files Git's of a blob;
+    a mirror of the Hub may give the plain sha1, or no hash at all."""
+    name = blob.name
+    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):
+        return True
+    if len(name) == 64:
+        return name == sha256
+    content = blob.read_bytes()
+    heads = (b"blob %d\0" % len(content), b"")
+    return name in [hashlib.sha1(head + content, usedforsecurity=False).hexdigest() for head in heads]
 
 
 def sync_path(path: Path) -> None:

@@ -6,27 +6,33 @@ any remaining test is wrong itself. A single golden solution is no evidence agai
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
+from ratchet.data_curation.patience import WIDER, patient, unhurried
 from ratchet.data_curation.split import Rejection
 from ratchet.verifiers.code.judge import TestResult, examine
+from ratchet.verifiers.code.problem import DEFAULT_TIME_LIMIT_S
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import CodeTest, Problem
+from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.submission import EVERY_TEST
+from ratchet.verifiers.submission import EVERY_TEST, Submission
 
 MAX_GOLDEN = 3
 """Independent golden solutions that are run per problem: enough for a majority."""
 QUICK_S = 0.2
 """CPU seconds per test for mutants of a golden solution that stays below it: many mutants loop forever."""
+QUICK_WIDER = 5.0
+"""Times this limit for mutants that exceed it."""
 MAX_WRONG = 0.5
 """Largest share of a problem's tests that may be dropped; above it, the golden solutions are suspect instead."""
 SHOWN_CHARACTERS = 300
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 @dataclass
@@ -43,6 +49,8 @@ class Case:
     """Measurements for the problem's metadata."""
     rejection: Rejection | None = None
     failed_golden: list[str] = field(default_factory=list)
+    timed_out: int = 0
+    """Mutants that only the time limit stopped: for people, as another machine may count another number."""
 
     @classmethod
     def of(cls, problem: Problem) -> "Case":
@@ -69,6 +77,7 @@ class Case:
             "facts": {"tests": self.count_tests()} | self.facts,
             "tests": _tests_json(self.tests) if "dropped" in self.facts else None,
             "golden": passing if self.failed_golden else None,
+            "timed_out": self.timed_out,
         }
 
 
@@ -81,16 +90,18 @@ def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
     for case in cases:
         failed = failures[id(case)]
         if len(failed) == len(case.golden):
-            shown = [{"decided_by": v.decided_by, "detail": v.detail[:SHOWN_CHARACTERS]} for v in failed.values()]
+            shown = [{"decided_by": v.decided_by, "detail": _shown(v.detail)} for v in failed.values()]
             case.rejection = Rejection("golden_fails", {"failures": shown} | case.facts)
         elif failed:
             case.failed_golden, case.facts["golden_failed"] = list(failed), len(failed)
             case.golden = [source for source in case.golden if source not in failed]
 
 
-def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
-    """Raises RatchetError for a program that cannot be judged on this machine."""
-    outcomes = pool.run_programs(programs)
+def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]], wider: float = WIDER) -> list[Verdict]:
+    """Those of programs that exceed their time limit come from a second run with `wider` times the time. Raises
+    RatchetError for a program that cannot be judged on this machine."""
+    submissions = [Submission(*program, is_program=True, settings=pool.settings) for program in programs]
+    outcomes = patient(pool, submissions, wider)
     for (problem, _), verdict in zip(programs, outcomes, strict=True):
         _check_judged(problem, verdict)
     return outcomes
@@ -98,12 +109,13 @@ def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]]) -> lis
 
 def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str, Verdict]]:
     """The failing golden solutions of each case (by `id`), with their verdicts. Solutions are run with the mutants'
-    short limit first; where all pass, their mutants get that limit too."""
+    short limit first; where all pass, their mutants get that limit too. Others have the problem's, and beyond that a
+    second run with more: a busy machine rejects no row."""
     failures: dict[int, dict[str, Verdict]] = {id(case): {} for case in cases}
     asked = [(case, case.golden) for case in cases]
     for limit in (QUICK_S, None):
         programs = [program for case, sources in asked for program in case.programs(sources, limit)]
-        outcomes = iter(verdicts(pool, programs))
+        outcomes = iter(pool.run_programs(programs) if limit else verdicts(pool, programs))
         again = []
         for case, sources in asked:
             failed = {source: verdict for source in sources if not (verdict := next(outcomes)).passed}
@@ -120,8 +132,14 @@ def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str
 def _drop_contradicted(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
     """Drop the tests to which more than half of the golden solutions give a wrong answer; returns the changed cases.
     The evidence goes into their facts."""
-    programs = [program for case in cases for program in case.programs(case.golden)]
-    examined = iter(pool.map_programs(partial(examine, settings=EVERY_TEST), programs))
+
+    def every_test(problem: Problem, source: str, sandbox: Sandbox) -> tuple[Verdict, list[TestResult]]:
+        return examine(problem, source, sandbox, unhurried(EVERY_TEST, problem))
+
+    programs = []
+    for case in cases:  # a test that only the time limit ends contradicts nothing, on whatever machine
+        programs += case.programs(case.golden, WIDER * (case.problem.time_limit_s or DEFAULT_TIME_LIMIT_S))
+    examined = iter(pool.map_programs(every_test, programs))
     changed = []
     for case in cases:
         wrong: dict[int, list[TestResult]] = {}
@@ -134,7 +152,7 @@ def _drop_contradicted(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
         dropped = [
             {
                 "test": number,
-                "differences": [result.difference[:SHOWN_CHARACTERS] for result in results],
+                "differences": [_shown(result.difference) for result in results],
                 "golden": f"{len(results)} of {voters}",
             }
             for number, results in sorted(wrong.items())
@@ -148,6 +166,11 @@ def _drop_contradicted(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
             case.tests = [test for number, test in enumerate(case.tests) if number not in gone]
             changed.append(case)
     return changed
+
+
+def _shown(text: str) -> str:
+    """The beginning of a program's output, without addresses, which differ from run to run."""
+    return _ADDRESS.sub("0x…", text)[:SHOWN_CHARACTERS]
 
 
 def _check_judged(problem: Problem, verdict: Verdict) -> None:

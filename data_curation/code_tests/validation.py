@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.data_curation.base.problem_table import from_table
-from ratchet.data_curation.code_tests.golden_agreement import Case, settle, verdicts
+from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
 from ratchet.data_curation.code_tests.mutation import mutants
+from ratchet.data_curation.patience import WIDER
 from ratchet.data_curation.settings.curation import TestValidation
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
@@ -38,9 +40,11 @@ def validate_tests(
     solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`). Those
     of a problem without golden solutions are only counted, and its metadata say `unchecked`.
 
-    Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. With a
-    `journal`, settled problems are written to it, and the next call with the same table and settings reads them from
-    it. Raises RatchetError when programs cannot be judged on this machine.
+    Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. A row is weak
+    for the mutants that pass all of its tests; whether another fails them or never ends is in no row, as that varies
+    with the machine, but in the summary's `timed_out`. With a `journal`, settled problems are written to it, and the
+    next call with the same table and settings reads them from it. Raises RatchetError when programs cannot be judged on
+    this machine.
     """
     by_row: dict[int, dict[str, Any]] = {}
     if journal and journal.exists():
@@ -85,31 +89,41 @@ class _Trial:
     case: Case
     mutants: list[str]
     needed: int
-    killed: int = 0
+    """Of them must not survive."""
+    ended: int = 0
+    """Those that failed a test or never ended."""
     survivors: list[str] = field(default_factory=list)
+
+    @property
+    def is_weak(self) -> bool:
+        return len(self.survivors) > len(self.mutants) - self.needed
 
     def wave(self) -> list[str]:
         """The mutants to run next: as many as could settle the trial; none once it is settled."""
-        missing, run = self.needed - self.killed, self.killed + len(self.survivors)
-        return self.mutants[run : run + missing] if len(self.survivors) <= len(self.mutants) - self.needed else []
+        run = self.ended + len(self.survivors)
+        return [] if self.is_weak else self.mutants[run : run + self.needed - self.ended]
 
 
 def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
-    """Reject cases as `weak_tests` whose tests kill too few mutants. Facts: `mutants` run and `killed`."""
+    """Reject cases as `weak_tests` that too many mutants survive. Facts: the `mutants` made."""
     trials = []
     for case in cases:
-        outcomes = mutants(case.golden[0], settings.max_mutants)
-        trials.append(_Trial(case, outcomes, ceil(settings.min_mutants_killed * len(outcomes))))
+        faulty = mutants(case.golden[0], settings.max_mutants)
+        case.facts["mutants"] = len(faulty)
+        trials.append(_Trial(case, faulty, ceil(settings.min_mutants_killed * len(faulty))))
     while waves := [(trial, wave) for trial in trials if (wave := trial.wave())]:
-        outcomes = iter(verdicts(pool, [program for trial, wave in waves for program in trial.case.programs(wave)]))
-        for trial, wave in waves:
-            survivors = [mutant for mutant in wave if next(outcomes).passed]
-            trial.survivors += survivors
-            trial.killed += len(wave) - len(survivors)
+        for quick, wider in ((True, QUICK_WIDER), (False, WIDER)):
+            some = [(trial, wave) for trial, wave in waves if (trial.case.time_limit_s == QUICK_S) is quick]
+            outcomes = iter(verdicts(pool, [p for trial, wave in some for p in trial.case.programs(wave)], wider))
+            for trial, wave in some:
+                for mutant, verdict in zip(wave, outcomes, strict=False):
+                    trial.survivors += [mutant] if verdict.passed else []
+                    trial.ended += not verdict.passed
+                    trial.case.timed_out += verdict.outcome is Outcome.TIMEOUT
     for trial in trials:
-        trial.case.facts |= {"mutants": trial.killed + len(trial.survivors), "killed": trial.killed}
-        if trial.killed < trial.needed:
-            trial.case.rejection = Rejection("weak_tests", trial.case.facts | {"survivor": trial.survivors[0]})
+        if trial.is_weak:
+            evidence = {"survived": len(trial.survivors), "survivor": trial.survivors[0]}
+            trial.case.rejection = Rejection("weak_tests", trial.case.facts | evidence)
 
 
 def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
@@ -121,7 +135,8 @@ def _split(table: pa.Table, outcomes: list[dict[str, Any]]) -> Split:
             table = set_column(table, column, new)
     rejections = [outcome["rejection"] and Rejection(**outcome["rejection"]) for outcome in outcomes]
     kept = [fact for fact, rejection in zip(facts, rejections, strict=True) if not rejection]
-    measured = {name: sum(fact.get(name, 0) for fact in facts) for name in ("mutants", "killed")}
+    measured = {"mutants": sum(fact.get("mutants", 0) for fact in facts)}
+    measured["timed_out"] = sum(outcome["timed_out"] for outcome in outcomes)
     measured["golden_failed"] = sum(fact.get("golden_failed", 0) for fact in kept)
     measured["unchecked"] = sum(fact.get("unchecked", False) for fact in kept)
     measured["tests_dropped"] = sum(len(fact.get("dropped", ())) for fact in kept)

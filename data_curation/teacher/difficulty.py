@@ -8,11 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.patience import again
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
+from ratchet.verifiers.submission import Submission
 
 STEP = "difficulty"
 RULES = ("no_attempt", "too_few_votes", "unsolved")
@@ -28,6 +30,17 @@ class _Tally:
     unjudged: int = 0
     refusal: str = ""
 
+    def add(self, row: dict[str, Any], verdict: Verdict) -> None:
+        """Count a judged row of the attempts."""
+        if verdict.outcome is Outcome.INFRA_ERROR:
+            self.unjudged += 1
+            return
+        # What grows without end meets its time or its memory limit first, whichever the machine is slower at.
+        outcome = Outcome.FAILED if verdict.outcome is Outcome.TIMEOUT else verdict.outcome
+        self.outcomes[outcome.value] += 1
+        self.tokens.append(row["tokens"])
+        self.truncated += row["finish_reason"] != "stop"
+
 
 def grade(
     problems: pa.Table,
@@ -42,7 +55,8 @@ def grade(
 
     A truncated attempt is a failure. A problem above `max_difficulty` is rejected as `unsolved`, one whose every call
     the teacher refused as `no_attempt`, one with fewer than `min_votes` judged attempts as `too_few_votes`.
-    Infrastructure errors do not count as attempts; a problem with nothing else raises RatchetError.
+    Infrastructure errors do not count as attempts; a problem with nothing else raises RatchetError. An attempt that
+    exceeds its time limit is judged again with more (`patience`): the difficulty does not vary with the machine's load.
     """
     by_id = {problem.problem_id: problem for problem in from_table(problems)}
     tallies: dict[str, _Tally] = defaultdict(_Tally)
@@ -56,17 +70,17 @@ def grade(
                 rows.append(row)
         for number, row in enumerate(rows):
             pool.submit(number, by_id[row["problem_id"]], row["response"], finished=row["finish_reason"] == "stop")
+        late = []
         for number, verdict in pool.results():
-            row = rows[number]
-            tally = tallies[row["problem_id"]]
-            judged += 1
-            if verdict.outcome is Outcome.INFRA_ERROR:
-                tally.unjudged += 1
-                continue
-            tally.outcomes[verdict.outcome.value] += 1
-            tally.tokens.append(row["tokens"])
-            tally.truncated += row["finish_reason"] != "stop"
-            progress(judged)
+            if verdict.outcome is Outcome.TIMEOUT:
+                late.append(rows[number])
+            else:
+                tallies[rows[number]["problem_id"]].add(rows[number], verdict)
+                progress(judged := judged + 1)
+        submissions = [Submission(by_id[row["problem_id"]], row["response"], settings=pool.settings) for row in late]
+        for row, verdict in zip(late, again(pool, submissions), strict=True):
+            tallies[row["problem_id"]].add(row, verdict)
+            progress(judged := judged + 1)
     ids = problems["problem_id"].to_pylist()
     facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
     verdicts = [_judge(fact, max_difficulty, tallies[name], min_votes) for name, fact in zip(ids, facts, strict=True)]

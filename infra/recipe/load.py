@@ -18,13 +18,16 @@ from ratchet.verifiers.registry import add_to_import_path
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")
 """Fields of any section that hold paths."""
+ON_CPU = "on_cpu"
+"""The section of a file that is laid over it where there is no GPU."""
 _LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 
-def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read a recipe file (or a shipped one by its bare name), apply `key.path=value` overrides, and validate.
+def load_recipe(path: str | Path, overrides: Sequence[str] = (), fit: bool = True) -> Recipe:
+    """Read a recipe file (or a shipped one by its bare name), apply `key.path=value` overrides, and validate. With
+    `fit`, and without a GPU, the section `on_cpu` of a file is laid over it; `Recipe.fitted` has what it sets.
 
     Paths in a recipe are relative to its file, those in `overrides` to the working directory. A path that does not
     exist, is no pattern and has no data file's suffix is left as a name on the Hub. Import paths are looked up in the
@@ -33,15 +36,31 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     Raises RatchetError with the file, the field, the value, and the nearest valid name of a misspelled key.
     """
     add_to_import_path(Path.cwd())
-    return validate_recipe(read_recipe(path, overrides), str(path))
+    here, fitted = fit and not has_accelerator(), dict[str, Any]()
+    data = read_recipe(path, overrides, fitted if here else None)
+    data.pop(ON_CPU, None)
+    recipe = validate_recipe(data, str(path))
+    return recipe.with_fitted([f"{name}={value}" for name, value in fitted.items() if _at(data, name) == value])
 
 
-def read_recipe(path: str | Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The recipe after `extends`, `set` and `overrides`, not yet validated."""
-    data = _read(_resolve(path, Path()))
+def read_recipe(
+    path: str | Path, overrides: Sequence[str] = (), fitted: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The recipe after `extends`, `set` and `overrides`, not yet validated. `fitted` receives the fields that the
+    sections `on_cpu` set; without it, these sections stay as they are."""
+    data = _read(_resolve(path, Path()), fitted=fitted)
     for override in overrides:
         _override(data, override)
     return data
+
+
+def has_accelerator() -> bool:
+    """Whether training would run on GPUs: of this machine, or of those that a scheduler or a launcher starts it on."""
+    if os.environ.get("RATCHET_SLURM") or os.environ.get("RATCHET_LAUNCHER"):
+        return True
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
+        return False
+    return any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists() or Path("/dev/dxg").exists()
 
 
 def hidden_recipe(path: str | Path) -> Path | None:
@@ -55,9 +74,9 @@ def shipped_recipes() -> list[str]:
     return sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))
 
 
-def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
+def _read(file: Path, reading: tuple[Path, ...] = (), fitted: dict[str, Any] | None = None) -> dict[str, Any]:
     """A recipe file's content; with `extends: OTHER`, the other recipe with these sections merged over it, and then its
-    `set` overrides."""
+    `set` overrides. With `fitted`, its `on_cpu` is laid over it before a file that extends it is."""
     if SHIPPED not in file.parents:
         add_to_import_path(file.parent)
     data = _mapping(file)
@@ -67,13 +86,19 @@ def _read(file: Path, reading: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise RatchetError(f"{file} extends itself, through {reading[-1]}.")
     if extended is not None:
         try:
-            data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file)), data)
+            data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file), fitted), data)
         except LookupError as error:
             raise RatchetError(f"{file}: {error.args[0]}") from error
     if not isinstance(overrides, list):
         raise RatchetError(f"{file}: `set` is a list of key.path=value, not {overrides!r}.")
     for override in overrides:
         _override(data, str(override), file.parent)
+    if fitted is not None and (on_cpu := data.pop(ON_CPU, None)):
+        try:
+            data = _laid_over(data, on_cpu)
+        except LookupError as error:
+            raise RatchetError(f"{file}: {ON_CPU}: {error.args[0]}") from error
+        fitted |= _leaves(on_cpu)
     return data
 
 
@@ -131,27 +156,60 @@ def _beside(value: Any, directory: Path, field: str = "") -> Any:
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """Sections merge, other values replace; a null section is removed. A stage given by its name is the base's stage.
+    """Sections merge, other values replace; a null section is removed. Where the base has a list of what has names
+    (stages, benchmarks), a section by names changes these alone, and in a list a stage's name is the base's stage.
     Raises LookupError for a name that the base does not have."""
     merged = dict(base)
     for key, value in data.items():
-        section = isinstance(merged.get(key), dict)
-        if section and value is None:
+        old = merged.get(key)
+        if isinstance(old, dict) and value is None:
             del merged[key]
-        elif section and isinstance(value, dict):
-            merged[key] = _laid_over(merged[key], value)
+        elif isinstance(old, dict) and isinstance(value, dict):
+            merged[key] = _laid_over(old, value)
+        elif _by_name(old) and isinstance(value, dict):
+            merged[key] = _changed(key, old, value)
         elif key == "stages" and isinstance(value, list):
-            merged[key] = [_stage(merged.get(key), entry) if isinstance(entry, str) else entry for entry in value]
+            merged[key] = [_named(key, old, entry) if isinstance(entry, str) else entry for entry in value]
         else:
             merged[key] = value
     return merged
 
 
-def _stage(stages: Any, name: str) -> dict[str, Any]:
-    by_name = {str(stage.get("name")): stage for stage in stages or [] if isinstance(stage, dict)}
-    if name in by_name:
+def _changed(key: str, entries: list[dict[str, Any]], changes: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries in their order, those that are named with their changes; one with null is left out."""
+    for name in changes:
+        _named(key, entries, str(name))
+    kept = [entry for entry in entries if changes.get(entry["name"], {}) is not None]
+    return [_laid_over(entry, changes.get(entry["name"], {})) for entry in kept]
+
+
+def _named(key: str, entries: Any, name: str) -> dict[str, Any]:
+    """A copy of the entry with this name."""
+    if name in (by_name := _by_name(entries)):
         return deepcopy(by_name[name])
-    raise LookupError(f"training.stages: the extended recipe has no stage {name!r}.{nearest(name, by_name)}")
+    field = {"stages": "training.stages", "benchmarks": "evaluation.benchmarks"}.get(key, key)
+    raise LookupError(f"{field}: the extended recipe has none that is called {name!r}.{nearest(name, by_name)}")
+
+
+def _by_name(entries: Any) -> dict[str, dict[str, Any]]:
+    """The entries of a list by their names; empty for anything else."""
+    if not isinstance(entries, list):
+        return {}
+    return {str(entry["name"]): entry for entry in entries if isinstance(entry, dict) and "name" in entry}
+
+
+def _leaves(data: Any, path: str = "") -> dict[str, Any]:
+    """Every value in nested sections, by its dotted path."""
+    if not isinstance(data, dict) or not data:
+        return {path: data}
+    return {name: leaf for key in data for name, leaf in _leaves(data[key], f"{path}.{key}".strip(".")).items()}
+
+
+def _at(data: Any, path: str) -> Any:
+    """The value at a dotted path, None where there is none."""
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, dict) else _by_name(data).get(part)
+    return data
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
@@ -199,7 +257,8 @@ def _resolve(path: str | Path, directory: Path) -> Path:
 
 
 def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> None:
-    """`training.stages.0.steps=20`: dots descend, numbers index lists, `*` is all of a list, the value is YAML."""
+    """`training.stages.math-8k.steps=20`: dots descend; a number or a name is one of a list, `*` all of it; the value
+    is YAML."""
     dotted, separator, text = override.partition("=")
     if not separator:
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
@@ -227,8 +286,13 @@ def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None
 def _indices(node: list[Any], part: str, override: str) -> list[int]:
     if part == "*":
         return list(range(len(node)))
+    names = [str(entry.get("name", "")) if isinstance(entry, dict) else "" for entry in node]
+    if part in names:
+        return [names.index(part)]
     if not part.isdigit() or int(part) >= len(node):
-        raise RatchetError(f"--set {override!r}: {part!r} must be * or a number from 0 to {len(node) - 1}.")
+        known = f" or a name: {', '.join(filter(None, names))}." if any(names) else "."
+        hint = nearest(part, [name for name in names if name])
+        raise RatchetError(f"--set {override!r}: {part!r} must be *, a number from 0 to {len(node) - 1}{known}{hint}")
     return [int(part)]
 
 
@@ -244,7 +308,8 @@ def explain(error: Any) -> str:
         if error["type"] == "unknown_key" and fnmatch(location, field):
             return f"{location}: {instead}"
     if error["type"] == "unknown_key":
-        return f"{location}: {error['msg']}"
+        newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."
+        return f"{location}: {error['msg']}{newer}"
     if error["type"] == "missing":
         return f"{location}: required, but missing."
     value = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"

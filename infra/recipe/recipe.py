@@ -3,6 +3,8 @@
 It imports nothing heavy: a recipe is read and checked in well under a second, without torch or Prefect.
 """
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -84,6 +86,15 @@ class Recipe(Section):
     approve: NotInKey[tuple[str, ...]] = ()
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
     checkpoint), or a stage by name (docs/operations.md)."""
+
+    @cached_property
+    def fitted(self) -> tuple[str, ...]:
+        """What was set because there is no GPU here, as `--set` takes it. No part of what is compared or written."""
+        return ()
+
+    def with_fitted(self, fitted: Sequence[str]) -> "Recipe":
+        self.__dict__["fitted"] = tuple(fitted)
+        return self
 
     def validation_benchmarks(self, stage: Stage) -> list[Benchmark]:
         """The benchmarks that a stage validates on: those that it names, or those of its domains; and what it keeps."""

@@ -20,7 +20,10 @@ OF_FILES = {
     "extends": {**WORD, "description": "Another recipe, shipped or a file, that this one is laid over."},
     "set": {
         "type": "array", "items": WORD,
-        "description": "Overrides of the extended recipe: key.path=value; numbers index lists, `*` is all of a list.",
+        "description": "Overrides of the extended recipe, key.path=value: a number or a name is one of a list.",
+    },
+    "on_cpu": {
+        "type": "object", "description": "Laid over this file on a machine without a GPU, which the command says.",
     },
 }  # fmt: skip
 
@@ -34,6 +37,11 @@ def recipe_schema() -> dict[str, Any]:
         section.get("properties", {}).pop("title", None)
     schema["properties"] |= OF_FILES
     sections["Stage"]["properties"]["domain"] = {**WORD, "description": "Short for `mix: {DOMAIN: 1.0}`."}
+    for section, field in (("Training", "stages"), ("Evaluation", "benchmarks")):
+        entries = sections[section]["properties"][field]
+        by_name = {"type": "object", "description": "Changes of the extended recipe's, by name; null leaves one out."}
+        about = {name: entries.pop(name) for name in ("description", "default") if name in entries}
+        sections[section]["properties"][field] = {**about, "anyOf": [entries, by_name]}
     for name, short in SHORT_FORMS.items():
         sections[name] = {"anyOf": [short, sections[name]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -24,6 +24,9 @@ class WarmStart(Section):
     """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names."""
     domain: NotInKey[str | None] = None
     """The domain whose prompt template problems in the files get. None: the recipe's only domain."""
+    template: NotInKey[Literal["as_written", "recipe"]] = "as_written"
+    """The user turns of chats and prompts in the files: as they stand there, or their statements in the recipe's
+    template, as in training and evaluation. The run and the report say how many differ."""
     teacher: Teacher | None = None
     """Who writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
     traces: int = 44000

@@ -249,6 +249,22 @@ class ArtifactStore:
                                    f"{artifact.advice}")  # fmt: skip
             self._intact.add(file)
 
+    def damage(self, contents: bool = False) -> Iterator[str]:
+        """What is wrong with finished artifacts, those with an unreadable manifest included; with `contents`, every
+        file is read."""
+        for manifest_file in sorted(self.root.glob(f"*/*/{MANIFEST}")):
+            directory = manifest_file.parent
+            try:
+                manifest = Artifact(directory.parent.name, directory.name, "", directory).manifest
+                artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
+                self.check(replace(artifact, path=directory))
+                if contents:
+                    self.check_content(replace(artifact, path=directory), whole=True)
+            except KeyError as error:
+                yield f"{manifest_file} has no {error}. Delete {directory} and run again."
+            except (RatchetError, OSError) as error:
+                yield str(error)
+
     def file(self, path: str | Path) -> Artifact:
         """A raw input file as an artifact: its key is the hash of its content, in a folder of
         that of its files. A link keeps its own name, because the
@@ -319,16 +335,18 @@ class ArtifactStore:
         return reached(artifacts, made_from)
 
     @contextmanager
-    def draft(self, target: Artifact, *, resumable: bool) -> Iterator[Draft]:
-        """Fill the draft, then call `finish`. A resumable draft keeps what an interrupted run left in it."""
+    def draft(self, target: Artifact, *, resumable: bool, wait: Callable[[str], None] | None = None) -> Iterator[Draft]:
+        """Fill the draft, then call `finish`. A resumable draft keeps what an interrupted run left in it. If another
+        process fills it, tell `wait` and wait until it has ended: the artifact may be there then. Without `wait`, raise
+        RatchetError."""
         path = self._drafts / f"{target.kind}-{target.name}-{target.key[:12]}"
         with disk_errors(self.root):
-            path.mkdir(parents=True, exist_ok=True)
-        with exclusive(_lock_of(path), f"is making {target.ref}"):
+            self._drafts.mkdir(parents=True, exist_ok=True)
+        with exclusive(_lock_of(path), f"is making {target.ref}", wait):
             if not resumable:
-                shutil.rmtree(path)
-                path.mkdir()
+                shutil.rmtree(path, ignore_errors=True)
             with disk_errors(self.root):
+                path.mkdir(exist_ok=True)
                 yield Draft(path)
 
     def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Parameters,

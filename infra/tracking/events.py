@@ -9,17 +9,18 @@ recognizes a killed run and ends it in MLflow as KILLED.
 import itertools
 import json
 import math
+import os
 import secrets
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from ratchet.data_curation.base.journal import Journal
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.verifiers.processes import guarded
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
@@ -34,7 +35,8 @@ class Tracking:
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
-        self._mirror = start_mirror(settings) if mirrored else None  # the next one replays this journal too
+        # It outlives this process only where the journal is closed; the next one replays this journal too.
+        self._mirror = start_mirror(settings, self._journal.path) if mirrored else None
 
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
@@ -79,7 +81,8 @@ class Tracking:
         self._write(event=kind, run=run, **facts)
 
     def close(self, wait_s: float) -> bool:
-        """Release the journal and give the mirror `wait_s` seconds to finish; returns whether MLflow has everything."""
+        """Release the journal and give the mirror `wait_s` seconds to finish; returns whether MLflow has everything. A
+        mirror that has not finished goes on without this process."""
         self._write(event="close")
         self._journal.close()
         if self._mirror is None:
@@ -87,17 +90,18 @@ class Tracking:
         try:
             return self._mirror.wait(wait_s) == 0
         except subprocess.TimeoutExpired:
-            self._mirror.kill()
+            self._mirror.returncode = 0  # it is left alone: no warning when this object goes
             return False
 
 
-def start_mirror(settings: Settings) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal of the home into MLflow, then exits."""
+def start_mirror(settings: Settings, journal: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start the process that replays every journal of the home into MLflow, then exits. It ends with this process,
+    unless that has closed its `journal`."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     with open(settings.logs / "mlflow-mirror.log", "ab") as log:
-        program = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mlflow_mirror"]
-        argv = [*program, str(settings.journals), settings.tracking_uri]
-        return subprocess.Popen(guarded(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        argv = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mlflow_mirror"]
+        argv += [str(settings.journals), settings.tracking_uri, str(os.getpid()), str(journal or "")]
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
 def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
@@ -117,7 +121,8 @@ def not_received(settings: Settings, run_id: str) -> str:
     state = read_state(settings, run_id)
     if state.get("complete") and not state.get("problem"):
         return ""
-    why = state.get("problem") or f"see {settings.logs / 'mlflow-mirror.log'}"
+    if not (why := state.get("problem")):
+        return f"MLflow at {settings.tracking_uri} still receives this run: {settings.logs / 'mlflow-mirror.log'}"
     return f"MLflow at {settings.tracking_uri} has not received everything yet: {why}. The next command sends the rest."
 
 

@@ -1,6 +1,7 @@
-"""Replays run journals into MLflow: `python -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI`.
+"""Replays run journals into MLflow: `… -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI [PARENT JOURNAL]`.
 
-One process mirrors every journal, and exits when all are complete. Open runs of a journal whose writer is dead end as
+One process mirrors every journal, and exits when all are complete. It ends with its parent, unless that has closed its
+own journal: the end of a run does not wait for MLflow. Open runs of a journal whose writer is dead end as
 KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
 interruption is found again by its tag, and MLflow drops repeated metric points. Files have a separate position: while
 MLflow's file storage is full or gone, numbers and lineage still arrive.
@@ -12,15 +13,18 @@ import os
 import re
 import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")  # the mirror retries; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the mirror retries too; the default blocks for minutes
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0.2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
@@ -33,19 +37,23 @@ from ratchet.data_curation.base.files import is_locked, write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
-from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
+RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
 POLL_S = 0.3
 ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
 TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
 AGAIN_S = 2.0
+LOST_S = 0.2  # before the next try where something has arrived since the last: an answer was lost
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
+PARENT_S = 0.5  # between two looks whether the parent lives
+CLOSED = b'"event": "close"}'
 GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
@@ -71,6 +79,11 @@ class Journal:
         """Why it is incomplete, for people."""
         self._redraw = not self.complete
         """Whether the run's page is out of date."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far events and files have arrived."""
+        return self.offset, self.files
 
     def save(self) -> None:
         facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
@@ -126,7 +139,7 @@ class Journal:
         if kind == "open":
             name, files = event["experiment"], None  # a server has its own storage
             if not is_server(self.client.tracking_uri):
-                here = self.path.parent.parent / "mlflow-files"
+                here = self.path.parent.parent / FILES_FOLDER
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
@@ -167,11 +180,12 @@ class Journal:
             run_id = runs[0].info.run_id
         else:
             started_ms = int(event["time"] * 1000)
-            run_id = self.client.create_run(
-                self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
-            ).info.run_id
-            parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
-            self.client.log_batch(run_id, params=parameters[:100])
+            with _once():
+                run_id = self.client.create_run(
+                    self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
+                ).info.run_id
+        parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
+        self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
 
     def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
@@ -214,14 +228,15 @@ class Journal:
         models = self.client.search_logged_models(self.pages.experiments, filter_string=query, max_results=1)
         if models:
             return models[0].model_id
-        model = self.client.create_logged_model(
-            self.experiment_id,
-            name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
-            source_run_id=run,
-            model_type="checkpoint",
-            tags=_artifact_tags(facts),
-            params={name: str(value)[:500] for name, value in parameters.items()},
-        )
+        with _once():
+            model = self.client.create_logged_model(
+                self.experiment_id,
+                name=re.sub(r"[/:.%\"']", "_", facts["name"]),  # refused by MLflow
+                source_run_id=run,
+                model_type="checkpoint",
+                tags=_artifact_tags(facts),
+                params={name: str(value)[:500] for name, value in parameters.items()},
+            )
         return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
@@ -233,7 +248,8 @@ class Journal:
         versions = self.client.search_model_versions(f"name = '{name}'")
         version = next((v for v in versions if v.source == source), None)
         if version is None:
-            version = self.client.create_model_version(name, source, run, model_id=model_id)
+            with _once():
+                version = self.client.create_model_version(name, source, run, model_id=model_id)
         for tag, value in event["tags"].items():
             self.client.set_model_version_tag(name, version.version, tag, value)
         for alias in event["aliases"]:
@@ -261,6 +277,18 @@ class Journal:
             self.client.set_terminated(run, status, int(at * 1000))
 
 
+@contextmanager
+def _once() -> Iterator[None]:
+    """No second try by the client: what was made and its answer lost would be made twice. The event is sent again, and
+    finds it."""
+    usual = os.environ[RETRIES]
+    os.environ[RETRIES] = "0"
+    try:
+        yield
+    finally:
+        os.environ[RETRIES] = usual
+
+
 def _codes(error: BaseException) -> set[Any]:
     """MLflow's error code and the HTTP status."""
     return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
@@ -285,36 +313,28 @@ def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
     return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
 
 
-def _create_database(tracking_uri: str, journals: Path) -> None:
-    """Create a new SQLite store under a temporary name, because MLflow cannot use a file in which it was interrupted.
-    Everything that an earlier store received is sent again."""
-    if not tracking_uri.startswith("sqlite:///"):
-        return
-    file = Path(tracking_uri.removeprefix("sqlite:///"))
-    set_aside_damaged(file)
-    if not file.exists():
-        for state in journals.glob("*.state.json"):
-            if json.loads(state.read_text()).get("where") == tracking_uri:
-                state.unlink()
-        if copy_empty("mlflow", file, "experiments"):
-            return
-        fresh = file.with_name(file.name + ".new")
-        for left in file.parent.glob(f"{fresh.name}*"):
-            left.unlink()
-        MlflowClient(f"sqlite:///{fresh}").search_experiments(max_results=1)
-        with closing(sqlite3.connect(fresh)) as database, database:
-            database.execute("DELETE FROM experiments")  # the default one names a folder here; MLflow makes it again
-        keep_empty("mlflow", fresh, "experiments")
-        os.replace(fresh, file)
-
-
 def mirror(directory: Path, tracking_uri: str) -> bool:
     """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
     with open(directory / ".mirror.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        _create_database(tracking_uri, directory)
         mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-        return _replay_all(directory, MlflowClient(tracking_uri))
+        try:
+            prepare_database(tracking_uri, directory)
+            client = MlflowClient(tracking_uri)
+        except (MlflowException, sqlite3.Error) as error:  # such as a database of another version, or one in use
+            _tell(directory, in_other_version(error, tracking_uri) or reason(error))
+            return False
+        return _replay_all(directory, client)
+
+
+def _tell(directory: Path, problem: str) -> None:
+    """Leave the reason with each journal that MLflow does not have."""
+    print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
+    for journal in directory.glob("*.jsonl"):
+        file = journal.with_suffix(".state.json")
+        state = json.loads(file.read_text()) if file.is_file() else {}
+        if not state.get("complete"):
+            write_atomically(file, json.dumps({**state, "problem": problem}))
 
 
 def _replay_all(directory: Path, client: MlflowClient) -> bool:
@@ -327,13 +347,16 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
         pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
         if not pending:
             return True
-        sent, failed = 0, False
+        sent, failed, arrived = 0, False, False
         for journal in pending:  # newest first: people watch it
+            before = journal.place
             try:
                 sent += journal.replay()
                 last_success = time.monotonic()
             except Exception as error:  # from the clients of the store or the database
                 failed, problem = True, reason(error)
+                if journal.place != before:
+                    arrived, last_success = True, time.monotonic()
                 if problem != journal.problem:
                     print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
                     journal.problem = problem
@@ -342,7 +365,7 @@ def _replay_all(directory: Path, client: MlflowClient) -> bool:
         if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
             return False
         if failed:
-            time.sleep(AGAIN_S)
+            time.sleep(LOST_S if arrived else AGAIN_S)
         elif not sent or not alone:
             next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
             while time.monotonic() < next_round and _alone(pending) == alone:  # a closing run waits for the mirror
@@ -353,5 +376,16 @@ def _alone(journals: Sequence[Journal]) -> bool:
     return not any(is_locked(journal.path) for journal in journals)
 
 
+def _end_with_parent(parent: int, journal: str) -> None:
+    """End this process when its parent has died, unless that has closed its journal."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_S)
+    if not journal or not Path(journal).read_bytes().rstrip().endswith(CLOSED):
+        os._exit(143)
+
+
 if __name__ == "__main__":
-    sys.exit(0 if mirror(Path(sys.argv[1]), sys.argv[2]) else 1)
+    journals, uri, *caller = sys.argv[1:]
+    if caller:
+        threading.Thread(target=_end_with_parent, args=(int(caller[0]), caller[1]), daemon=True).start()
+    sys.exit(0 if mirror(Path(journals), uri) else 1)

@@ -231,6 +231,39 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
     assert str(raised.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            ["training.stages.0.max_response_tokens=512"],
+            "math-24 has responses of up to 512 tokens, .* only 512 positions",
+        ),
+        (["evaluation.max_tokens=512"], "evaluation.max_tokens is 512, .* only 512 positions"),
+        (
+            ["evaluation.max_tokens=450"],
+            "mini-math, row 0: a prompt of [0-9]+ tokens and a response of up to 450 need more",
+        ),
+        (["evaluation.max_tokens=64"], ""),
+    ],
+)
+def test_a_plan_names_what_does_not_fit_into_the_model(tmp_path, settings, said):
+    """Before the first step: also prompts of a benchmark that no step has read yet."""
+    from tests.infra.tiny_endpoint import grow_model
+
+    model, file = grow_model(tmp_path / "model"), tmp_path / "test.jsonl"
+    rows = [{"question": f"What is {n} plus {n + 1}? " * 12, "answer": str(2 * n + 1)} for n in range(1, 4)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = f"[{{name: mini-math, domain: math, path: {file}, samples: 2}}]"
+    settings = [f"model.path={model}", f"evaluation.benchmarks={benchmark}", *settings]
+    words = [word for setting in settings for word in ("--set", setting)]
+    plan = ("run", MINI, "--home", tmp_path / "home", *words, DRY)
+    if not said:
+        assert "steps would run" in in_process(*plan)
+        return
+    with pytest.raises(RatchetError, match=said):  # exit code 2
+        in_process(*plan)
+
+
 def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
     arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
     with pytest.raises(RatchetError, match=r"http://127\.0\.0\.1:9/v1 cannot be reached"):

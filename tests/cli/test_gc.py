@@ -30,7 +30,7 @@ def finished(store: ArtifactStore, name: str, inputs: Sequence[Artifact] = ()) -
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch) -> Path:
     """Two finished runs that share the artifact `raw`; the old one also made `old`. Each has left a draft."""
-    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda _: subprocess.Popen(["true"]))
+    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda *_: subprocess.Popen(["true"]))
     settings = load_settings(tmp_path)
     store = ArtifactStore(settings.artifacts)
     raw = finished(store, "raw")

@@ -43,6 +43,23 @@ def test_a_part_that_the_disk_damaged_is_told_and_then_gone(tmp_path):
     assert store.stored() == {}
 
 
+def test_a_flipped_bit_in_a_part_is_never_read(tmp_path):
+    """Wherever it is: within a text it leaves a file that can be read."""
+    store = GenerationStore(tmp_path, "b", {})
+    with store.locked():
+        (part,) = set(store.write([row("a", sample, f"text {sample} " * 20) for sample in range(20)]).values())
+    content, rows, named = part.read_bytes(), read_part(part), 0
+    for place in range(4, len(content) - 8, 3):
+        read_part.cache_clear()
+        part.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            assert read_part(part) == rows, f"byte {place} of {len(content)}"  # it is in no row, but in a statistic
+        except RatchetError as error:
+            assert f"{part} is damaged" in str(error) and "sampled again" in str(error) and not part.exists()
+            named += 1
+    assert named > 100
+
+
 def test_the_journal_survives_a_torn_line_and_becomes_a_part(tmp_path):
     store = GenerationStore(tmp_path, "b", {})
     with store.locked():

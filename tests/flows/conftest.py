@@ -14,6 +14,7 @@ from ratchet.cli.main import app
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
+from ratchet.infra.tracking.events import start_mirror
 from ratchet.tasks.pipeline_run import PlannedStep, missing, plan_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +59,7 @@ def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) ->
         if not databases.exists():
             done = ratchet("run", MINI, "--home", home, **PLANTED)
             assert done.returncode == 0, done.stdout + done.stderr
+            assert start_mirror(load_settings(home)).wait(300) == 0
             shutil.copytree(home / "prefect", shared / "copying" / "prefect")
             shutil.copy(home / "mlflow.db", shared / "copying")
             (shared / "copying").rename(databases)

@@ -7,12 +7,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from prefect.client.schemas.objects import State
 
+from ratchet.flows.cancellation import started_unasked
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, ROOT
 
@@ -112,6 +115,70 @@ def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
     os.kill(process_of(run), signal.SIGKILL)
     seen = server.wait(run, "Completed")
     assert seen[seen.index("Crashed") + 1] == "Resubmitted" and seen.count("Resubmitted") == 1
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_ends_also_after_a_retry_and_is_not_started_again(server, finished_home):
+    """Cancel, retry, cancel: each time training has ended within the minute; the automation starts nothing again."""
+    run = server.start("train/train-mini", overrides=["training.stages.1.steps=300"])
+    drafts = finished_home / "artifacts" / ".drafts"
+    for _ in range(2):
+        steps = len(progress := progress_of(drafts))
+        deadline = time.monotonic() + 600
+        while len(progress) <= steps:
+            assert time.monotonic() < deadline and server.states(run)[-1] != "Failed", server.states(run)
+            time.sleep(0.5)
+            progress = progress_of(drafts)
+        process = process_of(run)
+        server.ask(f"flow_runs/{run}/set_state", state={"type": "CANCELLING", "name": "Cancelling"}, force=False)
+        deadline = time.monotonic() + 60
+        while Path(f"/proc/{process}").exists() or training_in(finished_home):
+            assert time.monotonic() < deadline, server.states(run)
+            time.sleep(0.5)
+        server.wait(run, "Cancelled", 60)
+        time.sleep(45)  # the automation waits for 30 s
+        assert server.states(run)[-1] == "Cancelled" and "Resubmitted" not in server.states(run)
+        server.ask(f"flow_runs/{run}/set_state", state={"type": "SCHEDULED", "name": "AwaitingRetry"}, force=True)
+    server.ask(f"flow_runs/{run}/set_state", state={"type": "CANCELLED", "name": "Cancelled"}, force=True)
+
+
+def progress_of(drafts: Path) -> list[str]:
+    return [
+        line for file in drafts.glob("checkpoint-code-32-*/metrics.jsonl") for line in file.read_text().splitlines()
+    ]
+
+
+def training_in(home: Path) -> list[str]:
+    """Trainers at work in a home."""
+    commands = (process / "cmdline" for process in Path("/proc").glob("[0-9]*"))
+    return [str(command) for command in commands if _is_trainer(command, home)]
+
+
+def _is_trainer(command: Path, home: Path) -> bool:
+    try:
+        words = command.read_bytes()
+    except OSError:  # it ended while we looked
+        return False
+    return b"ratchet.training" in words and str(home).encode() in words
+
+
+def test_only_a_person_starts_again_what_a_person_has_cancelled():
+    def states(*names: str) -> list[State]:
+        return [
+            State(type="SCHEDULED", name=name, timestamp=datetime.fromtimestamp(at, UTC))
+            for at, name in enumerate(names)
+        ]
+
+    begun = ("Scheduled", "Pending", "Running")
+    assert not started_unasked(states(*begun, "Crashed", "Resubmitted"))
+    assert started_unasked(states(*begun, "Cancelling", "Crashed", "Resubmitted", "Pending", "Running"))
+    assert started_unasked(
+        states(*begun, "Crashed", "Resubmitted", "Running", "Cancelling", "Cancelled", "Resubmitted")
+    )
+    retried = (*begun, "Cancelling", "Cancelled", "AwaitingRetry", "Pending", "Running")
+    assert not started_unasked(states(*retried))
+    assert not started_unasked(states(*retried, "Crashed", "Resubmitted"))
+    assert started_unasked(states(*retried, "Cancelling", "Cancelled", "Resubmitted"))
 
 
 def process_of(run: str) -> int:

@@ -1,10 +1,13 @@
 import errno
+import hashlib
 import json
 import os
+from pathlib import Path
 
 import pytest
 
 from ratchet.data_curation.base.files import disk_errors, write_atomically
+from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -33,3 +36,31 @@ def test_atomic_writing_replaces_whole_files(tmp_path):
     write_atomically(file, json.dumps({"n": 2}))
     assert json.loads(file.read_text()) == {"n": 2}
     assert [p.name for p in tmp_path.iterdir()] == ["status.json"]
+
+
+def in_the_hubs_cache(root: Path, name: str, content: bytes) -> Path:
+    blob, link = root / "blobs" / name, root / "snapshots" / "main" / "train.jsonl"
+    for path in (blob, link):
+        path.parent.mkdir(parents=True)
+    blob.write_bytes(content)
+    link.symlink_to(blob)
+    return link
+
+
+@pytest.mark.parametrize("kind", ["sha256", "git", "sha1"])
+def test_a_cached_file_that_is_not_what_was_downloaded_is_named(tmp_path, kind):
+    content = b'{"question": "1 + 1"}\n' * 100
+    head = b"blob %d\0" % len(content) if kind == "git" else b""
+    name = (hashlib.sha256 if kind == "sha256" else hashlib.sha1)(head + content).hexdigest()
+    link = in_the_hubs_cache(tmp_path, name, content)
+    assert ArtifactStore(tmp_path / "store").file(link).key == hashlib.sha256(content).hexdigest()
+    blob = link.resolve()
+    blob.write_bytes(content.replace(b"1 + 1", b"1 + 3", 1))
+    os.utime(blob, ns=(1, 1))
+    with pytest.raises(RatchetError, match=rf"train\.jsonl is not what was downloaded.*Delete .*{name} and run again"):
+        ArtifactStore(tmp_path / "store").file(link)
+
+
+def test_a_cached_file_that_is_named_by_no_hash_is_read(tmp_path):
+    link = in_the_hubs_cache(tmp_path, "an-etag-of-a-mirror", b"[1]")
+    assert ArtifactStore(tmp_path / "store").file(link).key == hashlib.sha256(b"[1]").hexdigest()

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.load import FIXED, SHIPPED
+from ratchet.infra.recipe.load import FIXED, SHIPPED, has_accelerator
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
@@ -62,7 +62,7 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
         ("trainng.x=1", r"trainng: unknown key\. Did you mean 'training'"),  # codespell:ignore
         ("model.grow.layer=2", r"Did you mean 'layers'"),
-        ("training.stages.9.steps=1", r"'9' must be \* or a number from 0 to 5"),
+        ("training.stages.9.steps=1", r"'9' must be \*, a number from 0 to 5 or a name: math-36"),
         ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
         ("evaluation.after=[nowhere]", r"evaluation\.after names 'nowhere'"),
         ("training.stages.1.name=math-36", r"stage names must be unique"),
@@ -188,6 +188,64 @@ def test_a_star_sets_every_element_of_a_list():
     overrides = ["training.stages.*.steps=3", "training.stages.*.advanced.result=best"]
     stages = load_recipe("tiny", overrides).training.stages
     assert {(stage.steps, stage.advanced.result) for stage in stages} == {(3, "best")}
+
+
+def test_a_stage_is_overridden_by_its_name(tmp_path):
+    names = [stage.name for stage in load_recipe("tiny").training.stages]
+    by_name = load_recipe("tiny", ["training.stages.code-48.steps=3", "evaluation.benchmarks.tiny-code.samples=2"])
+    assert [stage.steps for stage in by_name.training.stages if stage.name == "code-48"] == [3]
+    assert [(b.name, b.samples) for b in by_name.evaluation.benchmarks] == [("tiny-math", 16), ("tiny-code", 2)]
+    assert by_name.training.stages == load_recipe("tiny", ["training.stages.3.steps=3"]).training.stages
+    child = tmp_path / "child.yaml"
+    child.write_text(
+        "extends: tiny\nname: child\ntraining: {stages: {code-48: {steps: 3}, math-44: null}}\n"
+        "evaluation: {benchmarks: {tiny-code: {samples: 2}}}\n"
+    )
+    recipe = load_recipe(child)
+    assert [stage.name for stage in recipe.training.stages] == [name for name in names if name != "math-44"]
+    assert recipe.training.stages[2] == by_name.training.stages[3]
+    assert recipe.evaluation.benchmarks == by_name.evaluation.benchmarks
+    for wrong, said in (
+        ("code-84", "'code-84' must be \\*, a number from 0 to 5 or a name: .*mean 'code-48'"),
+        ("9", ""),
+    ):
+        with pytest.raises(RatchetError, match=said or "'9' must be"):
+            load_recipe("tiny", [f"training.stages.{wrong}.steps=3"])
+    child.write_text("extends: tiny\nname: child\ntraining: {stages: {code-84: {steps: 3}}}\n")
+    with pytest.raises(
+        RatchetError, match=r"child.yaml: training.stages: .* none that is called 'code-84'. Did you mean 'code-48'"
+    ):
+        load_recipe(child)
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_own_data_fits_a_machine_without_a_gpu_and_says_what_it_sets(tmp_path, monkeypatch, gpu):
+    monkeypatch.setattr("ratchet.infra.recipe.load.has_accelerator", lambda: gpu)
+    child = tmp_path / "child.yaml"
+    child.write_text("extends: own-data\nname: child\ntraining: {stages: {math-1k: {steps: 7}}}\n")
+    recipe = load_recipe(child, ["training.stages.math-1k.rollouts=3"])
+    [stage], hardware = recipe.training.stages, recipe.training.hardware
+    assert (stage.steps, stage.rollouts) == (7, 3), "what a person has written is left alone"
+    if gpu:
+        assert not recipe.fitted and (hardware.dtype, stage.max_response_tokens) == ("bfloat16", 1024)
+        return
+    assert (hardware.dtype, stage.max_response_tokens, recipe.evaluation.max_tokens) == ("float32", 256, 256)
+    assert "training.hardware.dtype=float32" in recipe.fitted
+    assert "training.stages.math-1k.max_response_tokens=256" in recipe.fitted
+    assert not [line for line in recipe.fitted if "steps" in line or "rollouts" in line]
+    said = [line.partition("=") for line in recipe.fitted]
+    monkeypatch.setattr("ratchet.infra.recipe.load.has_accelerator", lambda: True)
+    overrides = [f"{name}={value.lower() if value in ('True', 'False') else value}" for name, _, value in said]
+    assert load_recipe(child, ["training.stages.math-1k.rollouts=3", *overrides]) == recipe
+
+
+def test_the_machines_of_a_scheduler_have_their_own_gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("RATCHET_SLURM", raising=False)
+    monkeypatch.delenv("RATCHET_LAUNCHER", raising=False)
+    assert not has_accelerator()
+    monkeypatch.setenv("RATCHET_SLURM", "/shared/slurm.sh")
+    assert has_accelerator()
 
 
 def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_path):

@@ -25,7 +25,8 @@ def test_a_misspelled_field_and_a_wrong_type_are_found():
     stage = {"name": "math", "domain": "math", "max_response_tokens": 24, "steps": "many", "rolouts": 4}
     shown = " ".join(faults({"name": "x", "training": {"engine": "vllm", "stages": [stage]}}))
     assert "rolouts" in shown and "training.stages.0.steps" in shown
-    assert faults({"extends": "tiny", "set": ["seed=1"]}) == []
+    by_name = {"stages": {"math-36": {"steps": 1}}}
+    assert faults({"extends": "tiny", "set": ["seed=1"], "training": by_name, "on_cpu": {"training": by_name}}) == []
 
 
 def test_fields_have_their_descriptions():

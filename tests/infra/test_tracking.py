@@ -3,8 +3,10 @@
 import json
 import math
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,6 +18,8 @@ from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
 from ratchet.infra.tracking.mlflow_mirror import mirror
+from ratchet.verifiers.processes import free_port, process_group
+from tests.infra.lossy_proxy import LossyProxy
 from tests.infra.misbehaving_server import SILENT, Server
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
@@ -138,7 +142,7 @@ def test_a_server_that_is_down_slows_nothing(tmp_path):
 @pytest.fixture
 def written(settings, monkeypatch) -> str:
     """The id of a finished run that no mirror has seen yet."""
-    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda _: subprocess.Popen(["true"]))
+    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda *_: subprocess.Popen(["true"]))
     monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.GIVE_UP_AFTER_S", 0)
     monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.AGAIN_S", 0)
     tracking, root = write_a_run(settings)
@@ -160,6 +164,76 @@ def test_a_server_that_fails_is_told_in_one_line_and_gets_the_rest_later(setting
     assert f"MLflow at {server.url} has not received everything yet: " in line and said in line and "\n" not in line
     assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
     assert client(settings).get_run(read_state(settings, written)["runs"][written]).info.status == "FINISHED"
+
+
+def test_a_database_of_another_version_is_told_in_one_line_with_the_remedy(tmp_path, settings, written):
+    home = Path(shutil.copytree(settings.home, tmp_path / "home"))
+    newer = Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
+    with sqlite3.connect(home / "mlflow.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
+    assert not mirror(newer.journals, newer.tracking_uri)
+    line = not_received(newer, written)
+    assert "schema ffffffffffff" in line and "mlflow db upgrade" in line and "move the file away" in line
+    assert "\n" not in line
+    (home / "mlflow.db").unlink()
+    assert start_mirror(newer).wait(120) == 0 and not not_received(newer, written)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_lost_answers_are_asked_for_again_and_nothing_is_there_twice(tmp_path, written, settings, share):
+    """A real server, which has done what was asked, behind a proxy that loses the answer."""
+    port = free_port()
+    argv = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    environment = {
+        **os.environ, "MLFLOW_BACKEND_STORE_URI": f"sqlite:///{tmp_path}/server.db",
+        "MLFLOW_ARTIFACTS_DESTINATION": str(tmp_path / "files"), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }  # fmt: skip
+    with process_group(argv, tmp_path / "log", environment):
+        direct, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 120
+        while not answers(port):
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.3)
+        with LossyProxy(direct, share, seed=1) as proxy:
+            lossy = Settings(settings.home, proxy.url, sys.executable)
+            assert start_mirror(lossy).wait(300) == 0, (settings.logs / "mlflow-mirror.log").read_text()[-2000:]
+            assert proxy.lost >= 2
+        mlflow = client(Settings(settings.home, direct, sys.executable))
+        [experiment] = [each for each in mlflow.search_experiments() if each.name == "tiny"]
+        runs = mlflow.search_runs([experiment.experiment_id])
+        ids = [run.data.tags["ratchet.run"] for run in runs]
+        assert len(ids) == len(set(ids)) and {run.info.status for run in runs} <= {"FINISHED", "FAILED", "KILLED"}
+        assert {run.data.params.get("seed") for run in runs if "." not in run.data.tags["ratchet.run"]} == {"0"}
+        models = mlflow.search_logged_models([experiment.experiment_id])
+        assert len(models) == 1
+    (settings.journals / f"{written}.state.json").unlink()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_slow_server(tmp_path):
+    """The mirror goes on by itself when the run has closed its journal."""
+    code = (
+        "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
+        "from tests.infra.test_tracking import write_a_run; home = Path(sys.argv[1]); "
+        "tracking, root = write_a_run(Settings(home, f'sqlite:///{home}/mlflow.db', sys.executable)); "
+        "tracking.event('end', root, status='FINISHED'); "
+        "begun = time.monotonic(); print(tracking.run_id, tracking.close(0.1), time.monotonic() - begun)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    run, everything, seconds = done.stdout.split()
+    assert everything == "False" and float(seconds) < 1 and not done.stderr
+    settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
+    deadline = time.monotonic() + 120
+    while not read_state(settings, run).get("complete"):  # no other command is given
+        assert time.monotonic() < deadline, (settings.logs / "mlflow-mirror.log").read_text()
+        time.sleep(0.2)
+    assert {client(settings).get_run(each).info.status for each in read_state(settings, run)["runs"].values()} == {
+        "FINISHED", "FAILED"
+    }  # fmt: skip
 
 
 def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, monkeypatch):

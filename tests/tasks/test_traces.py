@@ -1,9 +1,16 @@
 import json
 
+import pyarrow.parquet as pq
+import pytest
+
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.tasks.traces import without_held_out
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, open_run
+from ratchet.tasks.report import _prompt_sections
+from ratchet.tasks.traces import own_traces, without_held_out
 from ratchet.verifiers.problem import problem_id
 
 SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
@@ -21,3 +28,43 @@ def test_traces_of_held_out_problems_are_set_aside_whatever_stands_around_them(t
     [gone] = rejected
     assert (gone["source"], gone["source_id"], gone["step"]) == ("t", "0", "decontaminate")
     assert json.loads(gone["evidence"])["item"] == "7"
+
+
+SUM = "What is 1 plus 3? Count slowly."
+ASKED = SUM + "\n\nReason step by step and put the final answer in \\boxed{}."
+
+
+class Warned(Watcher):
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.mark.parametrize("template", ["as_written", "recipe"])
+def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ(tmp_path, template):
+    file, watcher = tmp_path / "t.jsonl", Warned()
+    chats = [
+        [{"role": "user", "content": text}, {"role": "assistant", "content": "\\boxed{4}"}] for text in (ASKED, SUM)
+    ]
+    file.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
+    start = {"files": [str(file)], "domain": "math", "template": template}
+    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": {"math": {}}})
+    with (
+        called_by(Caller(load_settings(tmp_path / "home"), watcher, prefect=False, mirrored=False)),
+        open_run(recipe, "t"),
+    ):
+        traces = own_traces(recipe, recipe.training.warm_start, ["math"])
+        [section] = _prompt_sections([traces])
+    learned = pq.read_table(traces.kept).column("prompt").to_pylist()
+    if template == "recipe":
+        assert learned == [ASKED, ASKED] and not watcher.warnings and section.folded
+        return
+    assert learned == [ASKED, SUM]
+    [warning] = watcher.warnings
+    assert (
+        "1 of 2 user turns" in warning and repr(SUM) in warning and "boxed" in warning and "template: recipe" in warning
+    )
+    assert section.table == [{"warm start": SUM, "training and evaluation": ASKED}] and not section.folded

@@ -43,12 +43,17 @@ class CodeProblem:
 
     @property
     def budget_s(self) -> float:
-        return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * self.limit_s)
+        return budget_s(self.limit_s)
 
     @property
     def check_s(self) -> float:
         """Seconds for a check's own code."""
         return max(self.limit_s, DEFAULT_TIME_LIMIT_S)
+
+
+def budget_s(limit_s: float) -> float:
+    """Seconds for all tests together, by the limit of one."""
+    return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * limit_s)
 
 
 def read_problem(problem: Problem) -> CodeProblem:

@@ -2,10 +2,12 @@ import json
 
 import pytest
 
-from ratchet.data_curation.base.problem_table import to_table
+from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.code_tests import validation
+from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
 from ratchet.data_curation.code_tests.validation import validate_tests
 from ratchet.data_curation.settings.curation import TestValidation
+from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import problem_id
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
@@ -34,7 +36,7 @@ def test_tests_without_a_solution_are_counted_and_called_unchecked(pool):
     assert split.kept.column("source_id").to_pylist() == ["none", "sound"]
     assert split.rejected.column("rule").to_pylist() == ["too_few_tests"] and split.summary["unchecked"] == 1
     facts = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
-    assert facts[0] == {"tests": 6, "unchecked": True} and facts[1]["killed"] > 0
+    assert facts[0] == {"tests": 6, "unchecked": True} and facts[1]["mutants"] > 0
 
 
 def test_each_rule_takes_its_own(pool):
@@ -60,7 +62,7 @@ def test_each_rule_takes_its_own(pool):
     evidence = json.loads(split.rejected.column("evidence").to_pylist()[1])
     assert evidence["failures"][0]["decided_by"] == "wrong_answer"
     strength = json.loads(split.kept.column("metadata").to_pylist()[0])["validate_tests"]
-    assert strength["killed"] > 0 and strength["tests"] == len(STRONG)
+    assert strength == {"tests": len(STRONG), "mutants": strength["mutants"]} and strength["mutants"] > 0
 
 
 def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
@@ -72,11 +74,54 @@ def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
     assert "sleep" not in json.loads(split.rejected.column("evidence")[0].as_py())["survivor"]
 
 
-def test_an_endless_loop_is_a_fault_that_every_test_notices(pool):
-    counting = "def solve(xs):\n    n = 0\n    while n < len(xs):\n        n += 1\n    return n\n"
-    table = to_table([row("loop", [counting], [([1, 2], 2), ([], 0), ([5], 1)])])
-    split = validate_tests(table, TestValidation(max_mutants=6), pool)
-    assert len(split.kept) == 1
+COUNTING = "def solve(xs):\n    n = 0\n    while n < len(xs):\n        n += 1\n    return n\n"
+COUNTED = [([1, 2], 2), ([], 0), ([5], 1)]
+
+
+def test_an_endless_loop_is_a_fault_that_every_test_notices_and_counted_apart(pool):
+    settings = TestValidation(max_mutants=6, min_mutants_killed=1.0)
+    split = validate_tests(to_table([row("loop", [COUNTING], COUNTED)]), settings, pool)
+    [kept] = split.kept.to_pylist()
+    assert json.loads(kept["metadata"])["validate_tests"] == {"tests": 3, "mutants": 6}
+    assert split.summary["timed_out"] > 0
+
+
+def spinning(seconds: float, value: str) -> str:
+    """A solution whose every test takes so much CPU time."""
+    return (
+        f"import time\n\n\ndef solve(xs):\n    end = time.process_time() + {seconds}\n"
+        f"    while time.process_time() < end:\n        pass\n    return {value}\n"
+    )
+
+
+def test_a_mutant_that_is_only_slow_has_survived(pool):
+    """With the short limit alone its timeout looked like a fault that the tests detect."""
+    golden = "def solve(xs):\n    return len(xs)\n"
+    slow = spinning(0.4, "len(xs)")
+    cases = [Case.of(problem) for problem in from_table(to_table([row("slow", [golden], COUNTED)]))]
+    settle(cases, pool)
+    assert cases[0].time_limit_s == QUICK_S
+    [problem] = cases[0].programs([slow])
+    assert pool.run_programs([problem])[0].outcome is Outcome.TIMEOUT
+    assert verdicts(pool, [problem], QUICK_WIDER)[0].passed
+
+
+def test_a_golden_solution_somewhat_beyond_its_limit_rejects_no_row(pool):
+    rows = [
+        row(name, [spinning(seconds, "len(xs)")], COUNTED) | {"time_limit_s": 0.4}
+        for name, seconds in (("slowed", 0.5), ("slow", 1.2))
+    ]
+    split = validate_tests(to_table(rows), TestValidation(min_mutants_killed=0), pool)
+    assert split.kept.column("source_id").to_pylist() == ["slowed"]
+    [evidence] = split.rejected.column("evidence").to_pylist()
+    assert json.loads(evidence)["failures"][0]["decided_by"] == "time_limit"
+
+
+def test_evidence_has_no_address(pool):
+    golden = ["def solve(xs):\n    return repr(object())\n"]
+    split = validate_tests(to_table([row("addresses", golden, COUNTED)]), TestValidation(), pool)
+    [evidence] = split.rejected.column("evidence").to_pylist()
+    assert "object at 0x…" in evidence
 
 
 def test_check_functions_count_their_assertions(pool):
@@ -140,7 +185,7 @@ def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
         validate_tests(table, TestValidation(), pool, kill, journal)
     journal.write_text(journal.read_text() + '[4, {"rejec')
     judged = []
-    monkeypatch.setattr(validation, "_settle", lambda rows, *rest: judged.append(len(rows)) or settle(rows, *rest))
+    monkeypatch.setattr(validation, "_settle", lambda rows, *rest: judged.append(len(rows)) or settle_rows(rows, *rest))
     resumed = validate_tests(table, TestValidation(), pool, journal=journal)
     assert judged == [1]
     assert (
@@ -149,4 +194,4 @@ def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
     assert len(journal.read_text().splitlines()) == 5
 
 
-settle = validation._settle
+settle_rows = validation._settle

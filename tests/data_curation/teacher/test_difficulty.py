@@ -48,3 +48,21 @@ def test_what_is_never_solved_and_what_was_never_tried_are_two_reasons(split):
     reasons = {row["problem_id"]: (row["rule"], json.loads(row["evidence"])) for row in split.rejected.to_pylist()}
     assert reasons["never"][0] == "unsolved" and reasons["never"][1]["outcomes"] == {"failed": 1, "unparseable": 1}
     assert reasons["refused"] == ("no_attempt", {"reason": "maximum context length"})
+
+
+def test_an_attempt_somewhat_beyond_its_time_limit_is_judged_again_with_more():
+    spinning = (
+        "```python\nimport time\n\n\ndef solve(x):\n    end = time.process_time() + {}\n"
+        "    while time.process_time() < end:\n        pass\n    return x + 1\n```"
+    )
+    row = {"problem_id": "slow", "domain": "code", "prompt": "slow", "entry_point": "solve", "tests": TESTS}
+    attempts = [
+        {"problem_id": "slow", "sample": i, "response": text, "finish_reason": "stop", "tokens": 1}
+        for i, text in enumerate((spinning.format(0.5), spinning.format(1.2), RIGHT))
+    ]
+    counted = []
+    with VerifierPool(workers=1) as pool:
+        batches = pa.Table.from_pylist(attempts, schema=ATTEMPTS_SCHEMA).to_batches()
+        [slow] = grade(to_table([row | {"time_limit_s": 0.4}]), batches, pool, 7, counted.append).kept.to_pylist()
+    assert json.loads(slow["metadata"])["difficulty"]["outcomes"] == {"failed": 1, "passed": 2}
+    assert counted == [1, 2, 3]

@@ -1,0 +1,75 @@
+"""Ends a flow that was cancelled in Prefect, also where its worker does not, and does not start it again unasked.
+
+A worker ends a run's process; after a retry it may not do so again. And a process that it has ended may count as
+crashed, which an automation answers by starting the run again. So the flow itself looks at the state of its run.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from prefect import get_client
+from prefect.client.schemas.objects import State, StateType
+from prefect.runtime import flow_run
+from prefect.states import Cancelled
+
+CANCELLED = (StateType.CANCELLING, StateType.CANCELLED)
+RESUBMITTED = "Resubmitted"
+"""The state that `examples/operations/automations.yaml` gives a run whose process is gone."""
+POLL_S, GRACE_S = 5.0, 15.0
+"""Seconds between two looks, and for the worker to end the process first."""
+
+
+def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
+    """The result of `work`, or the state of a run that was cancelled. Interrupts the main thread, where the flow runs:
+    what it has started ends with it."""
+    if not flow_run.id:
+        return work()
+    run = UUID(flow_run.id)
+    if started_unasked(_states(run)):
+        return Cancelled(message="It was cancelled before its process ended. Retry starts it again.")
+    over = threading.Event()
+    watching = threading.Thread(target=_watch, args=(run, over, threading.get_ident()), daemon=True)
+    watching.start()
+    try:
+        return work()
+    except BaseException:
+        if _is_cancelled(run):
+            return Cancelled(message="Its processes have ended. Retry goes on where it was.")
+        raise
+    finally:
+        over.set()
+
+
+def started_unasked(states: Sequence[State[Any]]) -> bool:
+    """Whether the automation has started a run again that a person had cancelled since the last time it was begun or
+    retried by hand."""
+    names = [state.name for state in sorted(states, key=lambda state: state.timestamp)]
+    cancelled = max((i for i, state in enumerate(names) if state in ("Cancelling", "Cancelled")), default=-1)
+    after = names[cancelled + 1 :] if cancelled >= 0 else []
+    return RESUBMITTED in after and not {"AwaitingRetry", "Scheduled", "Late"} & set(after)
+
+
+def _watch(run: UUID, over: threading.Event, flow_thread: int) -> None:
+    while not over.wait(POLL_S):
+        if _is_cancelled(run):
+            if not over.wait(GRACE_S):
+                signal.pthread_kill(flow_thread, signal.SIGINT)
+            return
+
+
+def _is_cancelled(run: UUID) -> bool:
+    """False too where the server does not answer: the run goes on."""
+    try:
+        with get_client(sync_client=True) as client:
+            state = client.read_flow_run(run).state
+    except Exception:  # of the client, its transport, or a server that is restarting
+        return False
+    return state is not None and state.type in CANCELLED
+
+
+def _states(run: UUID) -> list[State[Any]]:
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run_states(run)

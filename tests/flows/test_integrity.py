@@ -1,0 +1,149 @@
+"""A file that changed since it was written is named before any step reads it; a copied home leaves the first alone."""
+
+import hashlib
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ratchet.flows.pipeline import pipeline
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+from ratchet.verifiers.errors import RatchetError
+from tests.flows.conftest import MINI, in_process
+
+
+def flip_a_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.fixture
+def home(finished_home, tmp_path) -> Path:
+    return shutil.copytree(finished_home, tmp_path / "home", symlinks=True)
+
+
+def run_again(home: Path, watcher: Watcher | None = None) -> None:
+    with called_by(Caller(load_settings(home), watcher or Watcher(), prefect=False, mirrored=False)):
+        pipeline.fn(load_recipe(str(MINI)))
+
+
+@pytest.mark.parametrize(
+    ("flipped", "made_from_it"),
+    [
+        ("raw/tiny-world-*/math_raw.parquet", "problems/math-normalise-*"),
+        ("problems/math_benchmark-*/kept.parquet", "problems/math-decontaminate-*"),
+        ("problems/math-rules-*/kept.parquet", "problems/math-decontaminate-*"),
+        ("problems/math-rules-*/rejected.parquet", "problems/math-curated-*"),
+        ("attempts/math-*/kept.parquet", "problems/math-majority_vote-*"),
+        ("problems/math-curated-*/kept.parquet", "checkpoint/math-24-*"),
+        ("traces/*/kept.parquet", "checkpoint/start-*"),
+        ("checkpoint/math-24-*/model/model.safetensors", "checkpoint/code-32-*"),
+        ("problems/math_benchmark-*/rejected.parquet", "evaluation/code-32-*"),
+        ("evaluation/code-32-*/scores.json", "report/*"),
+    ],
+)
+def test_a_flipped_bit_is_named_before_it_is_read(home, flipped, made_from_it):
+    [file] = home.glob(f"artifacts/{flipped}")
+    flip_a_bit(file)
+    for directory in home.glob(f"artifacts/{made_from_it}"):
+        shutil.rmtree(directory)
+    with pytest.raises(RatchetError, match=f"{file} was changed after the step finished"):
+        run_again(home)
+    assert not list(home.glob(f"artifacts/{made_from_it}/manifest.json"))
+
+
+def test_one_command_names_every_damaged_file_of_a_home(home, ratchet):
+    assert "artifacts in" in in_process("doctor", "--contents", "--home", home)
+    [curated] = home.glob("artifacts/problems/math-curated-*/kept.parquet")
+    [manifest] = home.glob("artifacts/problems/code-rules-*/manifest.json")
+    part, answers = next(home.glob("generations/*/*.parquet")), next(home.glob("teacher/*.jsonl"))
+    flip_a_bit(curated)
+    manifest.write_text(manifest.read_text()[:200])
+    flip_a_bit(part)
+    answers.write_bytes(answers.read_bytes().replace(b'{"key"', b'"key"', 1))
+    done = ratchet("doctor", "--contents", "--home", home)
+    damaged = [line for line in done.stdout.splitlines() if line.startswith("✗")]
+    assert done.returncode == 1 and len(damaged) == 4, done.stdout
+    for file in (curated, manifest, part, answers):
+        assert any(str(file) in line for line in damaged), file
+
+
+def everything(home: Path) -> dict[str, str]:
+    files = (file for file in home.rglob("*") if file.is_file())
+    return {str(file.relative_to(home)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("original", ["stays", "goes"])
+def test_a_home_that_was_copied_or_moved_writes_into_itself(finished_home, tmp_path, ratchet, original):
+    first, second = tmp_path / "first", tmp_path / "second"
+    shutil.copytree(finished_home, first, symlinks=True)
+    assert ratchet("curate", "math", MINI, "--home", first).returncode == 0  # whose files are its own from now on
+    before = everything(first)
+    subprocess.run([*(["cp", "-r"] if original == "stays" else ["mv"]), first, second], check=True)
+    [stage] = second.glob("artifacts/checkpoint/code-32-*")
+    shutil.rmtree(stage)
+    done = ratchet("run", MINI, "--home", second, "--set", "training.stages.1.learning_rate=1e-5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert everything(first) == before if original == "stays" else not first.exists()
+    with sqlite3.connect(second / "mlflow.db") as database:
+        addresses = [row[0] for row in database.execute("SELECT artifact_uri FROM runs")]
+    assert addresses and all(address.startswith((second / "mlflow-files").as_uri()) for address in addresses)
+    told = "".join(file.read_text(errors="replace") for file in second.glob("artifacts/checkpoint/code-32-*/*.json"))
+    assert str(first) not in told
+
+
+SLOW_RUN = """
+import sys, time
+from tests.flows.test_integrity import run_again
+from ratchet.data_curation import rule_filter
+import ratchet.tasks.curation as curation
+judge = rule_filter.filter_by_rules
+def slow(*arguments, **named):
+    print("judging", flush=True)
+    time.sleep(5)
+    return judge(*arguments, **named)
+rule_filter.filter_by_rules = slow
+run_again(sys.argv[1])
+"""
+
+
+class Notes(Watcher):
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_runs_side_by_side_wait_for_a_shared_step_and_use_its_result(home):
+    """The other has it in its hands; what follows is found."""
+    [rules] = home.glob("artifacts/problems/math-rules-*")
+    shutil.rmtree(rules)
+    other = subprocess.Popen([sys.executable, "-c", SLOW_RUN, str(home)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None
+        while "judging" not in other.stdout.readline():
+            assert other.poll() is None
+        watcher = Notes()
+        run_again(home, watcher)
+        assert [note for note in watcher.notes if f"process {other.pid}" in note and "Waiting for it" in note]
+        assert other.wait(60) == 0
+    finally:
+        other.kill()
+        other.wait()
+    manifest = json.loads((rules / "manifest.json").read_text())
+    assert manifest["seconds"] > 4, "the other made it"
+    assert not list(home.glob("artifacts/.drafts/*math-rules*/*"))
+    assert ArtifactStore(home / "artifacts").open("problems/math-rules").key == manifest["key"]
+    assert time.time() > manifest["finished_at"]
