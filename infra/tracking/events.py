@@ -107,8 +107,16 @@ def start_mirror(settings: Settings, journal: Path | None = None) -> subprocess.
 def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
     """The mirror's position in a journal: `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
     first event."""
-    state = settings.journals / f"{run_id}.state.json"
-    return json.loads(state.read_text()) if state.is_file() else {}
+    return read_state_file(settings.journals / f"{run_id}.state.json")
+
+
+def read_state_file(file: Path) -> dict[str, Any]:
+    """Empty too for a damaged file: everything is sent again, which changes nothing in MLflow."""
+    try:
+        state = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
 
 
 def mlflow_address(tracking_uri: str) -> str:

@@ -111,6 +111,9 @@ def test_a_mirror_killed_halfway_sends_nothing_twice(settings):
     state_file.write_text(json.dumps({"offset": len(begin[0]), "experiment_id": complete["experiment_id"], "runs": {}}))
     assert start_mirror(settings).wait(60) == 0
     assert json.loads(state_file.read_text())["runs"] == complete["runs"]
+    state_file.write_text("")  # as after a power failure
+    assert start_mirror(settings).wait(60) == 0
+    assert json.loads(state_file.read_text())["runs"] == complete["runs"]
 
 
 @pytest.mark.slow
