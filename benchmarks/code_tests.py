@@ -74,10 +74,10 @@ def main() -> None:
             [rule == "weak_tests" for rule in splits[-1].rejected["rule"].to_pylist()]
         )
         facts = [facts_of(problem) for problem in kept] + [json.loads(e) for e in rejected["evidence"].to_pylist()]
-        facts = [f for f in facts if f["mutants"]]
+        facts = [f for f in facts if f.get("mutants")]
         print(f"\nOf {len(facts)} problems with mutants, tests that notice less than a share of them:")
         for share in THRESHOLDS:
-            weak = sum(f["killed"] < share * f["mutants"] for f in facts)
+            weak = sum(f["mutants"] - f.get("survived", 0) < share * f["mutants"] for f in facts)
             print(f"- {share}: {weak} ({weak / len(facts):.1%})")
     spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     print(f"\nCPU of this run: {sum(s.ru_utime + s.ru_stime for s in spent):.0f} s")

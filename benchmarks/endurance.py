@@ -131,7 +131,7 @@ def lines(work: Path, name: str) -> list[dict[str, Any]]:
 
 
 def result(work: Path) -> tuple[bytes, list[dict[str, Any]], list[dict[str, Any]]]:
-    clocks = {"time", "seconds", "tokens_per_second", "memory_gb"}
+    clocks = {"time", "seconds", "tokens_per_second", "memory_gb", "cpu_percent", "gpu_percent"}
     metrics = [
         {k: v for k, v in line.items() if k not in clocks and not k.endswith("_seconds")}
         for line in lines(work, "metrics.jsonl")

@@ -80,7 +80,7 @@ class Run:
     def mirror(self) -> None:
         """Send what MLflow has not received within the time that a command gives it, as any further command does."""
         uri = self.environment.get("MLFLOW_TRACKING_URI", f"sqlite:///{self.home / 'mlflow.db'}")
-        argv = [*PYTHON, "ratchet.infra.tracking.mlflow_mirror", str(self.home / "tracking"), uri]
+        argv = [*PYTHON, "ratchet.infra.tracking.mirror", "mlflow", str(self.home / "tracking"), uri]
         subprocess.run(argv, check=False, capture_output=True, env=self.environment)
 
     def until(self, ready: Callable[[], Any]) -> Any:
@@ -191,7 +191,7 @@ def kill(words: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
 
 
 FLOW, LAUNCHER, JUDGE = "ratchet.cli.main", "ratchet.training.launch", "ratchet.verifiers.sandbox"
-PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.tracking.mlflow_mirror"
+PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.tracking.mirror"
 killed_flow = kill(FLOW)
 
 
@@ -215,11 +215,14 @@ def second_run(run: Run) -> Generator[None, None, None]:
     first, stopped = run.process, list(descendants())
     for pid in stopped:  # else it may be through with the step before the second comes to it
         os.kill(pid, signal.SIGSTOP)
-    ended = run.start().wait()
-    for pid in stopped:
-        os.kill(pid, signal.SIGCONT)
-    if ended != 2:
-        raise SystemExit(f"the second run has not ended for the first: {run.log}")
+    second = run.start()
+    try:
+        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    if second.wait(LONGEST_S):
+        raise SystemExit(f"the second run has not waited for the first: {run.log}")
     run.process = first
 
 

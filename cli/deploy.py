@@ -57,7 +57,10 @@ def deploy(
             f"{api} has no work pool {pool!r}, only {', '.join(pools) or 'none'}. "
             f"`prefect work-pool create {pool} --type process` creates it."
         )
-    environment = {"RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri, **SAFE_PATH}
+    environment = {
+        "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
+        "RATCHET_TRACKING": ",".join(settings.trackers), **SAFE_PATH,
+    }  # fmt: skip
     variables: dict[str, Any] = {"env": environment}
     if pools[pool] == "process":
         variables["working_dir"] = str(Path.cwd())

@@ -2,6 +2,7 @@
 
 import platform
 import shutil
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -75,7 +76,9 @@ def doctor(
 
 def _this_machine(settings: Settings, contents: bool) -> bool:
     all_good = True
-    checks = (_store(settings, contents),) if contents else (_machine(settings), _sandbox(), _store(settings))
+    checks = (
+        (_store(settings, contents),) if contents else (_machine(settings), _sandbox(), _compiler(), _store(settings))
+    )
     for check in checks:
         for good, name, detail in check:
             mark = Text("✓", style="green") if good else Text("✗", style="bold red")
@@ -143,6 +146,20 @@ def _sandbox() -> Iterator[Check]:
     yield True, "code sandbox", f"level {machine.level} ({LEVELS[machine.level]}){lacking}"
     yield True, "  layers", f"{', '.join(machine.layers)} ({kernel})"
     yield True, "  attacks", f"{len(machine.stopped)} of {attacks} stopped: {', '.join(machine.stopped)}{escaped}"
+
+
+def _compiler() -> Iterator[Check]:
+    """What builds programs in C++, if this machine can; only problems that ask for them need it."""
+    from ratchet.verifiers.code.compiled import Workshop, toolchain
+    from ratchet.verifiers.sandbox.server import SandboxFault
+
+    try:
+        with warnings.catch_warnings(action="ignore"), Workshop() as shop:
+            shop.start()
+    except (RatchetError, SandboxFault) as error:
+        yield True, "C++ compiler", f"none: {error}"
+    else:
+        yield True, "C++ compiler", toolchain().version
 
 
 def _store(settings: Settings, contents: bool = False) -> Iterator[Check]:

@@ -39,11 +39,13 @@ def show(
     ] = None,
     recipe: Annotated[str | None, recipe_named("A row: in the last run of this recipe.", "--recipe")] = None,
     full: Annotated[bool, typer.Option("--full", help="A recipe: every field, defaults included.")] = False,
+    price: Annotated[float | None, typer.Option("--price", min=0, help="A run: price per GPU-hour.")] = None,
     set_: Overrides = None,
     as_json: AsJson = False,
     home: Home = None,
 ) -> None:
-    """Show what there is: artifacts and what they were made from, a run, what happened to a row, a recipe.
+    """Show what there is: artifacts and what they were made from, a run, what happened to a row, a recipe. Of a run
+    also how far it is, and its time so far beside the plan's.
 
     Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
 
@@ -64,11 +66,12 @@ def show(
         data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
         console.file.write(yaml.dump(data, Dumper=PLAIN, sort_keys=False, allow_unicode=True, width=110))
     else:
-        _show(settings, what, used_by, as_json)
+        _show(settings, what, used_by, as_json, price)
 
 
-def _show(settings: Settings, what: str, used_by: bool, as_json: bool) -> None:
+def _show(settings: Settings, what: str, used_by: bool, as_json: bool, price: float | None) -> None:
     from ratchet.cli.inspection import lineage_tree, list_artifacts, show_artifact
+    from ratchet.cli.show_run import show_run
     from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore, matches, resolve
     from ratchet.infra.store.lineage import Lineage, scores
     from ratchet.infra.tracking.run_record import find_run
@@ -90,7 +93,7 @@ def _show(settings: Settings, what: str, used_by: bool, as_json: bool) -> None:
         _row(settings, what, None, None)
         return
     if record:
-        console.print(f"{record.name} {record.run_id}", markup=False)
+        show_run(settings, record, price)
         origins = [origin for end in record.ends for origin in lineage.behind(end) if origin.kind in GIVEN_KINDS]
         tops = list({origin.key: origin for origin in origins}.values()) if used_by else record.ends
     else:

@@ -49,20 +49,12 @@ def ui(
     _catch_up(settings)
     modules = {
         "MLflow": [
-            "mlflow",
-            "server",
-            "--host",
-            HOST,
-            "--port",
-            str(mlflow_port),
-            "--workers",
-            "1",
-            "--uvicorn-opts",
-            f"--app-dir {shlex.quote(str(settings.prefect_home))}",
+            "mlflow", "server", "--host", HOST, "--port", str(mlflow_port), "--workers", "1",
+            "--uvicorn-opts", f"--app-dir {shlex.quote(str(settings.prefect_home))}",
         ],
         "Prefect": ["prefect", "server", "start", "--host", HOST, "--port", str(prefect_port)],
         "runner": ["ratchet.flows.deployments", *recipes],
-    }
+    }  # fmt: skip
     environments = {
         # MLflow's job runner starts a dozen processes for unused features.
         "MLflow": {
@@ -103,7 +95,9 @@ def ui(
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
         console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
         if page := _last_run(settings, mlflow):
-            console.print(f"MLflow: the last run\n  {page}", soft_wrap=True)
+            console.print(f"MLflow: the last run, and the list of runs with stage and scores\n  {page}", soft_wrap=True)
+        if settings.tensorboard.is_dir():
+            console.print(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}", soft_wrap=True)
         if not started:
             return
         console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
@@ -131,8 +125,9 @@ def _catch_up(settings: Settings) -> None:
 
 
 def _last_run(settings: Settings, mlflow: str) -> str:
-    """The address of the last run's page in MLflow, or nothing."""
-    from ratchet.infra.tracking.events import run_page
+    """The addresses of the last run's page in MLflow and of the list it is in, or nothing."""
+    from ratchet.infra.tracking.events import list_page, run_page
 
     journals = sorted(settings.journals.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    return run_page(settings, journals[-1].stem, mlflow) if journals else ""
+    pages = [address(settings, journals[-1].stem, mlflow) for address in (run_page, list_page)] if journals else []
+    return "\n  ".join(filter(None, pages))

@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import State, StateType
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
-CANCELLED = (StateType.CANCELLING, StateType.CANCELLED)
+CANCELLED = (StateType.CANCELLING, StateType.CANCELLED)  # codespell:ignore
 RESUBMITTED = "Resubmitted"
 """The state that `examples/operations/automations.yaml` gives a run whose process is gone."""
 POLL_S, GRACE_S = 5.0, 15.0
@@ -46,10 +46,10 @@ def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
 def started_unasked(states: Sequence[State[Any]]) -> bool:
     """Whether the automation has started a run again that a person had cancelled since the last time it was begun or
     retried by hand."""
-    names = [state.name for state in sorted(states, key=lambda state: state.timestamp)]
-    cancelled = max((i for i, state in enumerate(names) if state in ("Cancelling", "Cancelled")), default=-1)
-    after = names[cancelled + 1 :] if cancelled >= 0 else []
-    return RESUBMITTED in after and not {"AwaitingRetry", "Scheduled", "Late"} & set(after)
+    ordered = sorted(states, key=lambda state: state.timestamp)
+    cancelled = max((number for number, state in enumerate(ordered) if state.type in CANCELLED), default=None)
+    after = {state.name for state in ordered[cancelled + 1 :]} if cancelled is not None else set()
+    return RESUBMITTED in after and not {"AwaitingRetry", "Scheduled", "Late"} & after
 
 
 def _watch(run: UUID, over: threading.Event, flow_thread: int) -> None:

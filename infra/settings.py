@@ -1,12 +1,13 @@
 """Settings of this machine: directories, servers, launchers. None of them is part of a key."""
 
+import importlib.metadata
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, nearest
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,8 @@ class Settings:
     """The interpreter of trainers and evaluators (`RATCHET_PYTHON`), possibly of another environment."""
     launcher: str = ""
     """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
+    trackers: tuple[str, ...] = ("mlflow",)
+    """What shows runs: `mlflow`, `tensorboard`, `wandb` (`RATCHET_TRACKING`, separated by commas)."""
     slurm: Path | None = None
     """The head of SLURM batch scripts; with it, process groups run as SLURM jobs (`RATCHET_SLURM`)."""
 
@@ -29,6 +32,10 @@ class Settings:
     @property
     def journals(self) -> Path:
         return self.home / "tracking"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.home / "tensorboard"
 
     @property
     def prefect_home(self) -> Path:
@@ -51,8 +58,25 @@ def load_settings(home: str | Path | None = None) -> Settings:
         tracking_uri=_tracking_uri() or f"sqlite:///{root / 'mlflow.db'}",
         python=os.environ.get("RATCHET_PYTHON") or sys.executable,
         launcher=os.environ.get("RATCHET_LAUNCHER", ""),
+        trackers=_trackers(),
         slurm=Path(slurm).expanduser().resolve() if slurm else None,
     )
+
+
+TRACKERS = {"mlflow": "MLflow", "tensorboard": "TensorBoard", "wandb": "Weights & Biases"}
+
+
+def _trackers() -> tuple[str, ...]:
+    """Raises RatchetError for one that is not known, or not installed."""
+    names = tuple(filter(None, map(str.strip, os.environ.get("RATCHET_TRACKING", "").split(","))))
+    for name in names:
+        if name not in TRACKERS:
+            raise RatchetError(f"RATCHET_TRACKING has no tracker {name!r}.{nearest(name, TRACKERS)}")
+        try:
+            importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            raise RatchetError(f"RATCHET_TRACKING names {name}, which is not installed: pip install {name}") from None
+    return tuple(dict.fromkeys(names)) or ("mlflow",)
 
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")

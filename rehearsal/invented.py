@@ -25,6 +25,7 @@ UNTOLD = ("stamps", "books", "plums")
 """Nobody says how many there are: one of two numbers, of which a wrong answer is the other. Nothing else that the small
 model learns tells it which, so it keeps solving these now and then: a filter by pass rate has something to keep."""
 UNTOLD_AMOUNTS = 1001, 1002
+OTHER_AMOUNT = {"1001": "1002", "1002": "1001"}
 
 
 def scene(number: int) -> Values:

@@ -21,7 +21,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.rehearsal.answers import candidates, wrong
-from ratchet.rehearsal.invented import UNTOLD_AMOUNTS
+from ratchet.rehearsal.invented import OTHER_AMOUNT
 from ratchet.rehearsal.small_model import RAMBLING, train_model
 from ratchet.tasks.inputs import GENERATED, GENERATORS
 from ratchet.verifiers import Problem, verify_all
@@ -75,7 +75,7 @@ def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
         by_id = {problem.problem_id: problem for problem in from_table(table)}
         for place, problem in enumerate(map(by_id.__getitem__, select(by_id))):
             is_question = shares is SHARES_OF_BENCHMARKS
-            untold = problem.answer in map(str, UNTOLD_AMOUNTS) and not is_question
+            untold = (problem.answer or "") in OTHER_AMOUNT and not is_question
             new = Asked(problem, 0.5 if untold else shares[place % len(shares)], is_question)
             asked = problems.setdefault((problem.domain, problem.problem_id), new)
             if (message := user_message(problem, prompt_format)) not in asked.messages:

@@ -72,7 +72,7 @@ RULES = (
     Rule("ranks: as many as run here", ("training.hardware.processes", "training.engine.tensor_parallel")),
     Rule("engine: one that runs here", ("training.engine.kind",)),
     Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
-    Rule("learning rate: ten times, for a small model; 200 with several updates a batch, so that ratios are clipped, "
+    Rule("learning rate: ten times, for a small model; 500 with several updates a batch, so that ratios are clipped, "
          "but not before a filter by pass rate", ("training.stages.*.learning_rate",)),
     Rule("steps: until each mechanism of the stage has happened", (
         "training.stages.*.steps", "training.stages.*.validate_every",
@@ -141,7 +141,7 @@ def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
 
 
 def _faster(rate: float, clipped: bool) -> float:
-    times, most = (200, 5e-4) if clipped else (10, 1e-4)
+    times, most = (500, 5e-4) if clipped else (10, 1e-4)
     return max(rate, min(most, times * rate))
 
 

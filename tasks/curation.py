@@ -35,11 +35,11 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 11, "problems")
 NORMALISE = Step("normalise", 12, "problems")
-RULES = Step("rules", 9, "problems")
+RULES = Step("rules", 10, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 7, "problems")
 VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
-CURATED = Step("curated", 5, "problems")
+CURATED = Step("curated", 6, "problems")
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:

@@ -43,7 +43,7 @@ def document(
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
     tables = {
-        "funnel": _rules(rules),
+        "funnel": _rules(rules[rules.dropped > 0]),
         "contamination": [
             {"disguise": name, "recall": recall}
             for name, recall in (summary["self_test"]["recall_by_disguise"] if summary else {}).items()
@@ -57,6 +57,7 @@ def document(
     drawings = {"funnel": funnel_drawing(funnel), "kept": _kept_drawing(kept)}
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
+        idle=[" ".join(names) for names in rules[rules.dropped == 0][["step", "rule"]].itertuples(index=False)],
         summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
         steps={manifest["step"] for manifest in steps},
     )  # fmt: skip

@@ -330,11 +330,19 @@ class MetricsFollower:
 
 
 class StageFollower(MetricsFollower):
-    """For a stage: also continues the curve over all stages."""
+    """For a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
     def __init__(self, run: PipelineRun, path: Path, start: Artifact) -> None:
         super().__init__(run, path)
         self.curve = Curve(run, start)
+        self._samples, self._shown = path.with_name("samples.jsonl"), 0
+
+    def poll(self) -> None:
+        super().poll()
+        size = self._samples.stat().st_size if self._samples.is_file() else 0
+        if size != self._shown and self.run.tracking:
+            self.run.tracking.event("table", self.child, path=str(self._samples))
+            self._shown = size
 
     def _record(self, record: dict[str, Any]) -> None:
         super()._record(record)

@@ -15,6 +15,7 @@ from ratchet.training.journal import Journals
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, samples_to_read, step_record
 from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
+from ratchet.training.use import Use
 from ratchet.verifiers.problem import Problem
 
 SAMPLES_EVERY = 20
@@ -29,6 +30,7 @@ def train(
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
     Stopped after a checkpoint if the stage was asked to end."""
+    use = Use()
     journals.decisions.take(curriculum.decisions)
     if curriculum.interventions.floors_due:
         start = validation.run(curriculum.stage)
@@ -59,7 +61,7 @@ def train(
         for reset in (each.reset for each in interventions if each.reset):  # one at most
             learner.reset(optimizer=reset != "reference")
 
-        reports = (curriculum.report(batch), sampled, learned, validated, checkpoints.report())
+        reports = (curriculum.report(batch), sampled, learned, validated, checkpoints.report(), use.report())
         record = step_record(reports, clock.seconds(), interventions)
         journals.metrics.write(record)
         journals.decisions.take(curriculum.decisions)

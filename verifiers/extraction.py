@@ -12,7 +12,8 @@ MAX_ANSWER_CHARACTERS = 2048
 _FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
 _BRACE = re.compile(r"\\boxed *\{|\\.|[{}]", re.DOTALL)
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
-_PYTHON = {"python", "python3", "py", "py3"}
+LANGUAGES = {"python": ("python", "python3", "py", "py3"), "cpp": ("cpp", "c++", "cc", "cxx")}
+"""How a fenced block is marked, by the language of its program."""
 
 
 def after_thinking(response: str) -> str | None:
@@ -65,8 +66,15 @@ def no_answer_reason(response: str) -> str:
 
 def python_program(response: str) -> str | None:
     """The last closed fenced block after the thinking that is marked as Python, else the last one; dedented."""
+    blocks = marked_blocks(response)
+    program = ([body for mark, body in blocks if mark in LANGUAGES["python"]] or [body for _, body in blocks] or [""])[
+        -1
+    ]
+    return program if program.strip() else None
+
+
+def marked_blocks(response: str) -> list[tuple[str, str]]:
+    """The closed fenced blocks after the thinking: how each is marked, in lower case, and its text, dedented."""
     text = after_thinking(response)
     blocks = _FENCE.findall(text) if text and "```" in text else []
-    marked = [body for language, body in blocks if language.strip().lower() in _PYTHON]
-    program = textwrap.dedent((marked or [body for _, body in blocks] or [""])[-1])
-    return program if program.strip() else None
+    return [(mark.strip().lower(), textwrap.dedent(body)) for mark, body in blocks]

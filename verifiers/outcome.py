@@ -9,7 +9,7 @@ class Outcome(str, Enum):
     FAILED = "failed"
     UNPARSEABLE = "unparseable"  # no box, no code block, an unclosed think; or a problem that cannot be judged
     TIMEOUT = "timeout"
-    INFRA_ERROR = "infra_error"  # a fault of this machine: retried, then masked out; never a zero reward
+    INFRA_ERROR = "infra_error"  # a fault of this machine, retried, or of the problem's checker: no reward, never zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +18,8 @@ class Verdict:
 
     `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what decided: the tier of the
     math comparison, or the failure of a program (`wrong_answer`, `runtime_error`, `compile_error`, `output_limit`,
-    `memory_limit`, `time_limit`), or `invalid_problem` with the reason in `detail`. `extracted` is the judged answer or
-    program.
+    `memory_limit`, `time_limit`), or with the reason in `detail` `invalid_problem` or `checker`, the problem's own at
+    fault. `extracted` is the judged answer or program.
     """
 
     outcome: Outcome

@@ -40,10 +40,10 @@ def exclusive(lock_file: Path, does: str, wait: Callable[[str], None] | None = N
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             lock.seek(0)
-            said = f"Another run (process {lock.read().strip() or '?'}) {does}."
+            holder = f"Another run (process {lock.read().strip() or '?'}) {does}."
             if wait is None:
-                raise RatchetError(f"{said} Wait for it, or stop it.") from error
-            wait(f"{said} Waiting for it.")
+                raise RatchetError(f"{holder} Wait for it, or stop it.") from error
+            wait(f"{holder} Waiting for it.")
             fcntl.flock(lock, fcntl.LOCK_EX)
         lock.truncate(0)
         lock.write(str(os.getpid()))

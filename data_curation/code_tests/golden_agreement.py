@@ -174,7 +174,8 @@ def _shown(text: str) -> str:
 
 
 def _check_judged(problem: Problem, verdict: Verdict) -> None:
-    if verdict.outcome is Outcome.INFRA_ERROR:
+    # What a problem's own checker cannot judge has not passed.
+    if verdict.outcome is Outcome.INFRA_ERROR and verdict.decided_by != "checker":
         raise RatchetError(
             f"Problem {problem.problem_id} ({problem.source}, row {problem.source_id}) could not be judged: "
             f"{verdict.detail}. `ratchet doctor` says what is wrong with the sandbox."

@@ -89,9 +89,13 @@ def mbpp(row: RawRow) -> Row:
 
 
 def codeforces(row: RawRow) -> Row:
-    """open-r1's Codeforces, without problems that have their own checker because several outputs are right."""
-    if row.get("generated_checker"):
-        raise Malformed("generated_checker", "several outputs are right, and only its own checker can judge them")
+    """open-r1's Codeforces. Where several outputs are right, it may have a checker, a Python script."""
+    if row.get("interaction_format"):
+        raise Malformed("interaction_format", "an interactive problem, and the data set has no interactors")
+    if row.get("input_mode") == "file":
+        raise Malformed("input_mode", "its programs read and write files")
+    if source := row.take("generated_checker"):
+        row["checker"] = {"protocol": "script", "source": source}
     if not row.get("official_tests") or row.get("official_tests_complete") is False:
         raise Malformed("official_tests", "missing or incomplete")
     cases = row.pop("official_tests")

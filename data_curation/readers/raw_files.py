@@ -2,7 +2,7 @@
 
 The container is recognized by the file's content. Parquet, Arrow, JSON lines and CSV are streamed. A file of JSON
 values over several lines, each a row, a list of rows or an object that contains them, is read whole. A folder whose
-JSON files have one row each is read as one file.
+JSON files have one row each is read as one file, as is one with problem packages (`kattis`).
 """
 
 import csv
@@ -23,6 +23,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.readers import kattis
+from ratchet.data_curation.readers.malformed import Malformed, Row
 from ratchet.verifiers.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
@@ -51,23 +53,11 @@ SUFFIXES = tuple(
 _NOT_DATA = re.compile(
     r"(?:^|/)(?:\.|__MACOSX/|dataset_infos?\.json|dataset_dict\.json|state\.json|README|cache-[0-9a-f]+\.arrow)"
 )
-Row = dict[str, Any]
 
 
 def is_data(name: str) -> bool:
     """Whether a file in a folder, an archive or a repository is data by its name."""
     return name.endswith(SUFFIXES) and not _NOT_DATA.search(name)
-
-
-class Malformed(Exception):
-    """A row that cannot be read; it becomes a rejected row."""
-
-    def __init__(self, field: str, reason: str):
-        super().__init__(field, reason)  # both, so that it can be pickled
-        self.field, self.reason = field, reason
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.reason}"
 
 
 Raw = Row | Malformed | bytes | pa.RecordBatch
@@ -84,7 +74,8 @@ def read_rows(path: Path) -> Iterator[Row | Malformed]:
 def raw_rows(path: Path) -> Iterator[Raw]:
     """As `read_rows`, before parsing."""
     if path.is_dir():
-        yield from map(_only_row, data_files(path))
+        packages = kattis.packages(path)
+        yield from kattis.rows(packages) if packages else map(_only_row, data_files(path))
         return
     try:
         with path.open("rb") as file:
@@ -102,7 +93,11 @@ def data_files(folder: Path) -> list[Path]:
 
 def row_names(path: Path) -> list[str]:
     """The names of a folder's rows: those of their files, without ending; none of a file's, which have numbers."""
-    return [str(file.relative_to(path).with_suffix("")) for file in data_files(path)] if path.is_dir() else []
+    if not path.is_dir():
+        return []
+    if packages := kattis.packages(path):
+        return [str(package.relative_to(path)) for package in packages]
+    return [str(file.relative_to(path).with_suffix("")) for file in data_files(path)]
 
 
 def has_a_file_per_row(files: Sequence[Path]) -> bool:

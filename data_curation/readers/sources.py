@@ -3,6 +3,7 @@
     data/math_train.jsonl.gz                        a file
     data/numina/   data/numina/*.parquet            its data files, sorted
     data/MATH/train/                                JSON files of one problem each: the folder as one file
+    data/nwerc/                                     problem packages in Kattis's format: the same
     org/name   org/name@revision                    on the Hub: the files of its train split, or all files
     hf://datasets/org/name@revision/data/part-*.parquet       exactly these
 
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.base.hub import hub_answers
+from ratchet.data_curation.readers import kattis
 from ratchet.data_curation.readers.raw_files import SUFFIXES, data_files, has_a_file_per_row, is_data
 from ratchet.verifiers.errors import RatchetError
 
@@ -40,6 +42,8 @@ def local_files(name: str | Path) -> list[Path]:
     text = str(name)
     path = Path(text).expanduser()
     if path.is_dir():
+        if kattis.packages(path):
+            return [path]
         files = _some(data_files(path), text)
         return [path] if has_a_file_per_row(files) else files
     if path.exists():

@@ -7,6 +7,7 @@ from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
 from ratchet.data_curation.settings.curation import Rules
+from ratchet.verifiers.code.checkers import checker_of
 from ratchet.verifiers.problem import Problem
 
 _LINES = re.IGNORECASE | re.MULTILINE
@@ -77,7 +78,9 @@ _DIALOGUE = (
 
 
 def interactive(problem: Problem, limits: Rules) -> Evidence | None:
-    """The program must interact with a judge."""
+    """The program must interact with a judge, and the problem has no interactor."""
+    if (checker := checker_of(problem.metadata)) and checker.interactive:
+        return None
     text = problem.prompt
     if match := _INTERACTIVE.search(text):
         return seen(match)
@@ -139,7 +142,10 @@ _AN_OPERATION = any_of(  # operations in any order, not outputs
 
 
 def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
-    """More than one output is correct, so that comparing with the expected one fails correct programs."""
+    """More than one output is correct, so that comparing with the expected one fails correct programs, and the problem
+    has no checker."""
+    if checker_of(problem.metadata):
+        return None
     for kind, pattern in _SPECIAL_JUDGE.items():
         if kind == "random" and not _RANDOM_ASKED.search(problem.prompt):
             continue

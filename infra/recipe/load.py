@@ -166,26 +166,26 @@ def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
             del merged[key]
         elif isinstance(old, dict) and isinstance(value, dict):
             merged[key] = _laid_over(old, value)
-        elif _by_name(old) and isinstance(value, dict):
-            merged[key] = _changed(key, old, value)
+        elif isinstance(value, dict) and (entries := _by_name(old)):
+            merged[key] = _changed(key, entries, value)
         elif key == "stages" and isinstance(value, list):
-            merged[key] = [_named(key, old, entry) if isinstance(entry, str) else entry for entry in value]
+            merged[key] = [_named(key, _by_name(old), e) if isinstance(e, str) else e for e in value]
         else:
             merged[key] = value
     return merged
 
 
-def _changed(key: str, entries: list[dict[str, Any]], changes: dict[str, Any]) -> list[dict[str, Any]]:
+def _changed(key: str, entries: dict[str, dict[str, Any]], changes: dict[str, Any]) -> list[dict[str, Any]]:
     """The entries in their order, those that are named with their changes; one with null is left out."""
     for name in changes:
         _named(key, entries, str(name))
-    kept = [entry for entry in entries if changes.get(entry["name"], {}) is not None]
-    return [_laid_over(entry, changes.get(entry["name"], {})) for entry in kept]
+    of_each = {name: changes.get(name, {}) for name in entries}
+    return [_laid_over(entries[name], change) for name, change in of_each.items() if change is not None]
 
 
-def _named(key: str, entries: Any, name: str) -> dict[str, Any]:
+def _named(key: str, by_name: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
     """A copy of the entry with this name."""
-    if name in (by_name := _by_name(entries)):
+    if name in by_name:
         return deepcopy(by_name[name])
     field = {"stages": "training.stages", "benchmarks": "evaluation.benchmarks"}.get(key, key)
     raise LookupError(f"{field}: the extended recipe has none that is called {name!r}.{nearest(name, by_name)}")
@@ -290,9 +290,9 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
     if part in names:
         return [names.index(part)]
     if not part.isdigit() or int(part) >= len(node):
-        known = f" or a name: {', '.join(filter(None, names))}." if any(names) else "."
+        choices = f" or a name: {', '.join(filter(None, names))}." if any(names) else "."
         hint = nearest(part, [name for name in names if name])
-        raise RatchetError(f"--set {override!r}: {part!r} must be *, a number from 0 to {len(node) - 1}{known}{hint}")
+        raise RatchetError(f"--set {override!r}: {part!r} must be *, a number from 0 to {len(node) - 1}{choices}{hint}")
     return [int(part)]
 
 

@@ -93,7 +93,7 @@ class Recipe(Section):
         return ()
 
     def with_fitted(self, fitted: Sequence[str]) -> "Recipe":
-        self.__dict__["fitted"] = tuple(fitted)
+        object.__setattr__(self, "fitted", tuple(fitted))  # in the place of the cached property
         return self
 
     def validation_benchmarks(self, stage: Stage) -> list[Benchmark]:

@@ -1,13 +1,12 @@
 """Lineage and metrics, written to a local journal first.
 
-A run never talks to MLflow. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process
-(`infra/tracking/mlflow_mirror.py`) replays them. A slow or dead tracking server therefore never slows or stops a
-run, and receives the missing events with the next command. The journal is locked while its writer lives, so the mirror
-recognizes a killed run and ends it in MLflow as KILLED.
+A run never talks to a tracker. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process for each
+tracker (`infra/tracking/mirror.py`) replays them. A slow or dead service therefore never slows or stops a run, and
+receives the missing events with the next command. The journal is locked while its writer lives, so a mirror
+recognizes a killed run and ends it as such.
 """
 
 import itertools
-import json
 import math
 import os
 import secrets
@@ -19,9 +18,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ratchet.data_curation.base.journal import Journal
-from ratchet.infra.settings import Settings
+from ratchet.infra.settings import TRACKERS, Settings
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking.mirrored import state_file, state_in
 
+SCORES_VIEW = "scores"
+"""MLflow's key of the list of runs with stage and scores."""
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
 
@@ -35,8 +37,9 @@ class Tracking:
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
-        # It outlives this process only where the journal is closed; the next one replays this journal too.
-        self._mirror = start_mirror(settings, self._journal.path) if mirrored else None
+        # They outlive this process only where the journal is closed; those of the next run replay this journal too.
+        trackers = settings.trackers if mirrored else ()
+        self._mirrors = [start_mirror(settings, tracker, self._journal.path) for tracker in trackers]
 
     def _write(self, **event: Any) -> None:
         self._journal.append({"time": time.time(), **event})
@@ -81,42 +84,39 @@ class Tracking:
         self._write(event=kind, run=run, **facts)
 
     def close(self, wait_s: float) -> bool:
-        """Release the journal and give the mirror `wait_s` seconds to finish; returns whether MLflow has everything. A
-        mirror that has not finished goes on without this process."""
+        """Release the journal and give the mirrors `wait_s` seconds to finish; returns whether all trackers have
+        everything. A mirror that has not finished goes on without this process."""
         self._write(event="close")
         self._journal.close()
-        if self._mirror is None:
-            return True
-        try:
-            return self._mirror.wait(wait_s) == 0
-        except subprocess.TimeoutExpired:
-            self._mirror.returncode = 0  # it is left alone: no warning when this object goes
-            return False
+        deadline, received = time.monotonic() + wait_s, True
+        for mirror in self._mirrors:
+            try:
+                received &= mirror.wait(max(0.0, deadline - time.monotonic())) == 0
+            except subprocess.TimeoutExpired:
+                mirror.returncode = 0  # it is left alone: no warning when this object goes
+                received = False
+        return received
 
 
-def start_mirror(settings: Settings, journal: Path | None = None) -> subprocess.Popen[bytes]:
-    """Start the process that replays every journal of the home into MLflow, then exits. It ends with this process,
+def start_mirror(settings: Settings, tracker: str = "mlflow", journal: Path | None = None) -> subprocess.Popen[bytes]:
+    """Start the process that replays every journal of the home into one tracker, then exits. It ends with this process,
     unless that has closed its `journal`."""
     settings.logs.mkdir(parents=True, exist_ok=True)
-    with open(settings.logs / "mlflow-mirror.log", "ab") as log:
-        argv = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mlflow_mirror"]
-        argv += [str(settings.journals), settings.tracking_uri, str(os.getpid()), str(journal or "")]
+    address = {"mlflow": settings.tracking_uri, "tensorboard": settings.tensorboard}.get(tracker, settings.home)
+    with open(_log(settings, tracker), "ab") as log:
+        argv = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mirror", tracker, str(settings.journals)]
+        argv += [str(address), str(os.getpid()), str(journal or "")]
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
 
-def read_state(settings: Settings, run_id: str) -> dict[str, Any]:
-    """The mirror's position in a journal: `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
+def _log(settings: Settings, tracker: str) -> Path:
+    return settings.logs / f"{tracker}-mirror.log"
+
+
+def read_state(settings: Settings, run_id: str, tracker: str = "mlflow") -> dict[str, Any]:
+    """A mirror's state of a journal, for MLflow `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
     first event."""
-    return read_state_file(settings.journals / f"{run_id}.state.json")
-
-
-def read_state_file(file: Path) -> dict[str, Any]:
-    """Empty too for a damaged file: everything is sent again, which changes nothing in MLflow."""
-    try:
-        state = json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
+    return state_in(state_file(settings.journals / f"{run_id}.jsonl", tracker))
 
 
 def mlflow_address(tracking_uri: str) -> str:
@@ -125,13 +125,25 @@ def mlflow_address(tracking_uri: str) -> str:
 
 
 def not_received(settings: Settings, run_id: str) -> str:
-    """Why MLflow does not have all of a run yet, in one line; empty if it has."""
-    state = read_state(settings, run_id)
-    if state.get("complete") and not state.get("problem"):
-        return ""
-    if not (why := state.get("problem")):
-        return f"MLflow at {settings.tracking_uri} still receives this run: {settings.logs / 'mlflow-mirror.log'}"
-    return f"MLflow at {settings.tracking_uri} has not received everything yet: {why}. The next command sends the rest."
+    """Which trackers do not have all of a run yet, and why, in one line each; empty if all have."""
+    lines = []
+    for tracker in settings.trackers:
+        state = read_state(settings, run_id, tracker)
+        if state.get("complete") and not state.get("problem"):
+            continue
+        name = TRACKERS[tracker] + (f" at {settings.tracking_uri}" if tracker == "mlflow" else "")
+        if why := state.get("problem"):
+            lines.append(f"{name} has not received everything yet: {why}. The next command sends the rest.")
+        else:
+            lines.append(f"{name} still receives this run: {_log(settings, tracker)}")
+    return "\n".join(lines)
+
+
+def list_page(settings: Settings, run_id: str, server: str) -> str:
+    """The address of the list of the run's experiment, with stage and scores; empty before the mirror created it."""
+    experiment = read_state(settings, run_id).get("experiment_id")
+    view = f"viewStateShareKey={SCORES_VIEW}&workflowType=machine_learning"
+    return f"{server}/#/experiments/{experiment}/runs?{view}" if experiment else ""
 
 
 def run_page(settings: Settings, run_id: str, server: str) -> str:

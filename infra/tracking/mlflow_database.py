@@ -9,7 +9,7 @@ from pathlib import Path
 import mlflow
 from mlflow import MlflowClient
 
-from ratchet.infra.tracking.events import read_state_file
+from ratchet.infra.tracking.mirrored import state_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 FILES_FOLDER = "mlflow-files"  # of a home
@@ -30,7 +30,7 @@ def prepare_database(tracking_uri: str, journals: Path) -> None:
             _take_files_along(file, (file.parent / FILES_FOLDER).as_uri())
     else:
         for state in journals.glob("*.state.json"):
-            if read_state_file(state).get("where") == tracking_uri:
+            if state_in(state).get("where") == tracking_uri:
                 state.unlink()
         if copy_empty("mlflow", file, "experiments"):
             return
@@ -58,11 +58,11 @@ def _take_files_along(database_file: Path, here: str) -> None:
 
 def in_other_version(error: Exception, tracking_uri: str) -> str:
     """What to do about a database that another version of MLflow wrote; empty for another error."""
-    found = re.search(r"found version (\w+), but expected (\w+)", str(error))
-    if not found:
+    versions = re.search(r"found version (\w+), but expected (\w+)", str(error))
+    if not versions:
         return ""
     return (
-        f"its database has the schema {found[1]}, and MLflow {mlflow.__version__}, installed here, {found[2]}: if it "
-        f"is older, `mlflow db upgrade {tracking_uri}`; if it is newer, install the MLflow that wrote it, or move the "
-        "file away: a new one is filled from the journals"
+        f"its database has the schema {versions[1]}, and MLflow {mlflow.__version__}, which is here, {versions[2]}. Of "
+        f"an older one: `mlflow db upgrade {tracking_uri}`. Of a newer one: install the MLflow that wrote it, or move "
+        "the file away: a new one is filled from the journals"
     )

@@ -1,21 +1,17 @@
-"""Replays run journals into MLflow: `… -m ratchet.infra.tracking.mlflow_mirror JOURNALS TRACKING_URI [PARENT JOURNAL]`.
+"""Journals in MLflow: a run for each step, with data sets, models and pages.
 
-One process mirrors every journal, and exits when all are complete. It ends with its parent, unless that has closed its
-own journal: the end of a run does not wait for MLflow. Open runs of a journal whose writer is dead end as
-KILLED. Replaying is safe to interrupt: the position is saved after every batch, a run that was created just before an
-interruption is found again by its tag, and MLflow drops repeated metric points. Files have a separate position: while
-MLflow's file storage is full or gone, numbers and lineage still arrive.
+Open runs of a journal whose writer is dead end as KILLED. Replaying is safe to interrupt: the position is saved after
+every batch, a run that was created just before an interruption is found again by its tag, and MLflow drops repeated
+metric points. Files have a separate position: while MLflow's file storage is full or gone, numbers and lineage still
+arrive.
 """
 
-import fcntl
 import json
 import os
 import re
 import sqlite3
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
@@ -33,40 +29,43 @@ from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
 
-from ratchet.data_curation.base.files import is_locked, write_atomically
+from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.events import read_state_file
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file, state_in
 from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-POLL_S = 0.3
-ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
 METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
-TABLE_ROWS, TABLE_CHARACTERS = 200, 4000  # the last rows, and of each cell, on a page
-AGAIN_S = 2.0
-LOST_S = 0.2  # before the next try where something has arrived since the last: an answer was lost
+TABLE_CHARACTERS = 4000  # of each cell, on a page
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
 """Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
-PARENT_S = 0.5  # between two looks whether the parent lives
-CLOSED = b'"event": "close"}'
-GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
-class Journal:
+def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
+    """Raises Unusable for a database of another version, or one in use."""
+    mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
+    try:
+        prepare_database(tracking_uri, directory)
+        return partial(MlflowRun, client=MlflowClient(tracking_uri))
+    except (MlflowException, sqlite3.Error) as error:
+        raise Unusable(in_other_version(error, tracking_uri) or _reason(error)) from error
+
+
+class MlflowRun(Mirrored):
     """One run's journal and how far it has been replayed."""
 
     def __init__(self, path: Path, client: MlflowClient) -> None:
         self.path = path
         self.client = client
         self.pages = Pages(client, path)
-        self.state_file = path.with_suffix(".state.json")
-        state = read_state_file(self.state_file)
+        self.state_file = state_file(path, "mlflow")
+        state = state_in(self.state_file)
         self.where = client.tracking_uri
         if state.get("where", self.where) != self.where and not state.get("complete"):
             state = {}  # another server has received nothing yet
@@ -91,7 +90,6 @@ class Journal:
         write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
-        """Send new events; returns how many. Raises the error of MLflow's client."""
         sent = 0
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
@@ -101,9 +99,7 @@ class Journal:
             self.offset, self.problem = batch[-1][0], ""
             sent += len(batch)
             self.save()
-        # A writer locks its journal before its first event: an empty one may have just been opened.
-        begun = self.offset > 0 or time.time() - self.path.stat().st_mtime > 10
-        if not self.ended and not sent and begun and not is_locked(self.path):
+        if not self.ended and not sent and abandoned(self.path, self.offset):
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if event["event"] in FILES:
@@ -134,6 +130,9 @@ class Journal:
                 points = [point for event in events if event["run"] == run for point in self._points(event)]
                 for start in range(0, len(points), METRICS_PER_CALL):
                     self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
+            of_all = {point.key for event in events if event["run"] == self.path.stem for point in self._points(event)}
+            if scores := sorted(key for key in of_all if key.endswith("/pass_at_1")):
+                self.pages.show_list(self.experiment_id, scores)
             return
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
@@ -144,6 +143,7 @@ class Journal:
                 files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
             experiment = self.client.get_experiment_by_name(name)
             self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
+            self.pages.show_list(self.experiment_id, ())
         elif kind == "start":
             self._start(event)
         elif kind == "dataset":
@@ -258,9 +258,9 @@ class Journal:
 
     def _table(self, run: str, path: Path) -> None:
         """Show JSON lines as a table."""
-        if not path.is_file():
+        rows = last_rows(path)
+        if not rows:
             return
-        rows = [row for _, row in read_lines(path)][-TABLE_ROWS:]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         data = [[str(row.get(name, ""))[:TABLE_CHARACTERS] for name in columns] for row in rows]
         table = f"{path.stem}.json"
@@ -277,6 +277,9 @@ class Journal:
         if self.client.get_run(run).info.status == "RUNNING":
             self.client.set_terminated(run, status, int(at * 1000))
 
+    def reason(self, error: Exception) -> str:
+        return _reason(error)
+
 
 @contextmanager
 def _once() -> Iterator[None]:
@@ -290,14 +293,10 @@ def _once() -> Iterator[None]:
         os.environ[RETRIES] = usual
 
 
-def _codes(error: BaseException) -> set[Any]:
-    """MLflow's error code and the HTTP status."""
-    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
-
-
-def reason(error: BaseException) -> str:
-    """The root cause in one line, with advice about a missing login."""
-    codes, deepest = _codes(error), error
+def _reason(error: Exception) -> str:
+    """The root cause, in one line, with the remedy if there is one."""
+    codes: set[Any] = _codes(error)
+    deepest: BaseException = error  # the root cause
     for _ in range(20):
         retried = getattr(next(iter(deepest.args), None), "reason", None)
         named = next((argument for argument in deepest.args if isinstance(argument, BaseException)), None)
@@ -307,87 +306,14 @@ def reason(error: BaseException) -> str:
     return sentence + (login if NO_LOGIN & codes else "")
 
 
+def _codes(error: BaseException) -> set[Any]:
+    """MLflow's error code and the HTTP status."""
+    return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+
+
 def _dataset_name(facts: dict[str, Any]) -> str:
     return f"{facts['kind']}/{facts['name']}"
 
 
 def _artifact_tags(facts: dict[str, str]) -> dict[str, str]:
     return {"ratchet.artifact": Artifact.of(facts).ref, "ratchet.path": facts["path"], "ratchet.key": facts["key"]}
-
-
-def mirror(directory: Path, tracking_uri: str) -> bool:
-    """Replay until every journal is complete; False when MLflow stays unreachable and no writer is left."""
-    with open(directory / ".mirror.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
-        try:
-            prepare_database(tracking_uri, directory)
-            client = MlflowClient(tracking_uri)
-        except (MlflowException, sqlite3.Error) as error:  # such as a database of another version, or one in use
-            _tell(directory, in_other_version(error, tracking_uri) or reason(error))
-            return False
-        return _replay_all(directory, client)
-
-
-def _tell(directory: Path, problem: str) -> None:
-    """Leave the reason with each journal that MLflow does not have."""
-    print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
-    for journal in directory.glob("*.jsonl"):
-        file = journal.with_suffix(".state.json")
-        state = read_state_file(file)
-        if not state.get("complete"):
-            write_atomically(file, json.dumps({**state, "problem": problem}))
-
-
-def _replay_all(directory: Path, client: MlflowClient) -> bool:
-    journals: dict[str, Journal] = {}
-    last_success = time.monotonic()
-    while True:
-        for path in directory.glob("*.jsonl"):
-            if path.name not in journals:
-                journals[path.name] = Journal(path, client)
-        pending = [journals[name] for name in sorted(journals, reverse=True) if not journals[name].complete]
-        if not pending:
-            return True
-        sent, failed, arrived = 0, False, False
-        for journal in pending:  # newest first: people watch it
-            before = journal.place
-            try:
-                sent += journal.replay()
-                last_success = time.monotonic()
-            except Exception as error:  # from the clients of the store or the database
-                failed, problem = True, reason(error)
-                if journal.place != before:
-                    arrived, last_success = True, time.monotonic()
-                if problem != journal.problem:
-                    print(f"{time.strftime('%H:%M:%S')} {journal.path.name}: {problem}", flush=True)
-                    journal.problem = problem
-                    journal.save()
-        alone = _alone(pending)
-        if failed and alone and time.monotonic() - last_success > GIVE_UP_AFTER_S:
-            return False
-        if failed:
-            time.sleep(LOST_S if arrived else AGAIN_S)
-        elif not sent or not alone:
-            next_round = time.monotonic() + (POLL_S if alone else ROUND_S)
-            while time.monotonic() < next_round and _alone(pending) == alone:  # a closing run waits for the mirror
-                time.sleep(0.1)
-
-
-def _alone(journals: Sequence[Journal]) -> bool:
-    return not any(is_locked(journal.path) for journal in journals)
-
-
-def _end_with_parent(parent: int, journal: str) -> None:
-    """End this process when its parent has died, unless that has closed its journal."""
-    while os.getppid() == parent:
-        time.sleep(PARENT_S)
-    if not journal or not Path(journal).read_bytes().rstrip().endswith(CLOSED):
-        os._exit(143)
-
-
-if __name__ == "__main__":
-    journals, uri, *caller = sys.argv[1:]
-    if caller:
-        threading.Thread(target=_end_with_parent, args=(int(caller[0]), caller[1]), daemon=True).start()
-    sys.exit(0 if mirror(Path(journals), uri) else 1)

@@ -1,6 +1,8 @@
 """The descriptions of MLflow's pages: what a step was made from; and on a run's page, its scores, its raw files, and a
 link to every step."""
 
+import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +14,10 @@ from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from ratchet.infra.pages.lineage_table import part_of, sha256_of
 from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact
+from ratchet.infra.tracking.events import SCORES_VIEW
 from ratchet.infra.tracking.run_record import RunRecord, RunStep, read_run
 
+ALWAYS = ("curriculum/stage", "curriculum/reward")
 LONGEST_NOTE = 7900
 """Characters: MLflow takes 8,000."""
 
@@ -28,6 +32,20 @@ class Pages:
     def experiments(self) -> list[str]:
         """All: an artifact may have been made by a run of another recipe."""
         return [experiment.experiment_id for experiment in self.client.search_experiments()]
+
+    def show_list(self, experiment_id: str, scores: Iterable[str]) -> None:
+        """Keep a view of the list of runs, `SCORES_VIEW`, with the stage, the reward, and these metrics as columns."""
+        tag = f"mlflow.sharedViewState.{SCORES_VIEW}"
+        kept = self.client.get_experiment(experiment_id).tags.get(tag, '{"state": "{}"}')
+        try:
+            before = json.loads(json.loads(kept)["state"]).get("selectedColumns", [])
+        except ValueError:  # a person has changed it: MLflow compresses it then
+            return
+        columns = list(dict.fromkeys([*before, *(f"metrics.`{name}`" for name in (*ALWAYS, *scores))]))
+        if columns != before:
+            state = json.dumps({"selectedColumns": columns})
+            view = {"name": "Stage and scores", "createdAt": int(time.time() * 1000), "state": state}
+            self.client.set_experiment_tag(experiment_id, tag, json.dumps(view))
 
     def made_from(self, event: Mapping[str, Any]) -> str:
         """The beginning of a step's description."""

@@ -251,7 +251,7 @@ def test_a_plan_names_what_does_not_fit_into_the_model(tmp_path, settings, said)
     from tests.infra.tiny_endpoint import grow_model
 
     model, file = grow_model(tmp_path / "model"), tmp_path / "test.jsonl"
-    rows = [{"question": f"What is {n} plus {n + 1}? " * 12, "answer": str(2 * n + 1)} for n in range(1, 4)]
+    rows = [{"question": f"What is {n} plus {n + 1}? " * 40, "answer": str(2 * n + 1)} for n in range(1, 4)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     benchmark = f"[{{name: mini-math, domain: math, path: {file}, samples: 2}}]"
     settings = [f"model.path={model}", f"evaluation.benchmarks={benchmark}", *settings]

@@ -2,13 +2,16 @@
 
 import json
 import re
+import sys
 
 import pytest
 
 from ratchet.cli.terminal import console
 from ratchet.data_curation.read import read_problems
-from ratchet.infra.settings import load_settings
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
 from tests.cli.test_gc import finished
@@ -26,6 +29,25 @@ def test_show_prints_whole_names_and_facts_as_json(tmp_path):
     one = json.loads(in_process("show", "problems/ma", "--json", "--home", tmp_path))
     assert one["artifact"] == made.ref and one["manifest"]["key"] == made.key
     assert one["ancestors"] == [raw.facts] and one["path"] == str(made.path)
+
+
+def test_a_run_at_work_is_shown_with_its_time_beside_the_plan(tmp_path):
+    recipe = load_recipe("tests/flows/mini.yaml")
+    tracking = Tracking(Settings(tmp_path, "", sys.executable, trackers=()), recipe.name)
+    root = tracking.start_run("mini-seed1-pipeline", tags={"ratchet.flow": "pipeline"})
+    tracking.event("text", root, text=recipe.model_dump_json(), name="recipe.json")
+    done = tracking.start_run("train math-24", parent=root)
+    tracking.metrics(done, {"reward": 0.5}, step=2)
+    tracking.event("end", done, status="FINISHED")
+    tracking.metrics(tracking.start_run("train code-32", parent=root), {"reward": 0.5}, step=1)
+    shown = in_process("show", tracking.run_id, "--price", "2", "--home", tmp_path)
+    assert f"{tracking.run_id}: at work for " in shown and "in train code-32\n" in shown
+    rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line}
+    assert (rows["math-24"][0], rows["code-32"][0], rows["evaluations"][0]) == ("2/2", "1/2", "0/2")
+    assert rows["code-32"][2] == rows["code-32"][4] == "s", "time so far, and left"
+    assert rows["total"][-2:] == ["0.00", "0.00"]
+    tracking.close(wait_s=0)
+    assert f"{tracking.run_id}: stopped after " in in_process("show", tracking.run_id, "--home", tmp_path)
 
 
 def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_path):

@@ -98,8 +98,8 @@ def test_a_home_that_was_copied_or_moved_writes_into_itself(finished_home, tmp_p
     with sqlite3.connect(second / "mlflow.db") as database:
         addresses = [row[0] for row in database.execute("SELECT artifact_uri FROM runs")]
     assert addresses and all(address.startswith((second / "mlflow-files").as_uri()) for address in addresses)
-    told = "".join(file.read_text(errors="replace") for file in second.glob("artifacts/checkpoint/code-32-*/*.json"))
-    assert str(first) not in told
+    written = "".join(file.read_text(errors="replace") for file in second.glob("artifacts/checkpoint/code-32-*/*.json"))
+    assert str(first) not in written
 
 
 SLOW_RUN = """

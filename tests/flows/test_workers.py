@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import State, StateType
 
-from ratchet.flows.cancellation import started_unasked
+from ratchet.flows.cancellation import CANCELLED, started_unasked
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, ROOT
 
@@ -130,7 +130,7 @@ def test_a_cancelled_run_ends_also_after_a_retry_and_is_not_started_again(server
             time.sleep(0.5)
             progress = progress_of(drafts)
         process = process_of(run)
-        server.ask(f"flow_runs/{run}/set_state", state={"type": "CANCELLING", "name": "Cancelling"}, force=False)
+        server.ask(f"flow_runs/{run}/set_state", state={"type": CANCELLED[0].value}, force=False)
         deadline = time.monotonic() + 60
         while Path(f"/proc/{process}").exists() or training_in(finished_home):
             assert time.monotonic() < deadline, server.states(run)
@@ -164,21 +164,20 @@ def _is_trainer(command: Path, home: Path) -> bool:
 
 def test_only_a_person_starts_again_what_a_person_has_cancelled():
     def states(*names: str) -> list[State]:
+        types = {"Ending": CANCELLED[0], "Cancelled": CANCELLED[1]}
         return [
-            State(type="SCHEDULED", name=name, timestamp=datetime.fromtimestamp(at, UTC))
+            State(type=types.get(name, StateType.SCHEDULED), name=name, timestamp=datetime.fromtimestamp(at, UTC))
             for at, name in enumerate(names)
         ]
 
     begun = ("Scheduled", "Pending", "Running")
     assert not started_unasked(states(*begun, "Crashed", "Resubmitted"))
-    assert started_unasked(states(*begun, "Cancelling", "Crashed", "Resubmitted", "Pending", "Running"))
-    assert started_unasked(
-        states(*begun, "Crashed", "Resubmitted", "Running", "Cancelling", "Cancelled", "Resubmitted")
-    )
-    retried = (*begun, "Cancelling", "Cancelled", "AwaitingRetry", "Pending", "Running")
+    assert started_unasked(states(*begun, "Ending", "Crashed", "Resubmitted", "Pending", "Running"))
+    assert started_unasked(states(*begun, "Crashed", "Resubmitted", "Running", "Ending", "Cancelled", "Resubmitted"))
+    retried = (*begun, "Ending", "Cancelled", "AwaitingRetry", "Pending", "Running")
     assert not started_unasked(states(*retried))
     assert not started_unasked(states(*retried, "Crashed", "Resubmitted"))
-    assert started_unasked(states(*retried, "Cancelling", "Cancelled", "Resubmitted"))
+    assert started_unasked(states(*retried, "Ending", "Cancelled", "Resubmitted"))
 
 
 def process_of(run: str) -> int:

@@ -1,4 +1,4 @@
-"""An HTTP proxy in front of a server, which loses some answers: the server has done what was asked, nobody is told."""
+"""An HTTP proxy that loses some answers of the server behind it, which has done what was asked."""
 
 from __future__ import annotations
 

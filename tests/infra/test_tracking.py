@@ -17,7 +17,7 @@ import pytest
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
-from ratchet.infra.tracking.mlflow_mirror import mirror
+from ratchet.infra.tracking.mirror import mirror
 from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.lossy_proxy import LossyProxy
 from tests.infra.misbehaving_server import SILENT, Server
@@ -58,10 +58,18 @@ def client(settings: Settings):
 def test_a_run_arrives_whole_with_its_lineage(settings):
     tracking, root = write_a_run(settings)
     tracking.event("end", f"{root}.2", status="FINISHED")
+    tracking.metrics(root, {"math-60/pass@1": 0.25, "math-60/pass@2": 0.5})
     tracking.event("end", root, status="FINISHED")
     assert tracking.close(wait_s=60)
     runs = read_state(settings, tracking.run_id)["runs"]
     mlflow = client(settings)
+    [view] = [
+        json.loads(value)
+        for name, value in mlflow.get_experiment_by_name("tiny").tags.items()
+        if name.startswith("mlflow.sharedViewState.")
+    ]
+    shown = [f"metrics.`{name}`" for name in ("curriculum/stage", "curriculum/reward", "math-60/pass_at_1")]
+    assert json.loads(view["state"]) == {"selectedColumns": shown}
     parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
     assert [run.info.status for run in (parent, curate, train)] == ["FINISHED"] * 3
     assert train.data.tags["mlflow.parentRunId"] == parent.info.run_id
@@ -146,8 +154,8 @@ def test_a_server_that_is_down_slows_nothing(tmp_path):
 def written(settings, monkeypatch) -> str:
     """The id of a finished run that no mirror has seen yet."""
     monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda *_: subprocess.Popen(["true"]))
-    monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.GIVE_UP_AFTER_S", 0)
-    monkeypatch.setattr("ratchet.infra.tracking.mlflow_mirror.AGAIN_S", 0)
+    monkeypatch.setattr("ratchet.infra.tracking.mirror.GIVE_UP_AFTER_S", 0)
+    monkeypatch.setattr("ratchet.infra.tracking.mirror.AGAIN_S", 0)
     tracking, root = write_a_run(settings)
     tracking.event("text", root, text='{"seed": 1}', name="recipe.json")
     tracking.event("end", f"{root}.2", status="FINISHED")
@@ -162,10 +170,10 @@ def written(settings, monkeypatch) -> str:
 def test_a_server_that_fails_is_told_in_one_line_and_gets_the_rest_later(settings, written, monkeypatch, status, said):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     with Server(status, "no") as server:
-        assert not mirror(settings.journals, server.url)
+        assert not mirror("mlflow", settings.journals, server.url)
         line = not_received(Settings(settings.home, server.url, sys.executable), written)
     assert f"MLflow at {server.url} has not received everything yet: " in line and said in line and "\n" not in line
-    assert mirror(settings.journals, settings.tracking_uri) and not not_received(settings, written)
+    assert mirror("mlflow", settings.journals, settings.tracking_uri) and not not_received(settings, written)
     assert client(settings).get_run(read_state(settings, written)["runs"][written]).info.status == "FINISHED"
 
 
@@ -174,7 +182,7 @@ def test_a_database_of_another_version_is_told_in_one_line_with_the_remedy(tmp_p
     newer = Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
     with sqlite3.connect(home / "mlflow.db") as database:
         database.execute("UPDATE alembic_version SET version_num = 'ffffffffffff'")
-    assert not mirror(newer.journals, newer.tracking_uri)
+    assert not mirror("mlflow", newer.journals, newer.tracking_uri)
     line = not_received(newer, written)
     assert "schema ffffffffffff" in line and "mlflow db upgrade" in line and "move the file away" in line
     assert "\n" not in line
@@ -244,13 +252,13 @@ def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, mon
     journal.write_text(journal.read_text().replace('"experiment": "tiny"', '"experiment": "elsewhere"'))
     with Server(507) as store:
         monkeypatch.setenv("MLFLOW_DEFAULT_ARTIFACT_ROOT", f"{store.url}/files")
-        assert not mirror(settings.journals, settings.tracking_uri)
+        assert not mirror("mlflow", settings.journals, settings.tracking_uri)
         state = read_state(settings, written)
         run = client(settings).get_run(state["runs"][written])
         assert run.info.status == "FINISHED" and run.info.artifact_uri.startswith(store.url)
         assert "507" in state["problem"] and not state["complete"]
         store.status = 200
-        assert mirror(settings.journals, settings.tracking_uri) and read_state(settings, written)["complete"]
+        assert mirror("mlflow", settings.journals, settings.tracking_uri) and read_state(settings, written)["complete"]
     received = {path.split("/")[-1]: body for path, body in store.received}
     assert received.keys() == {"recipe.json"} and received["recipe.json"] == b'{"seed": 1}'
 
@@ -260,7 +268,7 @@ def test_a_mirror_does_not_outlive_its_parent(tmp_path):
         "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
         "from ratchet.infra.tracking.events import Tracking; home = Path(sys.argv[1]); "
         "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
-        "print(t._mirror.pid, flush=True); time.sleep(60)"
+        "print(t._mirrors['mlflow'].pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     mirror = int(parent.stdout.readline())

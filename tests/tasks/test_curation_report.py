@@ -36,4 +36,5 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     assert "5 benchmark items, 9-grams" in text and "`paper` 30" in text and "99.8%" in text
     assert "26 kept rows share an n-gram" in text
     assert "| answer | large_string | 0% |" in text and "| rules | proof | 100 | 10 | 10.0% | 90 |" in text
+    assert "Nothing was dropped by rules figure." in text and "| figure |" not in text
     assert "Samples" not in text and "Prove &#39;it&#39;. # now" in to_html(page)

@@ -1,17 +1,20 @@
 import json
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.flows.pipeline import pipeline
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.settings import load_settings
+from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.pipeline_run import PipelineRun, plan_run
-from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, check_mixes
+from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
 from tests.training.conftest import sums
@@ -70,6 +73,20 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
         file.write(json.dumps({"step": 6}) + "\n")
     follower.poll()
     assert seen[-1] == {"step": 6} and len(seen) == 6
+
+
+def test_rollouts_are_shown_while_a_stage_runs(tmp_path):
+    tracking = Tracking(Settings(tmp_path, "", sys.executable, trackers=()), "tiny")
+    run = SimpleNamespace(current_child="child", tracking=tracking, recipe=load_recipe("tiny"), made_from=lambda _: ())
+    start = Artifact("model", "start", "ab" * 32, tmp_path)
+    follower = StageFollower(cast(PipelineRun, run), tmp_path / "metrics.jsonl", start)
+    samples = tmp_path / "samples.jsonl"
+    for text in ("", '{"step": 20}\n', '{"step": 20}\n', '{"step": 20}\n{"step": 40}\n'):
+        samples.write_text(text)
+        follower.poll()
+    tracking.close(wait_s=0)
+    events = [event for _, event in read_lines(tmp_path / "tracking" / f"{tracking.run_id}.jsonl")]
+    assert [(e["run"], e["path"]) for e in events if e["event"] == "table"] == [("child", str(samples))] * 2
 
 
 def test_what_waits_says_so(tmp_path):

@@ -98,7 +98,7 @@ def metrics(work: Path) -> list[dict]:
 
 
 def timeless_part(line: dict) -> dict:
-    measured = {"time", "seconds", "tokens_per_second", "memory_gb"}
+    measured = {"time", "seconds", "tokens_per_second", "memory_gb", "cpu_percent", "gpu_percent"}
     return {k: v for k, v in line.items() if k not in measured and not k.endswith("_seconds")}
 
 

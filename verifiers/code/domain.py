@@ -1,4 +1,7 @@
-"""Code: one Python program in a fenced block, run on the tests of its problem by `judge.py`."""
+"""Code: one program in a fenced block, run on the tests of its problem by `judge.py`.
+
+It is in Python unless the problem says otherwise: `answer_languages` in its metadata.
+"""
 
 import ast
 import json
@@ -6,12 +9,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ratchet.verifiers.code.checkers import checker_of
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
-from ratchet.verifiers.extraction import python_program
+from ratchet.verifiers.extraction import LANGUAGES as MARKS
+from ratchet.verifiers.extraction import marked_blocks, python_program
+from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.submission import JudgeSettings
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 
 class Code(Domain):
@@ -40,16 +46,59 @@ class Code(Domain):
     def extract(self, response: str) -> str | None:
         return python_program(response)
 
-    def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Work:
+    def prepare(self, submission: Submission) -> Verdict | Work:
+        languages = _languages(submission.problem)
+        if languages == ("python",):
+            prepared, text = super().prepare(submission), submission.text
+            if isinstance(prepared, Work) and not submission.is_program:
+                return replace(prepared, run=lambda tools: _explained(prepared.run(tools), text))
+            return prepared
+        if submission.is_program or not submission.finished:
+            return super().prepare(submission)
+        blocks = [(mark, body) for mark, body in marked_blocks(submission.text) if body.strip()]
+        of_mark = {mark: language for language in languages for mark in MARKS[language]}
+        # Only where the problem allows one language, its absence says nothing.
+        programs = [block for block in blocks if block[0] in of_mark] or [
+            (languages[0], body) for mark, body in blocks if not mark and len(languages) == 1
+        ]
+        if not programs:
+            there = ", ".join(mark or "no mark" for mark, _ in blocks) or "no block"
+            detail = f"no block is marked {' or '.join(languages)}, but: {there}"
+            return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)
+        mark, source = programs[-1]
+        return self.judged(submission.problem, source, submission.settings, of_mark[mark])
+
+    def judged(self, problem: Problem, answer: str, settings: JudgeSettings, language: str = "") -> Work:
         limits = (problem.time_limit_s, problem.memory_limit_mb)
         facts = ("code", problem.problem_id, problem.tests, problem.entry_point, problem.metadata, limits, settings)
-        return Work(problem, answer, facts, lambda tools: judge(problem, answer, tools.sandbox, settings))
+        facts = (*facts, language) if language else facts
+        return Work(problem, answer, facts, lambda tools: judge(problem, answer, tools.sandbox, settings, language))
 
     def for_judging(self, problem: Problem) -> Problem:
         return replace(problem, prompt="", starter_code=None)
 
     def ground_truth(self, problem: Problem) -> str:
         return inputs_and_outputs(problem)
+
+
+def _languages(problem: Problem) -> tuple[str, ...]:
+    """Those that it allows; Python where it cannot be read, which the judge then says."""
+    if "answer_languages" not in str(problem.metadata):
+        return ("python",)
+    try:
+        return read_problem(problem).languages
+    except InvalidProblem:
+        return ("python",)
+
+
+def _explained(verdict: Verdict, response: str) -> Verdict:
+    """With the reason if a block in C++ answered a problem that asks for Python."""
+    if verdict.decided_by != "compile_error":
+        return verdict
+    marks = [mark for mark, _ in marked_blocks(response)]
+    if marks[-1] not in MARKS["cpp"] or any(mark in MARKS["python"] for mark in marks):
+        return verdict
+    return replace(verdict, detail=f"the block is marked {marks[-1]}, and Python is asked for; {verdict.detail}")
 
 
 def inputs_and_outputs(problem: Problem) -> str:
@@ -60,6 +109,8 @@ def inputs_and_outputs(problem: Problem) -> str:
         raise NotExpressible("it has no tests")
     if any(test.check is not None for test in tests):
         raise NotExpressible("a test is a program that checks, not an input and an output")
+    if checker_of(problem.metadata):
+        raise NotExpressible("it has a checker, because several outputs are right")
     if problem.entry_point is None:
         return json.dumps({"inputs": [t.input for t in tests], "outputs": [t.output for t in tests]})
     names = _parameters(problem)

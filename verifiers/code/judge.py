@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet.verifiers.code.checker_runs import CheckerFault, check_output, checker_process
+from ratchet.verifiers.code.checkers import Checker
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.problem import InvalidProblem, Request, read_problem
+from ratchet.verifiers.code.compiled import DoesNotCompile, Submitted, workshop
+from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, TestRun
+from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, Talker, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -37,8 +40,10 @@ class TestResult:
     seconds: float = 0.0
 
 
-def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()) -> Verdict:
-    """Run `source` on the problem's tests.
+def judge(
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
+) -> Verdict:
+    """Run `source` on the problem's tests. It is in `language`, which may be left out where the problem allows one.
 
     Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
     verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
@@ -46,21 +51,27 @@ def judge(problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettin
     first failure decides, the longest test comes first, and `Verdict.fraction` counts the tests that passed before it.
     The default limit for all tests together is `CodeProblem.budget_s`; fresh processes have it once more.
 
-    A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`. Raises SandboxFault, which
-    says nothing about the program: a pool tries again.
+    A problem whose tests cannot be used gives `unparseable`, decided by `invalid_problem`; one whose checker fails on
+    this program, where that tells nothing about the program, `infra_error`, decided by `checker`. Raises SandboxFault,
+    which says nothing about the program: a pool tries again.
     """
-    return examine(problem, source, sandbox, settings)[0]
+    return examine(problem, source, sandbox, settings, language)[0]
 
 
 def examine(
-    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings()
+    problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
 ) -> tuple[Verdict, list[TestResult]]:
     """`judge`, with the results of the tests that ran, in the order of the tests."""
     try:
-        judged = _Judging(problem, source, sandbox, settings)
-        return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        judged = _Judging(problem, source, sandbox, settings, language)
+        try:
+            return judged.decide(), sorted(judged.results, key=lambda result: result.index)
+        finally:
+            judged.close()
     except InvalidProblem as error:
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=str(error), extracted=source), []
+    except CheckerFault as error:
+        return Verdict(Outcome.INFRA_ERROR, decided_by="checker", detail=str(error), extracted=source), []
 
 
 Failure = tuple[str, str, str]
@@ -82,15 +93,30 @@ _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much tim
 class _Judging:
     """One program on one problem: the time it has left, and its results so far."""
 
-    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings) -> None:
+    def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings, language: str) -> None:
         self.problem = read_problem(problem)
         self.source = source
         self.sandbox = sandbox
+        self.compiled = None
+        only, *more = self.problem.languages
+        if more and not language:
+            raise InvalidProblem(f"it allows {', '.join([only, *more])}, and nothing says which the program is in")
+        if (language or only) == "cpp":
+            self.compiled = Submitted(sandbox, source, self.problem.standard)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
+        self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
         self.results: list[TestResult] = []
 
+    def close(self) -> None:
+        if self.compiled:
+            self.compiled.close()
+
     def decide(self) -> Verdict:
+        if self.problem.checker and self.problem.checker.interactive:
+            return self._decide((index, self._converse(index, self.problem.checker), 0.0) for index in self._order())
+        if self.compiled:
+            return self._decide(self._apart())
         try:
             return self._decide(self._shared(self._order()))
         except _Shares:
@@ -122,8 +148,11 @@ class _Judging:
         as soon as a test shows that sharing matters."""
         tests, requests = self.problem.tests, self.problem.requests
         checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
+        # A checker sees outputs only when their process is over: a wrong program should not run every test first.
+        ahead = 1 if self.problem.checker and not self.every_test else len(order)
         while order:
-            runs = self._run([requests[index] for index in order], None if self.every_test else self._fails(order))
+            batch, ahead = order[:ahead], 2 * ahead
+            runs = self._run([requests[index] for index in batch], None if self.every_test else self._fails(batch))
             count = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
             for position, (index, run) in enumerate(zip(order, runs[:count], strict=False)):
                 failed = self._assess(index, run)
@@ -150,13 +179,15 @@ class _Judging:
                 yield index, self._assess(index, run), run.seconds
 
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
+        if self.problem.checker:
+            return lambda _, run: run.status not in ("done", "exited")
         return lambda position, run: self._assess(order[position], run) not in (None, AS_CHECK)
 
     def _run(self, requests: list[Request], enough: Callable[[int, TestRun], bool] | None = None) -> list[TestRun]:
         if self.budget_s <= 0:
             return [_OUT_OF_TIME] * len(requests)
         entry_point, prelude, limits = self.problem.entry_point, self.problem.prelude, self._limits()
-        execution = self.sandbox.run(
+        execution = (self.compiled or self.sandbox).run(
             self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
         )
         self.budget_s -= execution.spent_s
@@ -174,13 +205,17 @@ class _Judging:
 
     def _limits(self) -> Limits:
         problem, test_s = self.problem, min(self.problem.limit_s, self.budget_s)
-        return Limits(test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s)
+        return Limits(
+            test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s, problem.checker_bytes
+        )
 
     def _assess(self, index: int, run: TestRun) -> Failure | None:
         """None if the test passed."""
         test = self.problem.tests[index]
         if run.status != "done" and (run.status != "exited" or test.call is not None):
             return _broken(run)
+        if self.problem.checker:
+            return self._checked(index, run.output, self.problem.checker)
         if test.call is None:
             output, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
         elif test.exact and run.output[:1] == b"r":
@@ -189,6 +224,63 @@ class _Judging:
             output = run.output[1:]
             difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
         return ("wrong_answer", f"got {short(output)}", difference) if difference else None
+
+    def _checked(self, index: int, output: bytes, checker: Checker) -> Failure | None:
+        """What the problem's checker says of an output. If it fails, it is asked about the expected output: if it can
+        tell there, the output has broken it, and is wrong. No program gains by that, nor loses by a broken checker."""
+        test = self.problem.tests[index]
+        run = self._ask_checker(index, output, checker)
+        accepts = checker.accepts(run)
+        if accepts is None:
+            can_tell = checker.accepts(self._ask_checker(index, test.output.encode("utf-8", "surrogatepass"), checker))
+            # In Kattis's format the expected output need not be one that a program may give.
+            if can_tell is None or (can_tell is False and checker.protocol != "kattis"):
+                raise CheckerFault(f"test {index}: its checker {_fault_of(run)}, also on the expected output")
+            return "wrong_answer", f"got {short(output)}", f"its checker {_fault_of(run)} on this output alone"
+        reason = short(run.output) if run.output and checker.protocol != "script" else ""
+        return (
+            None if accepts else ("wrong_answer", f"got {short(output)}", f"its checker rejects it {reason}".rstrip())
+        )
+
+    def _ask_checker(self, index: int, output: bytes, checker: Checker) -> TestRun:
+        if self.check_s <= 0:
+            raise CheckerFault("its checker takes too long on all tests together")
+        problem, test = self.problem, self.problem.tests[index]
+        limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
+        run, spent_s = check_output(checker, self.sandbox, limits, test.input or "", test.output, output)
+        self.check_s -= spent_s
+        return run
+
+    def _converse(self, index: int, interactor: Checker) -> Failure | None:
+        """A test with an interactor. It decides, unless the program has failed before; if it fails itself, the program
+        is at fault only where a golden solution has passed all tests."""
+        if self.budget_s <= 0:
+            return _broken(_OUT_OF_TIME)
+        test = self.problem.tests[index]
+        other = checker_process(interactor, self.sandbox, test.input or "", test.output)
+        try:
+            own = self._process()
+        except DoesNotCompile as reason:
+            return _broken(TestRun("uncompilable", detail=str(reason)))
+        server = self.sandbox if own.job and other.job else workshop(self.sandbox)
+        talk = server.converse(own, other, self._limits())
+        self.budget_s -= talk.spent_s
+        accepts, program = interactor.accepts(talk.interactor), talk.program
+        if program and program.status == "unprepared":
+            self._require_prelude()
+        if program and program.status not in ("done", "exited"):
+            return _broken(program)
+        if accepts is None and not self.problem.is_validated:
+            raise CheckerFault(f"test {index}: its interactor {_fault_of(talk.interactor)}")
+        reason = "rejects it" if accepts is False else _fault_of(talk.interactor)
+        detail = f"its interactor {reason} {short(talk.interactor.output) if talk.interactor.output else ''}".rstrip()
+        return None if accepts else ("wrong_answer", detail, detail)
+
+    def _process(self) -> Talker:
+        if self.compiled:
+            return Talker(None, self.compiled.built().file, argv=["./program"])
+        job = {"source": self.source, "tests": [{"kind": "joined"}], "entry_point": None}
+        return Talker(job | {"prelude": self.problem.prelude})
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
@@ -232,6 +324,12 @@ class _Judging:
         body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
         reason = "" if detail == "AssertionError: " else f" ({detail})"
         return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {short(body)}{reason}"
+
+
+def _fault_of(run: TestRun) -> str:
+    """What a checker does that is no verdict."""
+    ends = {"timed_out": "takes too long", "exhausted": "uses too much memory", "flooded": "prints too much"}
+    return ends.get(run.status, f"gives no verdict ({run.detail or short(run.output)})")
 
 
 def _broken(run: TestRun) -> Failure:

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet.verifiers.code.checkers import Checker, read_checker
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.problem import CodeTest, Problem
 
@@ -17,6 +18,12 @@ OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
 """Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. A program that is slow
 on each of a hundred tests must not hold a worker for minutes."""
+
+CHECKER_LIMIT_S, CHECKER_TOTAL_FACTOR = 10.0, 4.0
+"""Seconds for a checker on one test, if the time limit is not larger; and all tests, as a multiple of that."""
+
+STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
+DEFAULT_STANDARD = "c++17"
 
 Request = dict[str, Any]
 """A test for the sandbox: never its output."""
@@ -30,7 +37,8 @@ class InvalidProblem(Exception):
 @dataclass(frozen=True)
 class CodeProblem:
     """`tests` are as published, except that plain calls in a check are calls. `requests` has one for each test that is
-    not a check, by its position, the longest first, those of a check in their order."""
+    not a check, by its position, the longest first, those of a check in their order. `is_validated`: a golden solution
+    has passed all tests."""
 
     tests: list[CodeTest]
     requests: dict[int, Request]
@@ -40,6 +48,12 @@ class CodeProblem:
     limit_s: float
     memory_bytes: int
     output_bytes: int
+    checker: Checker | None = None
+    is_validated: bool = False
+    languages: tuple[str, ...] = ("python",)
+    """Those that a program may be written in."""
+    standard: str = DEFAULT_STANDARD
+    """Of programs in C++."""
 
     @property
     def budget_s(self) -> float:
@@ -47,8 +61,13 @@ class CodeProblem:
 
     @property
     def check_s(self) -> float:
-        """Seconds for a check's own code."""
-        return max(self.limit_s, DEFAULT_TIME_LIMIT_S)
+        """Seconds for a check's own code, or a checker's on one test."""
+        return max(self.limit_s, CHECKER_LIMIT_S if self.checker else DEFAULT_TIME_LIMIT_S)
+
+    @property
+    def checker_bytes(self) -> int:
+        """Bytes of memory for a checker."""
+        return max(self.memory_bytes, int(DEFAULT_MEMORY_LIMIT_MB * (1 << 20)))
 
 
 def budget_s(limit_s: float) -> float:
@@ -81,18 +100,39 @@ def _read(
     try:
         facts = json.loads(metadata or "{}")
         prelude, tolerance = facts.get("prelude"), facts.get("tolerance")
+        validated = facts.get("validate_tests")
+        languages, standard = facts.get("answer_languages", ["python"]), facts.get("cpp_standard", DEFAULT_STANDARD)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
     if not isinstance(prelude, str | None):
         raise InvalidProblem("its prelude is not text")
     _check_number("tolerance", tolerance)
+    try:
+        checker = read_checker(facts)
+    except ValueError as error:
+        raise InvalidProblem(str(error)) from None
+    if checker and any(test.call or test.check for test in read):
+        raise InvalidProblem("it has a checker of outputs, and its tests are calls")
+    if languages not in [["python"], ["cpp"], ["python", "cpp"], ["cpp", "python"]]:
+        raise InvalidProblem(f"its answer_languages are {languages!r}: they must be a list of python, cpp, or both")
+    if standard not in STANDARDS:
+        raise InvalidProblem(f"its cpp_standard is {standard!r}: it must be one of {', '.join(STANDARDS)}")
+    if "cpp" in languages and (entry_point or any(test.call or test.check for test in read)):
+        raise InvalidProblem("its tests are calls, which only programs in Python can be judged by, not in cpp")
+    if "cpp" in languages and prelude:
+        raise InvalidProblem("its prelude is Python, and it allows programs in cpp")
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
     texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
     ordered = {n: requests[n] for n in order}
     limits = limit_s or DEFAULT_TIME_LIMIT_S, int((memory_mb or DEFAULT_MEMORY_LIMIT_MB) * (1 << 20))
-    return CodeProblem(read, ordered, entry_point, prelude, tolerance, *limits, max(OUTPUT_LIMIT_BYTES, 8 * longest))
+    output_bytes = max(OUTPUT_LIMIT_BYTES, 8 * longest)
+    is_validated = isinstance(validated, dict) and not validated.get("unchecked")
+    return CodeProblem(
+        read, ordered, entry_point, prelude, tolerance, *limits, output_bytes, checker, is_validated,
+        tuple(languages), standard,
+    )  # fmt: skip
 
 
 def _read_tests(text: str | None) -> list[CodeTest]:

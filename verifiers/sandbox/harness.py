@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
 from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
+from ratchet.verifiers.sandbox.given_files import GivenFiles, exit_code
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 
 DEFAULT_PRELUDE = """
@@ -76,12 +77,13 @@ class _Failed(Exception):
     """The program cannot run; `args[0]` is its record."""
 
 
-def run_program(files: Files, default_names: dict[str, Any]) -> None:
+def run_program(files: Files, default_names: dict[str, Any], joined: bool = False) -> None:
     """Run the job's `source` on each of its `tests`.
 
     After each test the report gets a line of JSON: `status`, `detail`, `seconds`, and `output`, the bytes on standard
     output or the encoded value of a call, one character per byte; without `output` they are in its file. Each test on
-    standard input has a fresh `__main__`; calls share one module, as in a check.
+    standard input has a fresh `__main__`; calls share one module, as in a check. A checker has a test of its own kind,
+    `checker`, with `arguments` and `files`. `joined`: standard input and output are another process.
     """
     job = read_job(files)
     try:
@@ -94,10 +96,13 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
     for test in job["tests"]:
         if draws:
             random.seed(0)  # the same verdict each time on a program that draws numbers
-        is_program = test["kind"] == "stdin"
-        if is_program:
+        is_program, is_checker = test["kind"] != "call", test["kind"] == "checker"
+        checker_files = GivenFiles(test["files"]) if is_checker else None
+        if checker_files and not joined:
+            _fill(files.job, checker_files.content.get(test["input"], b""))
+        elif is_program and not joined:
             _fill(files.job, test["input"].encode("utf-8", "surrogatepass"))
-        if is_program or candidate is None:
+        if not joined and (is_program or candidate is None):
             os.dup2(files.job if is_program else files.null, 0)
             os.dup2(files.output if is_program else files.null, 1)
         begin = time.perf_counter()
@@ -106,6 +111,8 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
         try:
             if is_program:
                 namespace = _fresh_module("__main__", names)
+                if checker_files:
+                    checker_files.install(["checker.py", *test["arguments"]])
                 _open_streams()
                 exec(code, namespace)
             else:
@@ -113,14 +120,18 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
                     candidate = _loaded(code, names, job["entry_point"])[1]
                 output = _encode(candidate(*test["args"], **test["kwargs"]), test["exact"])
         except SystemExit as error:
-            if not is_program or error.code not in (None, 0):
+            if is_checker:
+                record = {"status": "died", "detail": exit_code(error)}
+            elif not is_program or error.code not in (None, 0):
                 record = _failed(error)
         except BaseException as error:
             record = _failed(error)
         alone = _join_threads()
         if is_program:
             record = _finish_program(record)
-            output = _taken(files.output)
+            output = b"" if joined else _taken(files.output)
+        if checker_files:
+            output = output or checker_files.message()
         record["seconds"] = time.perf_counter() - begin
         fits = output is not None and len(output) <= INLINE_BYTES
         if output is not None and fits:
@@ -132,6 +143,14 @@ def run_program(files: Files, default_names: dict[str, Any]) -> None:
         if not (fits and alone) or written > REPORT_BYTES:
             break
     os.write(files.report, STOPPED)
+
+
+def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_names: dict[str, Any]) -> None:
+    """Run the job's one test with another process at the ends of standard input and output."""
+    for descriptor, end in enumerate((incoming, outgoing)):
+        os.dup2(end.fileno(), descriptor)
+        end.close()
+    run_program(files, default_names, joined=True)
 
 
 def answer_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:

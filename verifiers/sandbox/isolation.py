@@ -20,7 +20,7 @@ RESERVED = 512 << 20
 """Bytes of address space beside the memory limit, half of it for private data."""
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
-_SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
+SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
 
@@ -35,7 +35,7 @@ def unused_user() -> int:
 
 def readable_paths(site: list[str]) -> list[str]:
     """The interpreter, its libraries, and the system's libraries."""
-    paths = [*_SYSTEM_LIBRARIES, sys.prefix, sys.base_prefix, *site]
+    paths = [*SYSTEM_LIBRARIES, sys.prefix, sys.base_prefix, *site]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
 
@@ -77,8 +77,9 @@ def _works_in_a_child(action: Callable[[], object]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def private_root(readable: list[str], mount_point: str) -> None:
-    """Replace the root by an empty, read-only one with only `readable` and four devices: no /proc, nothing writable.
+def private_root(readable: list[str], mount_point: str, scratch: str = "", scratch_bytes: int = 0) -> None:
+    """Replace the root by an empty, read-only one with only `readable` and four devices: no /proc, nothing writable
+    but, if named, a directory `scratch` of limited size.
 
     Landlock is not enough, because an unprivileged user cannot enter a home directory where the interpreter may be; it
     can enter a bind mount at the same path.
@@ -100,6 +101,9 @@ def private_root(readable: list[str], mount_point: str) -> None:
         os.close(source)
     os.chdir(mount_point)
     linux.pivot_to_current_directory()
+    if scratch:
+        os.mkdir(scratch)
+        linux.mount("tmpfs", scratch, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, f"size={scratch_bytes},mode=700")
     _make_read_only("/")
 
 
@@ -119,6 +123,10 @@ class Confinement:
     """Whether the root is a private one: nothing else is visible, nothing writable."""
     user: int = field(default_factory=unused_user)
     active: list[str] = field(default_factory=list)
+    kind: str = ""
+    """"program" or "tool" if the process becomes another program, a tool one beneath `readable`."""
+    scratch: str = ""
+    """A directory for its files."""
     _ruleset: int = -1
     _filter: seccomp.Filter | None = None
 
@@ -138,11 +146,13 @@ class Confinement:
         self.active = ["uid"] if self._works("uid", lambda: [*map(os.stat, libraries)]) else ["capabilities"]
         with suppress(OSError):
             if level <= "B":
-                self._ruleset = linux.landlock_ruleset(self.readable, list(_DEVICES))
+                self._ruleset = linux.landlock_ruleset(
+                    self.readable, [] if self.kind == "tool" else list(_DEVICES), self.kind == "tool", self.scratch
+                )
                 self.active += ["landlock"] if self._works("landlock") else []
         with suppress(OSError):
             if level <= "C":
-                self._filter = seccomp.Filter(read_only=not self.private and "landlock" not in self.active)
+                self._filter = seccomp.Filter(not self.private and "landlock" not in self.active, self.kind)
                 self.active += ["seccomp"] if self._works("seccomp") else []
 
     def _works(self, layer: str, then: Callable[[], object] = lambda: None) -> bool:

@@ -13,6 +13,7 @@ CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
+AT_EMPTY_PATH = 0x1000
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
 """The first: a signal when the parent *thread* ends. A change of user id cancels it, so set it after that."""
@@ -21,6 +22,7 @@ PR_SET_DUMPABLE = 4
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_SYS_EXECVEAT = {"x86_64": 322, "aarch64": 281}
 _SYS_LANDLOCK_CREATE, _SYS_LANDLOCK_ADD, _SYS_LANDLOCK_RESTRICT = 444, 445, 446  # the same everywhere
 
 
@@ -57,6 +59,12 @@ def prctl(option: int, second: int, third: int = 0) -> None:
     _checked(_libc.prctl(option, second, third, 0, 0))
 
 
+def execute(file: int, argv: list[str], environment: list[str]) -> None:
+    """Replace this process by the program in the open `file`."""
+    lists = [(ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts), None) for texts in (argv, environment)]
+    _checked(_libc.syscall(_SYS_EXECVEAT[platform.machine()], file, b"", *lists, AT_EMPTY_PATH))
+
+
 def drop_capabilities() -> None:
     """Empty the effective, permitted and inheritable sets."""
     header = struct.pack("Ii", _LINUX_CAPABILITY_VERSION_3, 0)
@@ -64,7 +72,8 @@ def drop_capabilities() -> None:
 
 
 _ALL_FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
-_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_FILE, _MAKE_REGULAR, _TRUNCATE = 1 << 5, 1 << 8, 1 << 14
 
 
 def landlock_abi() -> int:
@@ -72,18 +81,22 @@ def landlock_abi() -> int:
     return max(0, _libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
 
 
-def landlock_ruleset(readable: list[str], writable: list[str]) -> int:
-    """A ruleset (file descriptor) that allows reading beneath `readable` and writing to the files `writable`, but, if
-    the kernel supports them, no TCP, signals or abstract sockets to the outside. See landlock(7)."""
+def landlock_ruleset(readable: list[str], writable: list[str], executable: bool = False, scratch: str = "") -> int:
+    """A ruleset (file descriptor) that allows reading beneath `readable`, if `executable` also running what is there,
+    writing to the files `writable`, and making files in the directory `scratch`, but, if the kernel supports them, no
+    TCP, signals or abstract sockets to the outside. See landlock(7)."""
     abi = _checked(_libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
     files = _ALL_FILE_ACCESS[min(abi, 5)]
     attributes = struct.pack("QQQ", files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = _checked(_libc.syscall(_SYS_LANDLOCK_CREATE, attributes, ctypes.c_size_t(size), 0))
-    for path in [*readable, *writable]:
+    for path in [*readable, *writable, *filter(None, [scratch])]:
         if not os.path.exists(path):
             continue
         allowed = _READ_FILE | _READ_DIR * os.path.isdir(path) | _WRITE_FILE * (path in writable)
+        allowed |= _EXECUTE * (executable and path in readable)
+        if path == scratch:
+            allowed |= (_WRITE_FILE | _REMOVE_FILE | _MAKE_REGULAR | _TRUNCATE) & files
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             rule = struct.pack("=Qi", allowed, descriptor)

@@ -4,24 +4,28 @@ import dataclasses
 import json
 import os
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
+ERROR_BYTES = 64 << 10
+"""What is read of a native program's standard error."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes."""
+    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes, and those of an
+    interactor."""
 
     test_s: float
     total_s: float
     memory_bytes: int
     output_bytes: int
     check_s: float = 0.0
+    check_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,39 @@ class CheckExecution:
     questioned: bool
     check_ended: str
     program: TestRun | None
+    spent_s: float
+
+
+@dataclass(frozen=True)
+class Talker:
+    """One end of a conversation: the `job` of a process in Python, with one test; or an open `executable`, its `kind`
+    (`native.Workbench`), arguments, and files in its directory."""
+
+    job: dict[str, Any] | None = None
+    executable: int = -1
+    kind: str = "program"
+    argv: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """How a program ended by itself, None if its interactor ended first; how the interactor ended; and the seconds it
+    took."""
+
+    program: TestRun | None
+    interactor: TestRun
+    spent_s: float
+
+
+@dataclass(frozen=True)
+class NativeRun:
+    """A native program's end: `run`, of status `exited` for code 0; its exit code, negative for a signal; the beginning
+    of its standard error, which only tools and checkers have; and the seconds it took."""
+
+    run: TestRun
+    code: int
+    errors: bytes
     spent_s: float
 
 

@@ -10,7 +10,7 @@ import errno
 import platform
 import struct
 
-from ratchet.verifiers.sandbox.linux import prctl
+from ratchet.verifiers.sandbox.linux import AT_EMPTY_PATH, prctl
 
 # Name, number on x86_64, number on aarch64. Absent on purpose, among all the rest: kill, tgkill, execve, fork, ptrace,
 # socket, connect, bind, sendmsg (passes descriptors), memfd_create and shmget (memory that RLIMIT_AS does not see),
@@ -36,6 +36,10 @@ time 201 -, times 100 153, getrusage 98 165, getpid 39 172, getppid 110 173, get
 getgid 104 176, getegid 108 177, getgroups 115 158, getresuid 118 148, getresgid 120 150, getpgrp 111 -,
 getpgid 121 155, getsid 124 156, uname 63 160, sysinfo 99 179, getrandom 318 278, wait4 61 260, waitid 247 95
 """
+_NATIVE = "execveat 322 281, arch_prctl 158 -"
+"""Also for a process that becomes another program: its start."""
+_TOOL = "unlink 87 -, unlinkat 263 35, chmod 90 -, fchmod 91 52, fchmodat 268 53, umask 95 166"
+"""Also for compilers, which landlock confines to their directory."""
 _COLUMNS = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}  # of `_CALLS`, and audit architecture
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -52,6 +56,7 @@ _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ,
 _RESOURCES = tuple(range(1, 16))  # all but RLIMIT_CPU
 _THREAD = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000  # CLONE_VM, FS, FILES, SIGHAND, THREAD: what pthread_create asks for
 _CLOSE_RANGE_CLOEXEC = 4
+_ARCH_SET_FS = 0x1002
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE = 1, 1, 0xF
 _WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
 
@@ -83,6 +88,8 @@ def _rules(read_only: bool) -> dict[str, Program]:
     stream = [_argument(1), _instruction(_AND, _SOCK_TYPE), _instruction(_EQUAL, _SOCK_STREAM, 1), _answer(_DENY)]
     rules = {
         "prctl": _one_of(0, _PRCTL),
+        "execveat": _one_of(4, (AT_EMPTY_PATH,)),  # of an open file
+        "arch_prctl": _one_of(0, (_ARCH_SET_FS,)),
         "fcntl": _one_of(1, _FCNTL),
         "ioctl": _one_of(1, _IOCTL),
         # Not of CPU time: beyond it the kernel kills, which counts as a fault of this machine.
@@ -119,13 +126,14 @@ def _decide(segments: list[tuple[int, Program]]) -> Program:
     return [_instruction(_AT_LEAST, segments[middle][0], len(below)), *below, *_decide(segments[middle:])]
 
 
-def compile_filter(machine: str, read_only: bool) -> Program:
-    """BPF instructions for one architecture. With `read_only` no file can be opened for writing. Raises OSError for an
-    unknown architecture."""
+def compile_filter(machine: str, read_only: bool, kind: str = "") -> Program:
+    """BPF instructions for one architecture. With `read_only` no file can be opened for writing; of `kind` "tool" or
+    "program", the process becomes another program. Raises OSError for an unknown architecture."""
     if machine not in _COLUMNS:
         raise OSError(errno.ENOSYS, f"no system call table for {machine}")
     column, architecture = _COLUMNS[machine]
-    rows = [row.split() for row in _CALLS.split(",")]
+    calls = [_CALLS, *([_NATIVE] if kind else []), *([_TOOL] if kind == "tool" else [])]
+    rows = [row.split() for row in ",".join(calls).split(",")]
     rules = _rules(read_only)
     allowed = {int(row[column]): rules.get(row[0], [_answer(_ALLOW)]) for row in rows if row[column] != "-"}
     segments: list[tuple[int, Program]] = []
@@ -145,8 +153,8 @@ def compile_filter(machine: str, read_only: bool) -> Program:
 class Filter:
     """A compiled filter for this machine, at an address for the kernel."""
 
-    def __init__(self, read_only: bool) -> None:
-        program = compile_filter(platform.machine(), read_only)
+    def __init__(self, read_only: bool, kind: str = "") -> None:
+        program = compile_filter(platform.machine(), read_only, kind)
         self._instructions = ctypes.create_string_buffer(b"".join(program))
         address = ctypes.addressof(self._instructions)
         self._sock_fprog = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program), address))

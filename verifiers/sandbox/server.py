@@ -13,15 +13,25 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
-from ratchet.verifiers.sandbox.runs import CheckExecution, Execution, Limits, Report, TestRun
+from ratchet.verifiers.sandbox.runs import (
+    CheckExecution,
+    Conversation,
+    Execution,
+    Limits,
+    NativeRun,
+    Report,
+    Talker,
+    TestRun,
+)
 
 _START_TIMEOUT_S = 60.0
 _LOOK_S = 0.05
@@ -144,6 +154,10 @@ class Sandbox:
         self.work = work
         self.site = site or [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
         self.inherited = inherited
+        self.native: list[str] | None = None
+        """Paths that compilers read, in a server of native programs (`native.py`)."""
+        self.beside: Sandbox | None = None
+        """Such a server, closed with this one."""
         self.isolation = ""
         """The level and its layers, once started."""
         self._process: subprocess.Popen | None = None
@@ -167,7 +181,7 @@ class Sandbox:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         configuration = {
             "judge_pid": os.getpid(), "channel": theirs.fileno(), "root": ROOT, "level": level, "site": self.site,
-            "work": self.work, "mount_point": os.path.realpath(tempfile.gettempdir()),
+            "work": self.work, "native": self.native, "mount_point": os.path.realpath(tempfile.gettempdir()),
             "memory_group": None if self.work else os.environ.get(memory_group.NAMED_BY),
         }  # fmt: skip
         options = ["-P"] if self.work else ["-P", "-s", "-S"]
@@ -197,9 +211,10 @@ class Sandbox:
         self, source: str, tests: list[dict[str, Any]], limits: Limits, *, entry_point: str | None, prelude: str | None,
         enough: Callable[[int, TestRun], bool] | None = None,
     ) -> Execution:  # fmt: skip
-        """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}` or `{"kind": "call",
-        "args": list, "kwargs": dict, "exact": bool}`. Ends the process as soon as `enough` of a test's position and its
-        run is true. Raises SandboxFault; the next call then starts another server."""
+        """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}`, `{"kind": "call",
+        "args": list, "kwargs": dict, "exact": bool}`, or a checker's (`code.checkers`). Ends the process as soon as
+        `enough` of a test's position and its run is true. Raises SandboxFault; the next call then starts another
+        server."""
         job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}
         # The process writes its inputs itself: they may be longer than any output may be.
         longest = max(4 * len(test.get("input", "")) for test in tests)
@@ -227,13 +242,60 @@ class Sandbox:
         ended = report.runs[0] if report.runs else None
         return CheckExecution(records, questioned, result["check_ended"], ended, result["spent_s"])
 
+    def converse(self, program: Talker, interactor: Talker, limits: Limits) -> Conversation:
+        """Run a program whose standard input and output are the interactor's output and input. `limits.check_s` are the
+        CPU seconds of the interactor. Raises SandboxFault."""
+        sides = (program, interactor)
+        orders = [{"kind": s.kind, "argv": s.argv, "files": [*s.files]} if s.job is None else None for s in sides]
+        contents = [(side.job, None, None, *side.files.values()) for side in sides]
+        # The last is in no process: each of theirs could be written to, and what is read of it would count.
+        with _files(*contents[0], *contents[1], None) as (*files, unused):
+            sent, reports, first = [*files, unused], [], 0
+            for side, content in zip(sides, contents, strict=True):
+                if side.job is None:
+                    sent[first + 2] = side.executable
+                report = files[first + 2] if side.job is not None else unused
+                reports.append((Report(unused, report, 1, limits.output_bytes), files[first + 1]))
+                first += len(content)
+            order = {"joined": orders, "program_files": len(contents[0])}
+            result = self._ask(sent, 1, limits, 0, lambda: False, order)
+            for side, (report, failure) in zip(sides, reports, strict=True):
+                if side.job is None and (reason := runs.content(failure)):
+                    raise SandboxFault(f"{side.argv[0]} cannot be run: {reason.decode()}")
+                report.update(None)
+            (program_report, _), (interactor_report, _) = reports
+            program_report.conclude(result)
+            interactor_report.conclude({"ended": result["check_ended"], "status": result["check_status"]})
+        ended = program_report.runs[0] if result["ended"] != "over" else None
+        return Conversation(ended, interactor_report.runs[0], result["spent_s"])
+
+    def run_native(
+        self, kind: str, executable: int, argv: list[str], stdin: bytes, limits: Limits,
+        files: Mapping[str, bytes] | None = None, result: str = "",
+    ) -> NativeRun:  # fmt: skip
+        """Run the program in the open file `executable` as `kind` (`native.Workbench`), with `stdin` on standard input
+        and `files` in its directory; `result` names a file there that is its output instead. Raises SandboxFault."""
+        files = files or {}
+        order = {"kind": kind, "argv": argv, "result": result, "files": [*files]}
+        with _files(stdin, None, None, None, *files.values(), None) as (*opened, copy):
+            opened.insert(4, executable)
+            answer = self._ask([*opened, copy], 1, limits, 0, lambda: False, {"native": order})
+            if failure := runs.content(opened[3]):
+                raise SandboxFault(f"{argv[0]} cannot be run: {failure.decode()}")
+            report = Report(opened[1], copy, 1, limits.output_bytes)
+            report.conclude(answer)
+            code = os.waitstatus_to_exitcode(answer["status"])
+            errors = runs.content(opened[2], 0, runs.ERROR_BYTES)
+            return NativeRun(report.runs[0], code, errors, answer["spent_s"])
+
     def _ask(
-        self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool]
-    ) -> dict[str, Any]:
+        self, files: list[int], count: int, limits: Limits, longest: int, is_enough: Callable[[], bool],
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> dict[str, Any]:  # fmt: skip
         """Send the job; returns the server's result."""
         self.start()
         file_bytes = max(runs.LONGEST_REPORT_BYTES + limits.output_bytes, longest)
-        message = json.dumps(vars(limits) | {"tests": count, "file_bytes": file_bytes}).encode()
+        message = json.dumps({**vars(limits), "tests": count, "file_bytes": file_bytes, **more}).encode()
         deadline = time.monotonic() + 60.0 + 30.0 * limits.total_s
         result = None
         try:
@@ -270,6 +332,8 @@ class Sandbox:
 
     def close(self) -> None:
         """Stop the server and everything it started. Safe to call twice."""
+        if self.beside is not None:
+            self.beside.close()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -299,12 +363,12 @@ class _Unproven(Sandbox):
 
 @contextmanager
 def _files(*contents: Any) -> Iterator[list[int]]:
-    """Files in memory, each with a job as JSON, or empty for None."""
+    """Files in memory, each with bytes, or with a job as JSON, or empty for None."""
     files: list[int] = []
     try:
         for content in contents:
             files.append(os.memfd_create("job"))
-            text = json.dumps(content).encode() if content is not None else b""
+            text = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()
             written = 0
             while written < len(text):
                 written += os.pwrite(files[-1], text[written:], written)

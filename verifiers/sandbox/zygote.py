@@ -14,24 +14,26 @@ Started by `Sandbox` as `python -P -S -s -c ... <configuration>`.
 
 import gc
 import importlib
+import io
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, harness, isolation, linux
+from ratchet.verifiers.sandbox import MESSAGE_BYTES, MOST_FILES, STOP, UNCONFINED, harness, isolation, linux, native
 from ratchet.verifiers.sandbox.memory_group import MemoryGroup
 from ratchet.verifiers.sandbox.progress import Progress
 
 _TICK_S = 0.02
 _GRACE_S = 2.0
-"""For a check after its program has ended."""
+"""For a check after its program has ended; an interactor, which may have much left to read, has its CPU limit."""
 _THREADS_READ = 64
 """Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
@@ -50,7 +52,7 @@ def main() -> None:
         run = importlib.import_module(module).work(of)
         gc.freeze()
     linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
-    readable = isolation.readable_paths(configuration["site"])
+    readable = isolation.readable_paths([*configuration["site"], *(configuration["native"] or ())])
     group, no_group = None, ""
     if configuration["memory_group"]:
         try:
@@ -58,6 +60,8 @@ def main() -> None:
         except OSError as error:
             no_group = str(error)
     spaces = isolation.enter_namespaces(readable, configuration["mount_point"]) if configuration["level"] == "A" else ""
+    if configuration["native"] is not None:
+        configuration["scratch"] = native.make_scratch(configuration["mount_point"], bool(spaces))
     server = linux.fork()
     if server == 0:
         try:
@@ -75,6 +79,8 @@ def main() -> None:
     _end_descendants(everyone=False)
     if group:
         group.remove()
+    if configuration["native"] is not None and not spaces:
+        shutil.rmtree(configuration["scratch"], ignore_errors=True)
 
 
 def _end_descendants(everyone: bool) -> None:
@@ -118,17 +124,22 @@ class _Server:
         isolation.mapped()
         self.confinement = isolation.Confinement(readable, private=bool(spaces))
         layers = []
+        scratch = configuration.get("scratch", "")
         if spaces:
-            isolation.private_root(readable, configuration["mount_point"])
+            isolation.private_root(readable, configuration["mount_point"], scratch, native.SCRATCH_BYTES)
             layers = [spaces, "private-root"]
         linux.prctl(linux.PR_SET_DUMPABLE, 0)
         self.confinement.prepare(configuration["level"])
+        self.workbench = None
+        if scratch:
+            tools = [*isolation.SYSTEM_LIBRARIES, *configuration["native"]]
+            self.workbench = native.Workbench(tools, self.confinement, configuration["level"], scratch)
         layers += [*self.confinement.active, *(["memory-group"] if group else []), "rlimits"]
         self.send({"layers": layers, "no_group": no_group})
 
     def serve(self) -> None:
         while True:
-            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, 6)
+            message, files, _, _ = socket.recv_fds(self.channel, MESSAGE_BYTES, MOST_FILES)
             if not message:
                 return
             if message != STOP:  # which came too late
@@ -139,7 +150,13 @@ class _Server:
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
         """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
-        last report."""
+        last report; for a native program see `_run_native`, for a conversation `_join`."""
+        if "joined" in limits:
+            self._join(limits, files)
+            return
+        if "native" in limits:
+            self._run_native(limits, limits["native"], files)
+            return
         *inputs, copy = files
         progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
         if self.group:
@@ -159,16 +176,84 @@ class _Server:
             os.close(descriptor)
         self.send(result)
 
-    def _start(
-        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket
+    def _run_native(self, limits: dict[str, Any], order: dict[str, Any], files: list[int]) -> None:
+        """`files` are those of `Workbench.become`, those to lay out, and one more that stays empty."""
+        assert self.workbench is not None
+        *inputs, copy = files
+        if self.group:
+            self.group.hold(limits["memory_bytes"])
+        self.workbench.lay(order["files"], inputs[5:])
+        child = self._fork() or self._become(limits, order, inputs[:5])
+        result = self._watch(child, None, Progress(inputs[3], copy, 1), limits)
+        if order["result"]:
+            self.workbench.collect(order["result"], inputs[1])
+        if order["kind"] != "program":
+            self.workbench.clear()
+        for descriptor in files:
+            os.close(descriptor)
+        self.send(result)
+
+    def _join(self, limits: dict[str, Any], files: list[int]) -> None:
+        """A program and its interactor. `files` of each: job, output and report, or errors, failure and executable of a
+        native one and those to lay out; and one more that stays empty. A pipe each way: either can close its output."""
+        *inputs, unused = files
+        if self.group:
+            self.group.hold(limits["memory_bytes"] + limits["check_bytes"])
+        (program_in, interactor_out), (interactor_in, program_out) = os.pipe(), os.pipe()
+        ends = [
+            (io.FileIO(program_in), io.FileIO(program_out, "w")),
+            (io.FileIO(interactor_in), io.FileIO(interactor_out, "w")),
+        ]
+        sides = inputs[: limits["program_files"]], inputs[limits["program_files"] :]
+        theirs = limits | {"total_s": limits["total_s"] + limits["check_s"], "memory_bytes": limits["check_bytes"]}
+        orders = limits["joined"]
+        program = self._talk(limits, orders[0], sides[0], ends[0])
+        interactor = self._talk(theirs, orders[1], sides[1], ends[1])
+        # Those of the interactor stay open here, so that its end is not seen by the program, and is no reason for its.
+        for end in ends[0]:
+            end.close()
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits)
+        for end in ends[1]:
+            end.close()
+        if self.workbench:
+            self.workbench.clear()
+        for descriptor in files:
+            os.close(descriptor)
+        self.send(result)
+
+    def _talk(
+        self, limits: dict[str, Any], order: dict[str, Any] | None, files: list[int], ends: Sequence[io.FileIO]
     ) -> "_Child":
-        """Never returns in the child; exit code 0 means that the harness finished."""
+        if order is None:
+            return self._start(harness.converse, limits, files, *ends)
+        assert self.workbench is not None
+        self.workbench.lay(order["files"], files[3:])
+        standard = [end.fileno() for end in ends]
+        return self._fork() or self._become(limits, order | {"result": ""}, standard + files[:3])
+
+    def _become(self, limits: dict[str, Any], order: dict[str, Any], files: list[int]) -> NoReturn:
+        assert self.workbench is not None
+        try:
+            self.workbench.become(order, limits, files)
+        finally:
+            os.kill(os.getpid(), UNCONFINED)
+            os._exit(71)
+
+    def _fork(self) -> "_Child | None":
+        """None in the child."""
         if self.group:
             self.group.offer(True)
-        if child := linux.fork():
-            if self.group:
-                self.group.offer(False)
-            return _Child(child, self.proc)
+        child = linux.fork()
+        if child and self.group:
+            self.group.offer(False)
+        return _Child(child, self.proc) if child else None
+
+    def _start(
+        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket | io.FileIO
+    ) -> "_Child":
+        """Never returns in the child; exit code 0 means that the harness finished."""
+        if child := self._fork():
+            return child
         try:
             where = harness.Files._make([*files, os.open("/dev/null", os.O_RDWR)])
             self.confinement.enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])
@@ -203,6 +288,9 @@ class _Server:
         test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
         check_ended = "exited"
         kills = self.group.kills() if self.group else 0
+        grace_s, check_bytes = _GRACE_S, limits["memory_bytes"]
+        if "joined" in limits:
+            grace_s, check_bytes = limits["check_s"], limits["check_bytes"]
         while True:
             ready = {descriptor for descriptor, _ in watch.poll(_TICK_S * 1000)}
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
@@ -234,15 +322,15 @@ class _Server:
                 if checker is None:
                     break
                 watch.unregister(program.exited)
-            if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > _GRACE_S)):
+            if checker and (check_s - check_began > limits["check_s"] or (ended and wall - over_s > grace_s)):
                 check_ended = "timed_out"
                 break
-            if checker and wall > _TICK_S and checker.resident() > limits["memory_bytes"]:
+            if checker and wall > _TICK_S and checker.resident() > check_bytes:
                 check_ended = "exhausted"
                 break
         if not ended:
             # Its connection broke just before it ended: a moment shows which ended first.
-            waits = checker and not select.select([program.exited], [], [], 0.05)[0]
+            waits = checker and not select.select([program.exited], [], [], 0.0 if "joined" in limits else 0.05)[0]
             ended = "over" if waits else "exited"
         for child in both:
             child.kill()

@@ -224,7 +224,8 @@ def _attempted(work: Work, tools: "Tools") -> Any:
         except Exception as error:
             detail = f"{type(error).__name__}: {error}"
             result = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=detail, extracted=work.subject)
-        if not isinstance(result, Verdict) or result.outcome is not Outcome.INFRA_ERROR:
+        at_fault = isinstance(result, Verdict) and result.outcome is Outcome.INFRA_ERROR
+        if not at_fault or result.decided_by == "checker":  # the problem's own: it would fail again
             return result
     return result
 

@@ -195,3 +195,33 @@ def test_a_killed_run_goes_on_from_its_journal(pool, tmp_path, monkeypatch):
 
 
 settle_rows = validation._settle
+
+
+HALVES = "n = int(input())\nprint(n // 2, n - n // 2)\n"
+SUM_CHECKER = """import sys
+n = int(open(sys.argv[1]).read())
+a, b = map(int, open(sys.argv[3]).read().split())
+print(1 if a + b == n else 0)
+"""
+
+
+def test_golden_solutions_and_mutants_go_through_the_checker(pool):
+    def checked(name, source, golden):
+        facts = {"checker": {"protocol": "script", "source": source}}
+        tests = [{"input": f"{n}\n", "output": f"0 {n}\n"} for n in (1, 2, 5, 10, 101)]
+        return row(name, golden, []) | {
+            "entry_point": None, "tests": json.dumps(tests), "metadata": json.dumps(facts),
+        }  # fmt: skip
+
+    table = to_table([
+        checked("sound", SUM_CHECKER, [HALVES]),
+        checked("wrong", SUM_CHECKER, ["print(1, 1)"]),
+        checked("accepts all", "print(1)", [HALVES]),
+        checked("broken", "1 / 0", [HALVES]),
+    ])  # fmt: skip
+    split = validate_tests(table, TestValidation(), pool)
+    assert split.kept.column("source_id").to_pylist() == ["sound"]
+    rejected = zip(*(split.rejected.column(name).to_pylist() for name in ("source_id", "rule")), strict=True)
+    assert dict(rejected) == {"wrong": "golden_fails", "accepts all": "weak_tests", "broken": "golden_fails"}
+    facts = json.loads(split.kept.column("metadata").to_pylist()[0])
+    assert "unchecked" not in facts["validate_tests"]

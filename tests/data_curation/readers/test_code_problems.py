@@ -291,16 +291,20 @@ def test_humaneval_plus_tables_are_calls(tmp_path):
     assert [(t.call["args"], t.output) for t in problem.code_tests()] == [([1], 2), ([2], 3)]
 
 
-def test_codeforces_with_its_rating_and_without_what_needs_a_checker(tmp_path):
+def test_codeforces_with_its_rating_and_its_checkers(tmp_path):
     row = {
         "id": "1/A", "contest_id": "1", "index": "A", "description": "Tile.", "input_format": "n", "output_format": "m",
         "examples": [{"input": "1", "output": "1"}], "official_tests": [{"input": "2", "output": "4"}],
         "official_tests_complete": True, "rating": 1200, "tags": ["math"], "contest_start": 1725000000,
         "time_limit": 1.0, "memory_limit": 256.0, "generated_checker": None,
     }  # fmt: skip
-    rows = [row, {**row, "generated_checker": "def check(): ..."}, {**row, "official_tests_complete": False}]
+    rows = [
+        row, {**row, "generated_checker": "print(1)", "description": "Any."}, {**row, "official_tests_complete": False},
+        {**row, "interaction_format": "Ask."}, {**row, "input_mode": "file"},
+    ]  # fmt: skip
     split = read_problems(write_lines(tmp_path / "cf.jsonl", rows), "code")
-    assert [evidence["field"] for _, evidence in reasons(split)] == ["generated_checker", "official_tests"]
-    (problem,) = from_table(split.kept)
+    assert [e["field"] for _, e in reasons(split)] == ["official_tests", "interaction_format", "input_mode"]
+    problem, checked = from_table(split.kept)
+    assert json.loads(checked.metadata)["checker"] == {"protocol": "script", "source": "print(1)"}
     assert problem.released == date(2024, 8, 30) and problem.source_url.endswith("/1/problem/A")
     assert "Example\n\nInput:\n1" in problem.prompt and json.loads(problem.metadata)["rating"] == 1200

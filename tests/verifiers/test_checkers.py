@@ -1,0 +1,400 @@
+"""Checkers and interactors: what they decide, whose fault it is where they cannot, and programs that attack them."""
+
+import json
+import re
+import shutil
+import time
+
+import pytest
+
+from ratchet.verifiers.code import compiled
+from ratchet.verifiers.code.checker_runs import TESTLIB_NAMED_BY
+from ratchet.verifiers.code.judge import examine, judge
+from ratchet.verifiers.domain import NotExpressible
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.serving.rows import reward_of
+from ratchet.verifiers.submission import EVERY_TEST
+from tests.verifiers.checker_attacks import INTERACTING, OUTPUTS
+from tests.verifiers.sandbox_world import descendants
+from tests.verifiers.test_sealing import SEARCH, Planted
+
+SCRIPT = """import sys
+n = int(open(sys.argv[1]).read())
+with open(sys.argv[3]) as output:
+    a, b = map(int, output.read().split())
+print(1 if a + b == n else 0)
+"""
+KATTIS = """import os, sys
+n = int(open(sys.argv[1]).read())
+a, b = map(int, sys.stdin.read().split())
+if a + b == n:
+    sys.exit(42)
+with open(os.path.join(sys.argv[3], "judgemessage.txt"), "w") as message:
+    message.write(f"{a} and {b} are not {n}")
+sys.exit(43)
+"""
+KATTIS_CPP = """#include <fstream>
+#include <iostream>
+int main(int argc, char **argv) {
+    long long n, a, b;
+    std::ifstream input(argv[1]);
+    input >> n;
+    if (!(std::cin >> a >> b)) return 43;
+    std::ofstream(std::string(argv[3]) + "/judgemessage.txt") << "so";
+    return a + b == n ? 42 : 43;
+}
+"""
+TESTLIB_CPP = """#include "testlib.h"
+int main(int argc, char **argv) {
+    long long n, a, b;
+    std::ifstream input(argv[1]), output(argv[2]), answer(argv[3]);
+    input >> n;
+    if (!(output >> a >> b)) return PE;
+    return a + b == n ? OK : WA;
+}
+"""
+HEADER = "#include <fstream>\nenum { OK, WA, PE };\n"
+CHECKERS = {
+    "script": {"protocol": "script", "source": SCRIPT},
+    "kattis": {"protocol": "kattis", "source": KATTIS},
+    "kattis in C++": {"protocol": "kattis", "source": KATTIS_CPP, "language": "cpp"},
+    "testlib": {
+        "protocol": "testlib", "source": TESTLIB_CPP, "language": "cpp", "files": {"testlib.h": HEADER},
+    },
+}  # fmt: skip
+GUESSING = """import sys
+n, asked = int(open(sys.argv[1]).read()), 0
+while True:
+    word, number = input().split()
+    if word == "!":
+        sys.exit(42 if int(number) == n else 43)
+    asked += 1
+    if asked > 40:
+        sys.exit(43)
+    print("less" if n < int(number) else "not less", flush=True)
+"""
+GUESSING_CPP = """#include <fstream>
+#include <iostream>
+int main(int argc, char **argv) {
+    long long n, number;
+    std::string word;
+    std::ifstream(argv[1]) >> n;
+    for (int asked = 0; asked < 40 && std::cin >> word >> number; asked++) {
+        if (word == "!") return number == n ? 42 : 43;
+        std::cout << (n < number ? "less" : "not less") << std::endl;
+    }
+    return 43;
+}
+"""
+HALVING = """low, high = 0, 1 << 30
+while high - low > 1:
+    middle = (low + high) // 2
+    print("?", middle, flush=True)
+    if input() == "less":
+        high = middle
+    else:
+        low = middle
+print("!", low, flush=True)
+"""
+HALVING_CPP = """#include <iostream>
+#include <string>
+int main() {
+    long long low = 0, high = 1 << 30;
+    std::string word;
+    while (high - low > 1) {
+        long long middle = (low + high) / 2;
+        std::cout << "? " << middle << std::endl;
+        std::getline(std::cin, word);
+        (word == "less" ? high : low) = middle;
+    }
+    std::cout << "! " << low << std::endl;
+}
+"""
+needs_compiler = pytest.mark.skipif(not any(map(shutil.which, compiled.COMPILERS)), reason="there is no C++ compiler")
+
+
+def problem(checker, numbers=(5, 17, 123), **fields):
+    facts = {"checker": checker} | fields.pop("metadata", {})
+    tests = [{"input": f"{n}\n", "output": f"0 {n}\n"} for n in numbers]
+    fields = {"time_limit_s": 1.0, "memory_limit_mb": 128.0} | fields
+    return Problem("sums", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), **fields)
+
+
+def guessing(source=GUESSING, language="python", **fields):
+    return problem(
+        {"protocol": "kattis", "source": source, "language": language, "interactive": True},
+        (5, 1000, 987654321),
+        **fields,
+    )
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.problem.CHECKER_LIMIT_S", 0.5)
+
+
+@pytest.fixture(
+    scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow), pytest.param("C", marks=pytest.mark.slow)]
+)
+def level(request):
+    offered = demand("D", request.param).level
+    if offered != request.param:
+        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
+    with Sandbox(at_most=request.param) as sandbox:
+        sandbox.start()
+        yield sandbox
+
+
+OUTCOMES = {
+    "n = int(input())\nprint(1, n - 1)": "all_tests",
+    "n = int(input())\nprint(0)\nprint(n)": "all_tests",
+    "n = int(input())\nprint(1, n)": "wrong_answer",
+    "print('one')": "wrong_answer",
+    "print()": "wrong_answer",
+    "n = int(input())\nprint(1, n - (n != 17))": "wrong_answer",
+    "1 / 0": "runtime_error",
+    "print(": "compile_error",
+    "while True: pass": "time_limit",
+    "print('5 ' * 10**7)": "output_limit",
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", CHECKERS)
+def test_a_checker_decides_which_outputs_are_right(kind, sandbox):
+    for source, decided_by in OUTCOMES.items():
+        verdict = judge(problem(CHECKERS[kind]), source, sandbox)
+        assert verdict.decided_by == decided_by, (source, verdict)
+    verdict, results = examine(problem(CHECKERS[kind]), next(iter(OUTCOMES)).replace("-", "+"), sandbox, EVERY_TEST)
+    assert verdict.fraction == 0 and [result.status for result in results] == ["wrong_answer"] * 3
+    if kind == "kattis":
+        assert results[0].difference == "its checker rejects it '1 and 6 are not 5'"
+
+
+def test_a_wrong_program_does_not_run_every_test_first(sandbox):
+    begin = time.monotonic()
+    slow = "import time\ntime.sleep(0.5)\nprint(0, 10)"
+    _, results = examine(problem(CHECKERS["script"], range(10, 30)), slow, sandbox)
+    assert [result.index for result in results] == [0, 1] and time.monotonic() - begin < 6
+
+
+def test_state_between_tests_matters_neither_way(sandbox):
+    cached = "import math\nn = int(input())\nm = math.__dict__.setdefault('m', n)\nprint(0, m)"
+    assert judge(problem(CHECKERS["script"]), cached, sandbox).passed
+
+
+FAULTY = {
+    "crashes": ("1 / 0", "ZeroDivisionError"),
+    "says nothing": ("pass", "gives no verdict"),
+    "says nonsense": ("print('accepted')", "gives no verdict ('accepted"),
+    "rejects the expected output": (
+        "import sys\nprint(0) if open(sys.argv[3]).read()[0] == '0' else 1 / 0", "ZeroDivisionError"
+    ),
+    "does not end": ("while True: pass", "takes too long"),
+    "takes all memory": ("x = [0] * 10**10", "uses too much memory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_faulty_checker_is_never_the_programs_fault(name, sandbox, impatient):
+    source, reason = FAULTY[name]
+    asked = problem({"protocol": "script", "source": source})
+    for program in ("n = int(input())\nprint(1, n - 1)", "print('wrong')"):
+        verdict = judge(asked, program, sandbox)
+        assert (verdict.outcome, verdict.decided_by) == (Outcome.INFRA_ERROR, "checker"), verdict
+        assert reason in verdict.detail and "\n" not in verdict.detail
+
+
+UNUSABLE = {
+    "its checker uses eval, which would run what a program prints": {"protocol": "script", "source": "eval('1')"},
+    "its checker is not Python": {"protocol": "script", "source": "print("},
+    "its checker needs a source, python or cpp, and a protocol": {"protocol": "other", "source": "1"},
+    "its checker has a file '../x.h'": {
+        "protocol": "kattis",
+        "source": "1",
+        "language": "cpp",
+        "files": {"../x.h": ""},
+    },
+    "its checker has a file 'input'": {"protocol": "kattis", "source": "1", "language": "cpp", "files": {"input": ""}},
+    "its checker cannot be read": {"protocol": ["kattis"], "source": "1"},
+    "its checker needs a source": {"protocol": "script", "source": "1", "interactive": True},
+    "the source of its checker, its arguments or its files": {"protocol": "kattis", "source": "1", "arguments": [1]},
+}
+
+
+@pytest.mark.parametrize("reason", UNUSABLE)
+def test_a_checker_that_cannot_be_used_is_said_before(reason):
+    assert reason in domain_of("code").fault(problem(UNUSABLE[reason]))
+
+
+def test_a_faulty_checker_gives_no_reward():
+    asked = problem({"protocol": "script", "source": "1 / 0"})
+    with VerifierPool(workers=1) as pool:
+        [verdict] = pool.verify([(asked, "```python\nprint(0, int(input()))\n```")])
+    assert verdict.decided_by == "checker" and reward_of("code", verdict) is None
+
+
+def test_no_format_without_checkers_can_hold_it():
+    with pytest.raises(NotExpressible, match="it has a checker"):
+        domain_of("code").ground_truth(problem(CHECKERS["script"]))
+
+
+def test_a_column_of_the_same_name_is_no_checker(sandbox):
+    assert judge(problem("exact"), "print(0, int(input()))", sandbox).passed
+
+
+@needs_compiler
+def test_a_checker_in_cpp_needs_its_header_and_a_compiler(sandbox, monkeypatch, tmp_path):
+    checker = {"protocol": "testlib", "source": TESTLIB_CPP + "// by path\n", "language": "cpp"}
+    right = "print(0, int(input()))"
+    monkeypatch.delenv(TESTLIB_NAMED_BY, raising=False)
+    verdict = judge(problem(checker), right, sandbox)
+    assert verdict.decided_by == "checker" and f"set {TESTLIB_NAMED_BY}" in verdict.detail
+    (tmp_path / "there.h").write_text(HEADER)
+    monkeypatch.setenv(TESTLIB_NAMED_BY, str(tmp_path / "there.h"))
+    assert judge(problem(checker), right, sandbox).passed
+    broken = judge(problem(checker | {"source": "int main() { x }"}), right, sandbox)
+    assert broken.decided_by == "checker" and "does not compile" in broken.detail
+    monkeypatch.setenv("PATH", "/nonexistent")
+    compiled.toolchain.cache_clear()
+    try:
+        verdict = judge(problem(checker | {"source": TESTLIB_CPP + "// new\n"}), right, sandbox)
+        assert verdict.outcome is Outcome.INFRA_ERROR and verdict.decided_by == "checker"
+        assert "there is no g++" in verdict.detail
+    finally:
+        compiled.toolchain.cache_clear()
+
+
+CONVERSATIONS = {
+    HALVING: "all_tests",
+    "print('! 5', flush=True)": "wrong_answer",
+    "print('! 5')": "wrong_answer",
+    "for n in range(99): print('?', n, flush=True), input()": "wrong_answer",
+    "input()": "time_limit",  # both wait
+    "print('! 5')\nimport time\ntime.sleep(9)": "time_limit",  # it was not flushed
+    "while True: pass": "time_limit",
+    "print('? 7', flush=True)\n1 / 0": "runtime_error",
+    "print(": "compile_error",
+    "x = [0] * 10**8": "memory_limit",
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize(("source", "language"), [(GUESSING, "python"), (GUESSING_CPP, "cpp")])
+def test_an_interactor_decides(source, language, sandbox):
+    for program, decided_by in CONVERSATIONS.items():
+        verdict = judge(guessing(source, language, metadata={"validate_tests": {}}), program, sandbox)
+        assert verdict.decided_by == decided_by, (program, verdict)
+    allows_cpp = guessing(source, language, metadata={"answer_languages": ["cpp"]})
+    assert judge(allows_cpp, HALVING_CPP, sandbox).passed
+    wrong = HALVING_CPP.replace("1 << 30", "1 << 20")
+    assert judge(allows_cpp, wrong, sandbox).decided_by == "wrong_answer"
+    assert judge(allows_cpp, "int main() { x }", sandbox).decided_by == "compile_error"
+
+
+def test_a_faulty_interactor_is_the_problems_fault_until_a_golden_solution_has_passed(sandbox, impatient):
+    waiting = "print('?', 'seven', flush=True)\ninput()"
+    for broken in (GUESSING, "input()\n1 / 0", "while True: pass", "x = [0] * 10**10"):
+        verdict = judge(guessing(broken), waiting, sandbox)
+        assert (verdict.outcome, verdict.decided_by) == (Outcome.INFRA_ERROR, "checker"), (broken, verdict)
+    assert judge(guessing(metadata={"validate_tests": {}}), waiting, sandbox).decided_by == "wrong_answer"
+    unchecked = {"validate_tests": {"unchecked": True}}
+    assert judge(guessing(metadata=unchecked), waiting, sandbox).decided_by == "checker"
+    assert judge(guessing("1 / 0"), HALVING, sandbox).decided_by == "checker"
+
+
+def attacked(asked, source, sandbox):
+    begin = time.monotonic()
+    verdict = judge(asked, source, sandbox)
+    assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
+    assert time.monotonic() - begin < 60, "a hang"
+    assert len(descendants(sandbox._process.pid)) == 1
+
+
+SECRET_SCRIPT = """import sys
+secret = open(sys.argv[2]).read().split()[1]
+words = open(sys.argv[3]).read().split()
+print(1 if words[int(words[0])] == secret else 0)
+"""
+SECRET_KATTIS = """import sys
+secret = open(sys.argv[2]).read().split()[1]
+words = sys.stdin.read().split()
+sys.exit(42 if words[int(words[0])] == secret else 43)
+"""
+
+
+SECRET_CPP = """#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <vector>
+int main(int argc, char **argv) {
+    std::string secret, word;
+    std::ifstream(argv[2]) >> word >> secret;
+    std::vector<std::string> words{std::istream_iterator<std::string>(std::cin), {}};
+    return words.at(std::stoul(words.at(0))) == secret ? 42 : 43;
+}
+"""
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_no_output_deceives_a_checker(name, level, impatient):
+    tests = [{"input": f"{number}\n", "output": f"1 {number}-8f2c1\n"} for number in (1, 2)]
+    checkers = [("script", SECRET_SCRIPT, "python"), ("kattis", SECRET_KATTIS, "python"), ("kattis", SECRET_CPP, "cpp")]
+    has_cpp = any(map(shutil.which, compiled.COMPILERS)) and "landlock" in level.isolation
+    for protocol, source, language in checkers if has_cpp else checkers[:2]:
+        facts = {"checker": {"protocol": protocol, "source": source, "language": language}}
+        asked = Problem(
+            "secret", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=2.0,
+            memory_limit_mb=128.0,
+        )  # fmt: skip
+        attacked(asked, OUTPUTS[name], level)
+        assert judge(asked, "print(1, f'{int(input())}-8f2c1')", level).passed  # nothing is left behind
+
+
+@pytest.mark.parametrize("name", INTERACTING)
+def test_no_program_deceives_an_interactor(name, level, impatient):
+    asked = guessing(metadata={"validate_tests": {}}, time_limit_s=2.0)
+    attacked(asked, INTERACTING[name], level)
+    assert judge(asked, HALVING, level).passed
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", INTERACTING)
+def test_no_program_deceives_an_interactor_in_cpp(name, sandbox, impatient):
+    sandbox.start()
+    asked = guessing(GUESSING_CPP, "cpp", metadata={"validate_tests": {}}, time_limit_s=2.0)
+    verdict = judge(asked, INTERACTING[name], sandbox)
+    assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
+    assert judge(asked, HALVING, sandbox).passed
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+def test_no_memory_holds_what_a_checker_knows(interactive, sandbox, monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", 1 << 20)
+    plant = Planted()
+    source = (
+        "import sys\nlines = sys.stdin.readline()\nwith open('judgemessage.txt', 'w') as message:\n"
+        f"    message.write(lines)\nsys.exit(43)  # {plant('SECRET')}"
+    )
+    tests = [{"input": plant("SECRET" if interactive else "input"), "output": plant("SECRET")}]
+    for number in range(3):
+        facts = {"checker": {"protocol": "kattis", "source": source, "interactive": interactive}}
+        asked = Problem("p", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=9.0)
+        program = f"# {plant(f'{number}: source')}\n{SEARCH}\n" * (number == 2) + (
+            "print(' '.join(sorted(c[7:].decode() for c in found())), flush=True)" if number == 2 else "print(1)"
+        )
+        verdict, results = examine(asked, program, sandbox)
+        assert verdict.decided_by == "wrong_answer", verdict
+    shown = set(re.findall("[0-9a-f]{12}", results[0].difference))
+    named = {plant.names["CANARY-" + token] for token in shown}
+    assert "2: source" in named and "SECRET" not in named, named

@@ -1,0 +1,73 @@
+"""Runs a problem's checker or interactor (`checkers`) in the sandbox, and builds those in C++."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from ratchet.verifiers.code.checkers import Checker
+from ratchet.verifiers.code.compiled import DoesNotCompile, Program, Unavailable, workshop
+from ratchet.verifiers.code.problem import DEFAULT_STANDARD
+from ratchet.verifiers.sandbox.runs import Limits, Talker, TestRun
+from ratchet.verifiers.sandbox.server import Sandbox
+
+TESTLIB, TESTLIB_NAMED_BY = "testlib.h", "RATCHET_TESTLIB"
+"""A header of many checkers, and the environment variable with its path on this machine."""
+_KEPT = 8
+"""Built checkers; the programs of a group come one after another."""
+_built: dict[Checker, Program] = {}
+
+
+class CheckerFault(Exception):
+    """The problem's checker or interactor gives no verdict, and the program need not be why."""
+
+
+def check_output(
+    checker: Checker, sandbox: Sandbox, limits: Limits, test_input: str, answer: str, output: bytes
+) -> tuple[TestRun, float]:
+    """The checker's run on one output of a program, with its message as output if it gives one, and the seconds that it
+    took. Raises CheckerFault and SandboxFault."""
+    talker = checker_process(checker, sandbox, test_input, answer, output)
+    if job := talker.job:
+        execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
+        return execution.runs[0], execution.spent_s
+    standard = output if checker.reads_output else b""
+    ended = workshop(sandbox).run_native(talker.kind, talker.executable, [*talker.argv], standard, limits, talker.files)
+    return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
+
+
+def checker_process(
+    checker: Checker, sandbox: Sandbox, test_input: str, answer: str, output: bytes | None = None
+) -> Talker:
+    """Its process for one test; `output` None for an interactor. Raises CheckerFault if it cannot be built."""
+    files = {"input": test_input.encode("utf-8", "surrogatepass"), "answer": answer.encode("utf-8", "surrogatepass")}
+    if output is not None:
+        files["output"] = output
+    if checker.language == "cpp":
+        argv = ["./checker", *checker.parameters()]
+        return Talker(None, _executable(checker, sandbox).file, "checker", argv, files)
+    texts = {name: content.decode("latin-1") for name, content in files.items()}
+    standard = "output" if checker.reads_output else ""
+    test = {"kind": "checker", "input": standard, "files": texts, "arguments": checker.parameters()}
+    return Talker({"source": checker.source, "tests": [test], "entry_point": None, "prelude": None})
+
+
+def _executable(checker: Checker, sandbox: Sandbox) -> Program:
+    if checker in _built:
+        _built[checker] = _built.pop(checker)  # the last used
+        return _built[checker]
+    headers = {name: text.encode() for name, text in checker.files}
+    if TESTLIB in checker.source and TESTLIB not in headers:
+        try:
+            headers[TESTLIB] = Path(os.environ[TESTLIB_NAMED_BY]).read_bytes()
+        except (KeyError, OSError):
+            raise CheckerFault(
+                f"its checker includes {TESTLIB}, which the problem does not come with: set {TESTLIB_NAMED_BY} to the "
+                "path of that header"
+            ) from None
+    try:
+        _built[checker] = workshop(sandbox).build(checker.source, DEFAULT_STANDARD, headers)
+    except (DoesNotCompile, Unavailable) as error:
+        raise CheckerFault(f"its checker in C++ cannot be built: {error}") from None
+    if len(_built) > _KEPT:
+        _built.pop(next(iter(_built))).close()
+    return _built[checker]

@@ -1,0 +1,110 @@
+"""A problem's own checker or interactor, in its metadata under `checker`: it says which outputs are right, or is the
+other end of a conversation.
+
+    {"protocol": "script", "source": "..."}      input answer output: prints 1, or 0 or less than 1
+    {"protocol": "kattis", "source": "..."}      input answer ./, the output on standard input: exits 42, or 43
+    {"protocol": "testlib", "source": "..."}     input output answer: exits 0, or 1, 2, 4 or 8
+
+`arguments` come after these. `language` is `python` or `cpp`, with the headers in `files`. With `interactive`, its
+standard input and output are the program's output and input. It runs in the sandbox, in a process of its own for each
+test, which no program shares.
+"""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from ratchet.verifiers.sandbox.runs import TestRun
+
+_ORDER = {
+    "script": ("input", "answer", "output"),
+    "kattis": ("input", "answer", "./"),
+    "testlib": ("input", "output", "answer"),
+}
+_ACCEPTED = {"kattis": {42}, "testlib": {0}}
+_REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
+_FILES = {"input", "answer", "output", "result"}
+_HEADER = re.compile(r"(?!\.)[\w.+-]{1,100}\Z")
+_EXIT_CODE = re.compile(r"exit code (\d+)\Z")
+MOST_HEADERS = 40
+_EVALUATES = {"eval", "exec", "compile", "__import__"}
+
+
+@dataclass(frozen=True)
+class Checker:
+    source: str
+    protocol: str
+    arguments: tuple[str, ...] = ()
+    interactive: bool = False
+    language: str = "python"
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def reads_output(self) -> bool:
+        """Whether it finds the output of the program on standard input too."""
+        return self.protocol == "kattis"
+
+    def parameters(self) -> list[str]:
+        return [*_ORDER[self.protocol], *self.arguments]
+
+    def accepts(self, run: TestRun) -> bool | None:
+        """What its run says of the output; None if that is nothing valid."""
+        code = _EXIT_CODE.match(run.detail) if run.status == "died" else None
+        if run.status not in ("done", "exited") and not code:
+            return None
+        if self.protocol == "script":
+            return _score(run.output)
+        number = int(code[1]) if code else 0
+        return True if number in _ACCEPTED[self.protocol] else False if number in _REJECTED[self.protocol] else None
+
+
+def read_checker(facts: Mapping[str, Any]) -> Checker | None:
+    """The checker in a problem's metadata, where a column of a data set may have the same name. Raises ValueError."""
+    entry = facts.get("checker")
+    if not isinstance(entry, dict) or "protocol" not in entry:
+        return None
+    try:
+        arguments, files = tuple(entry.get("arguments") or ()), tuple(dict(entry.get("files") or {}).items())
+        language, is_interactive = entry.get("language") or "python", bool(entry.get("interactive"))
+        checker = Checker(entry.get("source") or "", entry["protocol"], arguments, is_interactive, language, files)
+        is_known = checker.protocol in _ORDER and language in ("python", "cpp") and bool(checker.source)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"its checker cannot be read: {error}") from None
+    if not is_known or (is_interactive and checker.protocol == "script"):
+        raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
+    if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
+        raise ValueError("the source of its checker, its arguments or its files are not text")
+    # They are written, in C++, to a directory where those of a test are too.
+    if odd := [name for name, _ in files if not _HEADER.match(name) or name in _FILES]:
+        raise ValueError(f"its checker has a file {odd[0][:80]!r}: headers have plain names")
+    if len(files) > MOST_HEADERS:
+        raise ValueError(f"its checker has {len(files)} files, more than {MOST_HEADERS}")
+    if checker.language == "cpp":
+        return checker
+    try:
+        names = {node.id for node in ast.walk(ast.parse(checker.source)) if isinstance(node, ast.Name)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"its checker is not Python ({error})") from None
+    if evaluators := sorted(names & _EVALUATES):
+        raise ValueError(f"its checker uses {evaluators[0]}, which would run what a program prints")
+    return checker
+
+
+def checker_of(metadata: str | None) -> Checker | None:
+    """The checker in a problem's metadata; None if there is none that can be used."""
+    try:
+        return read_checker(json.loads(metadata or "{}"))
+    except (ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _score(output: bytes) -> bool | None:
+    try:
+        score = float(output.split()[-1])
+    except (ValueError, IndexError):
+        return None
+    return score == 1 if 0 <= score <= 1 else None
