@@ -268,7 +268,7 @@ def test_a_mirror_does_not_outlive_its_parent(tmp_path):
         "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
         "from ratchet.infra.tracking.events import Tracking; home = Path(sys.argv[1]); "
         "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
-        "print(t._mirrors['mlflow'].pid, flush=True); time.sleep(60)"
+        "print(t._mirrors[0].pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     mirror = int(parent.stdout.readline())
