@@ -182,6 +182,7 @@ def _beside_artifacts(home: Path) -> Iterator[Check]:
         ("generations", "generations/*/*.parquet", read_part),
         ("generations", "generations/*/*.jsonl", lambda file: list(read_lines(file))),
         ("teacher", "teacher/*.jsonl", lambda file: list(read_lines(file))),
+        ("journal", "tracking/*.jsonl", lambda file: list(read_lines(file))),
     ):
         for file in sorted(home.glob(pattern)):
             try:

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -286,12 +287,18 @@ for old, new in RENAMED.items():
     _renamed(old, new)
 
 
+def _ending() -> list[signal.Signals]:
+    """The signals that end a command; a closed terminal (SIGHUP) does not under `nohup`."""
+    hung_up = [] if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGINT, signal.SIGTERM, *hung_up]
+
+
 def _on_signal(number: int, frame: Any) -> None:
     """Interrupt once; exit at once if cleaning up takes too long (Prefect retries a dead server).
 
     Child processes end either way, and the next mirror ends the runs in MLflow as KILLED.
     """
-    for handled in (signal.SIGINT, signal.SIGTERM):
+    for handled in _ending():
         signal.signal(handled, signal.SIG_IGN)
     leave = threading.Timer(LEAVE_AFTER_S, _leave)
     leave.daemon = True
@@ -304,7 +311,7 @@ def main() -> None:
     the command to continue after an interruption."""
     read_text_as_utf8()
     keep_loopback_off_proxies()
-    for handled in (signal.SIGINT, signal.SIGTERM):
+    for handled in _ending():
         signal.signal(handled, _on_signal)
     try:
         app()
@@ -319,7 +326,8 @@ def main() -> None:
 
 
 def _leave() -> None:
-    say_how_to_continue()
+    with suppress(OSError):  # the terminal may be gone
+        say_how_to_continue()
     os._exit(INTERRUPTED)
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from ratchet.data_curation.base.files import disk_errors
+from ratchet.data_curation.base.files import disk_errors, exclusive
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
@@ -53,6 +53,7 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     address = f"http://{HOST}:{port}/api"
     # No UI, and no blocks: registering them imports every installed integration.
     spare = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT_API_BLOCKS_REGISTER_ON_START": "0"}
+    spare["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "ERROR"  # why it does not start
     environment = {**os.environ, **SAFE_PATH, **spare}
     log, over = settings.logs / "prefect-server.log", threading.Event()
     start = partial(process_group, argv, log, environment)
@@ -61,13 +62,18 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     elsewhere = os.environ["PREFECT_HOME"] != str(settings.prefect_home) or any(
         name.startswith(("PREFECT_API_DATABASE", "PREFECT_SERVER_DATABASE")) for name in os.environ
     )
-    fresh = not elsewhere and not database.exists() and not copy_empty("prefect", database, "flow_run")
+    # Of commands that start at the same time in a new home, one makes the database.
+    making = exclusive(settings.prefect_home / "starting.lock", "is starting Prefect", lambda _: None)
     try:
-        with start() as server:
-            importlib.import_module("prefect")  # takes two seconds, while the server starts
-            wait_until_up("Prefect", f"{address}/health", server, log, "" if fresh else OTHER_VERSION.format(database))
-            if fresh:
-                keep_empty("prefect", database, "flow_run")
+        with ExitStack() as serving:
+            with disk_errors(settings.home), making:
+                fresh = not elsewhere and not database.exists() and not copy_empty("prefect", database, "flow_run")
+                server = serving.enter_context(start())
+                importlib.import_module("prefect")  # takes two seconds, while the server starts
+                advice = "" if fresh else OTHER_VERSION.format(database)
+                wait_until_up("Prefect", f"{address}/health", server, log, advice)
+                if fresh:
+                    keep_empty("prefect", database, "flow_run")
             again = threading.Thread(target=_keep_up, args=(server, start, over))
             again.start()
             try:

@@ -7,7 +7,6 @@ recognizes a killed run and ends it as such.
 """
 
 import itertools
-import json
 import math
 import os
 import secrets
@@ -21,7 +20,7 @@ from typing import Any, Literal
 from ratchet.data_curation.base.journal import Journal
 from ratchet.infra.settings import TRACKERS, Settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.mirrored import state_file
+from ratchet.infra.tracking.mirrored import state_file, state_in
 
 SCORES_VIEW = "scores"
 """MLflow's key of the list of runs with stage and scores."""
@@ -117,8 +116,7 @@ def _log(settings: Settings, tracker: str) -> Path:
 def read_state(settings: Settings, run_id: str, tracker: str = "mlflow") -> dict[str, Any]:
     """A mirror's state of a journal, for MLflow `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
     first event."""
-    state = state_file(settings.journals / f"{run_id}.jsonl", tracker)
-    return json.loads(state.read_text()) if state.is_file() else {}
+    return state_in(state_file(settings.journals / f"{run_id}.jsonl", tracker))
 
 
 def mlflow_address(tracking_uri: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ratchet.data_curation.base.files import is_locked, write_atomically
-from ratchet.infra.tracking.mirrored import Mirrored, Unusable, state_file
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, state_file, state_in
 
 POLL_S = 0.3
 ROUND_S = 10.0  # between rounds while runs are active: their metrics are sent together, a page is that late
@@ -45,7 +45,7 @@ def _tell(directory: Path, tracker: str, problem: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
     for journal in directory.glob("*.jsonl"):
         file = state_file(journal, tracker)
-        state = json.loads(file.read_text()) if file.is_file() else {}
+        state = state_in(file)
         if not state.get("complete"):
             write_atomically(file, json.dumps({**state, "problem": problem}))
 

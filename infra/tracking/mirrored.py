@@ -46,6 +46,15 @@ def state_file(journal: Path, tracker: str) -> Path:
     return journal.with_suffix(".state.json" if tracker == "mlflow" else f".{tracker}.json")
 
 
+def state_in(file: Path) -> dict[str, Any]:
+    """Empty too for a damaged file: everything is sent again, which changes nothing in the tracker."""
+    try:
+        state = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
 def abandoned(journal: Path, offset: int) -> bool:
     """Whether the writer is gone. It locks its journal before its first event: an empty one may be new."""
     begun = offset > 0 or time.time() - journal.stat().st_mtime > KILLED_AFTER_S
@@ -61,7 +70,7 @@ class WholeRun(Mirrored):
     def __init__(self, path: Path) -> None:
         self.path = path
         self._state = state_file(path, self.tracker)
-        state = json.loads(self._state.read_text()) if self._state.is_file() else {}
+        state = state_in(self._state)
         self.complete: bool = state.get("complete", False)
         self.problem: str = state.get("problem", "")
         self.begin()

@@ -1,6 +1,5 @@
 """MLflow's SQLite database in a home: made, moved with the home, recognized as that of another version."""
 
-import json
 import os
 import re
 import sqlite3
@@ -10,6 +9,7 @@ from pathlib import Path
 import mlflow
 from mlflow import MlflowClient
 
+from ratchet.infra.tracking.mirrored import state_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 FILES_FOLDER = "mlflow-files"  # of a home
@@ -30,7 +30,7 @@ def prepare_database(tracking_uri: str, journals: Path) -> None:
             _take_files_along(file, (file.parent / FILES_FOLDER).as_uri())
     else:
         for state in journals.glob("*.state.json"):
-            if json.loads(state.read_text()).get("where") == tracking_uri:
+            if state_in(state).get("where") == tracking_uri:
                 state.unlink()
         if copy_empty("mlflow", file, "experiments"):
             return

@@ -21,7 +21,7 @@ from typing import Any
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")  # the mirror retries too; the default blocks for minutes
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_JITTER", "0.2")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
+os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")  # a later answer counts as lost
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import mlflow
@@ -33,7 +33,7 @@ from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file, state_in
 from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
 
@@ -65,7 +65,7 @@ class MlflowRun(Mirrored):
         self.client = client
         self.pages = Pages(client, path)
         self.state_file = state_file(path, "mlflow")
-        state = json.loads(self.state_file.read_text()) if self.state_file.is_file() else {}
+        state = state_in(self.state_file)
         self.where = client.tracking_uri
         if state.get("where", self.where) != self.where and not state.get("complete"):
             state = {}  # another server has received nothing yet
@@ -96,7 +96,7 @@ class MlflowRun(Mirrored):
             batch = list(together)
             if batch[0][1]["event"] not in FILES:
                 self._deliver(batch[0][1], partial(self._send, [event for _, event in batch]))
-            self.offset = batch[-1][0]
+            self.offset, self.problem = batch[-1][0], ""
             sent += len(batch)
             self.save()
         if not self.ended and not sent and abandoned(self.path, self.offset):
@@ -299,7 +299,8 @@ def _reason(error: Exception) -> str:
     deepest: BaseException = error  # the root cause
     for _ in range(20):
         retried = getattr(next(iter(deepest.args), None), "reason", None)
-        deepest = deepest.__cause__ or deepest.__context__ or retried or deepest
+        named = next((argument for argument in deepest.args if isinstance(argument, BaseException)), None)
+        deepest = deepest.__cause__ or deepest.__context__ or retried or named or deepest
     sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
     login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
     return sentence + (login if NO_LOGIN & codes else "")

@@ -119,6 +119,9 @@ def test_a_mirror_killed_halfway_sends_nothing_twice(settings):
     state_file.write_text(json.dumps({"offset": len(begin[0]), "experiment_id": complete["experiment_id"], "runs": {}}))
     assert start_mirror(settings).wait(60) == 0
     assert json.loads(state_file.read_text())["runs"] == complete["runs"]
+    state_file.write_text("")  # as after a power failure
+    assert start_mirror(settings).wait(60) == 0
+    assert json.loads(state_file.read_text())["runs"] == complete["runs"]
 
 
 @pytest.mark.slow
@@ -265,7 +268,7 @@ def test_a_mirror_does_not_outlive_its_parent(tmp_path):
         "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
         "from ratchet.infra.tracking.events import Tracking; home = Path(sys.argv[1]); "
         "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
-        "print(t._mirrors['mlflow'].pid, flush=True); time.sleep(60)"
+        "print(t._mirrors[0].pid, flush=True); time.sleep(60)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     mirror = int(parent.stdout.readline())
