@@ -30,7 +30,7 @@ BLOCK = 128
 
 
 class TransformersEngine:
-    """Implements `infra.inference.protocol.Engine` for a model in memory, which may be trained between calls.
+    """Implements `data_curation.base.protocol.Engine` for a model in memory, which may be trained between calls.
     `batch_size` is the number of responses decoded together."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256) -> None:

@@ -42,7 +42,7 @@ Weights = Iterable[tuple[str, torch.Tensor]]
 
 
 class VllmEngine:
-    """Implements `infra.inference.protocol.Engine` with vLLM's scheduler.
+    """Implements `data_curation.base.protocol.Engine` with vLLM's scheduler.
 
     `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
     has its own engine, which can `sleep`; the engines of ranks that share a copy of the model must get the same
