@@ -100,8 +100,8 @@ def ui(
             console.print(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}", soft_wrap=True)
         if not started:
             return
-        console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
         try:
+            console.print("\nCtrl-C stops these servers, and a flow that was started from a form.")
             while all(process.poll() is None for process in started.values()):
                 time.sleep(0.5)
         except KeyboardInterrupt:

@@ -173,7 +173,7 @@ def test_the_uis_servers_import_nothing_from_the_working_directory(trapped):
             if line.startswith(("Ctrl-C stops", "Error")):
                 break
         ui.send_signal(signal.SIGINT)
-        assert line.startswith("Ctrl-C stops these servers") and ui.stdout.read() == "Stopped.\n"
+        assert line.startswith("Ctrl-C stops these servers") and ui.stdout.read().endswith("Stopped.\n")
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path):
