@@ -72,8 +72,8 @@ RULES = (
     Rule("ranks: as many as run here", ("training.hardware.processes", "training.engine.tensor_parallel")),
     Rule("engine: one that runs here", ("training.engine.kind",)),
     Rule(f"puzzles: {PUZZLES} in all, or 1 of each task and level", ("generate.*.train", "generate.*.test")),
-    Rule("learning rate: ten times, for a small model; 500 with several updates a batch, so that ratios are clipped, "
-         "but not before a filter by pass rate", ("training.stages.*.learning_rate",)),
+    Rule("learning rate: ten times, for a small model; 500 in the last stage with several updates a batch, so that "
+         "ratios are clipped", ("training.stages.*.learning_rate",)),
     Rule("steps: until each mechanism of the stage has happened", (
         "training.stages.*.steps", "training.stages.*.validate_every",
         *(f"training.stages.*.interventions.*.when.{name}" for name in PACED))),
@@ -134,10 +134,11 @@ def _fewer_puzzles(generator: dict[str, Any]) -> None:
 
 
 def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
-    """Whether ratios must leave the clip range: with several updates a batch. Not before a filter by pass rate: a
-    policy that moves so far soon solves all that it was taught, and nothing would be left behind the filter."""
-    later = stages[stages.index(stage) + 1 :]
-    return stage.updates_per_batch > 1 and all(each.max_pass_rate is None for each in later)
+    """Whether ratios must leave the clip range: in the last stage with several updates a batch. A policy that moves so
+    far soon solves all that it was taught, and a later stage would have nothing to filter and nothing to grade."""
+    return stage.updates_per_batch > 1 and all(
+        each.updates_per_batch == 1 for each in stages[stages.index(stage) + 1 :]
+    )
 
 
 def _faster(rate: float, clipped: bool) -> float:
