@@ -49,7 +49,8 @@ def check_evaluation(recipe: Recipe, subject: Artifact, benchmarks: Sequence[tup
         problems = _questions(recipe, benchmark, artifact)
         if not (positions and tokenizer and problems):
             continue
-        for problem, ids in zip(problems, prompt_ids(tokenizer, problems, recipe.model.prompt), strict=True):
+        prompt = benchmark.prompt_format(recipe.model.prompt)
+        for problem, ids in zip(problems, prompt_ids(tokenizer, problems, prompt), strict=True):
             if len(ids) + longest > positions:
                 raise RatchetError(
                     f"{benchmark.name}, row {problem.source_id}: a prompt of {len(ids)} tokens and a response of up to "
