@@ -115,7 +115,7 @@ needs_compiler = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=["A", "B"])
+@pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
 def level(request):
     offered = demand("D", request.param)
     if offered.level != request.param or "landlock" not in offered.layers:

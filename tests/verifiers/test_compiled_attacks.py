@@ -23,7 +23,7 @@ CPP = '{"answer_languages": ["cpp"]}'
 PLAIN = '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }'
 
 
-@pytest.fixture(scope="module", params=["A", "B"])
+@pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
 def level(request):
     offered = demand("D", request.param)
     if offered.level != request.param or "landlock" not in offered.layers:
