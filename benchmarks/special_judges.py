@@ -75,7 +75,7 @@ def lines_of(name: str, package: Path, most: int, seen: set[tuple[str, str]], sa
             if (name, key) in seen:
                 continue
             tests = row["tests"][:: max(1, len(row["tests"]) // count)]
-            facts = {"checker": checker, "answer_languages": [language]}
+            facts = {"checker": checker, "answer_languages": [language], "program_files": row.get("program_files")}
             problem = Problem.of("code", name, tests, metadata=facts, time_limit_s=LIMIT_S, memory_limit_mb=MEMORY_MB)
             try:
                 outcome, checked = examine(problem, source, sandbox)

@@ -21,6 +21,7 @@ from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import to_json
+from ratchet.verifiers.code.domain import languages_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem, problem_id
 
@@ -125,7 +126,7 @@ def worked_solution(problem: Problem) -> str | None:
             text = f"{text}\n\\boxed{{{problem.answer}}}"
         return text
     if problem.golden_solutions:
-        return f"```python\n{problem.golden_solutions[0].strip()}\n```"
+        return f"```{languages_of(problem)[0]}\n{problem.golden_solutions[0].strip()}\n```"
     return None
 
 

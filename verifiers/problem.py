@@ -16,7 +16,7 @@ class CodeTest:
     `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or
     `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong. With
     `"exact": true` a call's value must equal the output in Python; otherwise a tuple counts as a list and floats may
-    differ a little.
+    differ a little. `"arguments"` are further ones of the problem's checker for this test.
 
     The judge runs a `check` apart from the solution, on copies of its return values: a check cannot see what the
     candidate did to its arguments.
@@ -27,6 +27,7 @@ class CodeTest:
     call: dict[str, Any] | None = None
     check: str | None = None
     exact: bool = False
+    arguments: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

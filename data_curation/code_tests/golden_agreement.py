@@ -190,7 +190,8 @@ def _tests_json(tests: Sequence[CodeTest]) -> str:
             rows.append({"check": test.check})
         else:
             call = {"input": test.input} if test.call is None else {"call": test.call}
-            rows.append({**call, "output": test.output, **({"exact": True} if test.exact else {})})
+            more = {"exact": True} if test.exact else {"arguments": test.arguments} if test.arguments else {}
+            rows.append({**call, "output": test.output, **more})
     return json.dumps(rows, ensure_ascii=False)
 
 

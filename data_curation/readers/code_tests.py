@@ -55,7 +55,9 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
         entry_point = next((case["fn_name"] for case in spec if case.get("fn_name")), entry_point)
         if entry_point and any("func" in str(case.get("testtype") or case.get("type") or "func") for case in spec):
             return _calls([case["input"] for case in spec], [case["output"] for case in spec], entry_point, texts=True)
-        return TestSuite([{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in spec])
+        kept = [{"arguments": case["arguments"]} if isinstance(case.get("arguments"), list) else {} for case in spec]
+        texts = [{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in spec]
+        return TestSuite([text | more for text, more in zip(texts, kept, strict=True)])
     if isinstance(spec, list) and all(isinstance(case, dict) and case.keys() & {"call", "check"} for case in spec):
         return TestSuite(spec, entry_point)  # our own
     raise Malformed("tests", "not a known shape of tests")

@@ -1,19 +1,23 @@
 """Problem packages in Kattis's format, as rows: a folder with `problem.yaml`, `data/{sample,secret}`, perhaps
-`output_validators` (the checker, or the interactor), and `submissions/accepted`."""
+`output_validators` (the checker, or the interactor) and `include` (what programs are built with), and
+`submissions/accepted`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ratchet.data_curation.readers.malformed import Malformed, Row
+from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
 
 MAX_TESTS_BYTES = 32 << 20
 """Of a package; of more tests the smallest are read, and the others are `tests_left_out`."""
 _STATEMENTS = ("problem_statement/problem", "statement/problem")
 _LANGUAGES = {".py": "python", ".py3": "python", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp"}
+_INCLUDED = {"python": "python3", "cpp": "cpp"}
+_STANDARD = "gnu++17"
 _TOLERANCE = re.compile(r"float_(?:absolute_|relative_)?tolerance\s+(\S+)")
 
 
@@ -39,20 +43,23 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
     if odd := {"multi-pass", "submit-answer"} & kinds:
         raise Malformed("problem.yaml", f"a problem of the type {odd.pop()}")
-    if any((package / "include").glob("*")):
-        raise Malformed("include", "its programs are built with files of the package")
     inputs = sorted(package.glob("data/*/**/*.in"), key=lambda file: file.stat().st_size)
-    tests, size = [], 0
+    flags = _flags(package, str(facts.get("validator_flags") or ""))
+    tests, size, arguments = [], 0, []
     for file in inputs:
         size += file.stat().st_size
         if size <= max_bytes and file.with_suffix(".ans").exists():
             tests.append({"input": file.read_text(), "output": file.with_suffix(".ans").read_text()})
+            arguments.append(flags[file.parent])
     limits = facts.get("limits") or {}
-    flags = _flags(package, str(facts.get("validator_flags") or ""))
+    files, accepted = _included(package), submissions(package, "accepted")
+    language = _asked(files, [language for language, _ in accepted])
     row: Row = {
         "prompt": _statement(package),
         "tests": tests,
-        "solutions": [text for language, text in submissions(package, "accepted") if language == "python"],
+        "solutions": [text for of, text in accepted if of == language],
+        **({"program_files": files} if files else {}),
+        **({"answer_languages": [language], "cpp_standard": _STANDARD} if language == "cpp" else {}),
         "time_limit": limits.get("time_limit"),
         "memory_limit": limits.get("memory"),
         "name": package.name,
@@ -61,11 +68,16 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     }
     is_interactive = "interactive" in kinds
     if checker := _checker(package):
-        row["checker"] = checker | {"protocol": "kattis", "arguments": flags.split(), "interactive": is_interactive}
+        common = arguments[0].split() if len({*arguments}) == 1 else []
+        row["checker"] = checker | {"protocol": "kattis", "arguments": common, "interactive": is_interactive}
+        if not common and any(arguments):
+            row["tests"] = [test | {"arguments": own.split()} for test, own in zip(tests, arguments, strict=True)]
     elif is_interactive or "custom" in kinds:
         raise Malformed("output_validators", "missing, and the problem needs one")
-    elif match := _TOLERANCE.search(flags):
-        row["tolerance"] = float(match[1])
+    elif len(tolerances := {match[1] for text in arguments if (match := _TOLERANCE.search(text))}) > 1:
+        raise Malformed("output_validator_flags", f"groups of tests have different tolerances: {sorted(tolerances)}")
+    elif tolerances:
+        row["tolerance"] = float(tolerances.pop())
     return row
 
 
@@ -73,6 +85,44 @@ def submissions(package: Path, verdict: str) -> list[tuple[str, str]]:
     """Single-file programs with their languages, shortest first, by the verdict that they should get."""
     files = [file for file in package.glob(f"submissions/{verdict}/*") if file.suffix in _LANGUAGES]
     return sorted(((_LANGUAGES[file.suffix], file.read_text()) for file in files), key=lambda one: len(one[1]))
+
+
+def _included(package: Path) -> dict[str, dict[str, str]]:
+    """By language what its programs are built with: its own files and those for every language."""
+    included: dict[str, dict[str, str]] = {}
+    for language, name in _INCLUDED.items():
+        files = _texts(package, "default") | _texts(package, name)
+        if files := {file: text for file, text in files.items() if file.endswith(".py") == (language == "python")}:
+            included[language] = files
+    try:
+        read_program_files({"program_files": included})
+    except ValueError as fault:
+        raise Malformed("include", str(fault)) from None
+    return included
+
+
+def _texts(package: Path, language: str) -> dict[str, str]:
+    """The files of a folder of `include`, which may not link elsewhere."""
+    folder, files = package / "include" / language, {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        name = f"{language}/{file.name}"
+        if not file.resolve().is_relative_to(package.resolve()):
+            raise Malformed("include", f"{name} is a link that leaves the package")
+        if file.is_dir():
+            raise Malformed("include", f"{name} is a folder")
+        if file.stat().st_size > MAX_BYTES:
+            raise Malformed("include", f"{name} has {file.stat().st_size} bytes, more than {MAX_BYTES}")
+        try:
+            files[file.name] = file.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise Malformed("include", f"{name} is not in UTF-8 ({error})") from None
+    return files
+
+
+def _asked(files: Mapping[str, object], accepted: Sequence[str]) -> str:
+    """The language that its programs are in: one that has files, if some have, and a golden solution; else Python."""
+    possible = [language for language in ("python", "cpp") if not files or language in files]
+    return next((language for language in possible if language in accepted), possible[0])
 
 
 def _statement(package: Path) -> str:
@@ -90,16 +140,16 @@ def _statement(package: Path) -> str:
     return "\n\n".join(parts)
 
 
-def _flags(package: Path, flags: str) -> str:
-    """Arguments of the validator, which groups of tests may set, if all groups agree."""
-    distinct = {flags} if flags else set()
-    for file in package.glob("data/**/testdata.yaml"):
-        group: Any = yaml.safe_load(file.read_text())
-        if isinstance(group, dict) and group.get("output_validator_flags"):
-            distinct.add(str(group["output_validator_flags"]))
-    if len(distinct) > 1:
-        raise Malformed("output_validator_flags", f"groups of tests have different ones: {sorted(distinct)}")
-    return distinct.pop() if distinct else ""
+def _flags(package: Path, common: str) -> dict[Path, str]:
+    """Arguments of the validator for the tests in each folder: the package's, and those of the nearest group that has
+    some."""
+    own: dict[Path, str] = {package: ""}
+    for folder in sorted(path for path in (package / "data", *package.glob("data/**")) if path.is_dir()):
+        file = folder / "testdata.yaml"
+        group: Any = yaml.safe_load(file.read_text()) if file.exists() else None
+        flags = group.get("output_validator_flags") if isinstance(group, dict) else None
+        own[folder] = own[folder.parent] if flags is None else str(flags)
+    return {folder: f"{common} {flags}".strip() for folder, flags in own.items()}
 
 
 def _checker(package: Path) -> dict[str, Any] | None:

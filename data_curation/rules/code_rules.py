@@ -8,6 +8,7 @@ from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.code.checkers import checker_of
+from ratchet.verifiers.code.program_files import has_program_files
 from ratchet.verifiers.problem import Problem
 
 _LINES = re.IGNORECASE | re.MULTILINE
@@ -78,8 +79,8 @@ _DIALOGUE = (
 
 
 def interactive(problem: Problem, limits: Rules) -> Evidence | None:
-    """The program must interact with a judge, and the problem has no interactor."""
-    if (checker := checker_of(problem.metadata)) and checker.interactive:
+    """The program must interact with a judge, and the problem has no interactor and no grader."""
+    if ((checker := checker_of(problem.metadata)) and checker.interactive) or has_program_files(problem.metadata):
         return None
     text = problem.prompt
     if match := _INTERACTIVE.search(text):
@@ -195,7 +196,9 @@ _DRIVEN = any_of(
 
 
 def platform_template(problem: Problem, limits: Rules) -> Evidence | None:
-    """The solution needs classes, calls or input handling of the platform."""
+    """The solution needs classes, calls or input handling of the platform, which the problem does not come with."""
+    if has_program_files(problem.metadata):
+        return None
     if match := _OWN_CLASSES.search(problem.starter_code or ""):
         return {"text": match[0], "field": "starter_code"}
     task = task_of(problem.prompt)

@@ -1,4 +1,4 @@
-"""Reward servers as they are run: child processes with a port and a token."""
+"""Reward servers as they are run: child processes with a port and a token. Sandboxes on the levels for C++."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import process_group
+from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.pool import Pool, gather
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 from ratchet.verifiers.submission import Submission
@@ -62,3 +63,13 @@ def serve(tmp_path_factory) -> Iterator[Callable[..., RunningServer]]:
             return RunningServer(servers.enter_context(process_group(argv, log, ENVIRONMENT)), log)
 
         yield start
+
+
+@pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
+def level(request) -> Iterator[Sandbox]:
+    """A sandbox on each level that judges C++, forced; skipped where the machine does not offer it."""
+    offered = demand("D", request.param)
+    if offered.level != request.param or "landlock" not in offered.layers:
+        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
+    with Sandbox(at_most=request.param) as sandbox:
+        yield sandbox

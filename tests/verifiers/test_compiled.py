@@ -12,7 +12,7 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.runs import Limits
-from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings, Submission
 
@@ -113,15 +113,6 @@ def test_without_a_compiler_the_machine_is_at_fault(sandbox, monkeypatch):
 needs_compiler = pytest.mark.skipif(
     not any(map(shutil.which, compiled.COMPILERS)), reason="there is no compiler for C++ on this machine"
 )
-
-
-@pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
-def level(request):
-    offered = demand("D", request.param)
-    if offered.level != request.param or "landlock" not in offered.layers:
-        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
-    with Sandbox(at_most=request.param) as sandbox:
-        yield sandbox
 
 
 MAIN = """#include <cstring>

@@ -11,9 +11,9 @@ import pytest
 from ratchet.verifiers.code import compiled
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.submission import EVERY_TEST
-from tests.verifiers.compiled_attacks import COMPILE, FORGE, HARMLESS, HEADERS, REACH, STEAL, X86, reaching, stealing
+from tests.verifiers.compiled_attacks import FORGE, HARMLESS, HEADERS, REACH, STEAL, X86, reaching, stealing
+from tests.verifiers.compiler_attacks import COMPILE
 from tests.verifiers.sandbox_world import PROGRAM, World, descendants, problem
 
 pytestmark = pytest.mark.skipif(
@@ -21,15 +21,6 @@ pytestmark = pytest.mark.skipif(
 )
 CPP = '{"answer_languages": ["cpp"]}'
 PLAIN = '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }'
-
-
-@pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
-def level(request):
-    offered = demand("D", request.param)
-    if offered.level != request.param or "landlock" not in offered.layers:
-        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
-    with Sandbox(at_most=request.param) as sandbox:
-        yield sandbox
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 from ratchet.verifiers.code.checkers import Checker
 from ratchet.verifiers.code.compiled import DoesNotCompile, Program, Unavailable, workshop
 from ratchet.verifiers.code.problem import DEFAULT_STANDARD
+from ratchet.verifiers.problem import CodeTest
 from ratchet.verifiers.sandbox.runs import Limits, Talker, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 
@@ -22,11 +23,11 @@ class CheckerFault(Exception):
 
 
 def check_output(
-    checker: Checker, sandbox: Sandbox, limits: Limits, test_input: str, answer: str, output: bytes
+    checker: Checker, sandbox: Sandbox, limits: Limits, test: CodeTest, output: bytes
 ) -> tuple[TestRun, float]:
     """The checker's run on one output of a program, with its message as output if it gives one, and the seconds that it
     took. Raises CheckerFault and SandboxFault."""
-    talker = checker_process(checker, sandbox, test_input, answer, output)
+    talker = checker_process(checker, sandbox, test, output)
     if job := talker.job:
         execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
         return execution.runs[0], execution.spent_s
@@ -35,20 +36,20 @@ def check_output(
     return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
 
 
-def checker_process(
-    checker: Checker, sandbox: Sandbox, test_input: str, answer: str, output: bytes | None = None
-) -> Talker:
+def checker_process(checker: Checker, sandbox: Sandbox, test: CodeTest, output: bytes | None = None) -> Talker:
     """Its process for one test; `output` None for an interactor. Raises CheckerFault if it cannot be built."""
-    files = {"input": test_input.encode("utf-8", "surrogatepass"), "answer": answer.encode("utf-8", "surrogatepass")}
+    texts = {"input": test.input or "", "answer": test.output}
+    files = {name: text.encode("utf-8", "surrogatepass") for name, text in texts.items()}
+    parameters = checker.parameters(test.arguments)
     if output is not None:
         files["output"] = output
     if checker.language == "cpp":
-        argv = ["./checker", *checker.parameters()]
+        argv = ["./checker", *parameters]
         return Talker(None, _executable(checker, sandbox).file, "checker", argv, files)
     texts = {name: content.decode("latin-1") for name, content in files.items()}
     standard = "output" if checker.reads_output else ""
-    test = {"kind": "checker", "input": standard, "files": texts, "arguments": checker.parameters()}
-    return Talker({"source": checker.source, "tests": [test], "entry_point": None, "prelude": None})
+    request = {"kind": "checker", "input": standard, "files": texts, "arguments": parameters}
+    return Talker({"source": checker.source, "tests": [request], "entry_point": None, "prelude": None})
 
 
 def _executable(checker: Checker, sandbox: Sandbox) -> Program:

@@ -13,11 +13,12 @@ test, which no program shares.
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from ratchet.verifiers.code.program_files import check_files
 from ratchet.verifiers.sandbox.runs import TestRun
 
 _ORDER = {
@@ -27,10 +28,7 @@ _ORDER = {
 }
 _ACCEPTED = {"kattis": {42}, "testlib": {0}}
 _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
-_FILES = {"input", "answer", "output", "result"}
-_HEADER = re.compile(r"(?!\.)[\w.+-]{1,100}\Z")
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
-MOST_HEADERS = 40
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
 
@@ -48,8 +46,9 @@ class Checker:
         """Whether it finds the output of the program on standard input too."""
         return self.protocol == "kattis"
 
-    def parameters(self) -> list[str]:
-        return [*_ORDER[self.protocol], *self.arguments]
+    def parameters(self, more: Sequence[str] = ()) -> list[str]:
+        """`more` are those of one test."""
+        return [*_ORDER[self.protocol], *self.arguments, *more]
 
     def accepts(self, run: TestRun) -> bool | None:
         """What its run says of the output; None if that is nothing valid."""
@@ -78,11 +77,7 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
         raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
     if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
         raise ValueError("the source of its checker, its arguments or its files are not text")
-    # They are written, in C++, to a directory where those of a test are too.
-    if odd := [name for name, _ in files if not _HEADER.match(name) or name in _FILES]:
-        raise ValueError(f"its checker has a file {odd[0][:80]!r}: headers have plain names")
-    if len(files) > MOST_HEADERS:
-        raise ValueError(f"its checker has {len(files)} files, more than {MOST_HEADERS}")
+    check_files(dict(files), "its checker")
     if checker.language == "cpp":
         return checker
     try:

@@ -14,13 +14,14 @@ import socket
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fcntl import F_ADD_SEALS, F_SEAL_GROW, F_SEAL_SHRINK, F_SEAL_WRITE, fcntl
 from pathlib import Path
 from typing import Any
 
-from ratchet.verifiers.code.problem import DEFAULT_STANDARD
+from ratchet.verifiers.code.problem import DEFAULT_STANDARD, InvalidProblem
+from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles
 from ratchet.verifiers.sandbox.runs import Execution, Limits, NativeRun, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
@@ -30,6 +31,8 @@ _STAGES = {
     "compiling": ("-S", "-x", "c++"), "assembling": ("-c", "-x", "assembler"), "linking": ("-fno-use-linker-plugin",),
 }  # fmt: skip
 COMPILERS = ("g++", "clang++")
+_KEPT = 8
+"""Problems whose own translation units are kept."""
 _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*multiple definition.*")
 
 
@@ -123,6 +126,10 @@ class Program:
 class Workshop(Sandbox):
     """A fork server for C++. Needs landlock: without it a compiler could read and write what its user may."""
 
+    def __init__(self, minimum: str = "C", at_most: str = "A") -> None:
+        super().__init__(minimum, at_most)
+        self._objects: dict[tuple[Any, str], list[bytes]] = {}
+
     def start(self) -> None:
         """Raises Unavailable, or RatchetError if the machine offers less than demanded."""
         if self._process is not None and self._process.poll() is None:
@@ -144,21 +151,45 @@ class Workshop(Sandbox):
             raise
 
     def build(
-        self, source: str, standard: str = DEFAULT_STANDARD, headers: Mapping[str, bytes] | None = None
-    ) -> Program:
-        """Compile, assemble and link. `headers` are files for `#include "name"`. Raises DoesNotCompile, and
-        SandboxFault where the machine is at fault."""
-        content, files = source.encode("utf-8", "surrogatepass"), {**(headers or {})}
-        for stage, command in toolchain(standard).stages.items():
-            tool = os.open(command[0], os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                ended = self.run_native("tool", tool, command, b"", STAGE_LIMITS, {**files, "input": content}, "result")
-            finally:
-                os.close(tool)
-            if fault := _fault(stage, ended):
-                raise DoesNotCompile(fault)
-            content, files = ended.run.output, {}
-        return Program(content)
+        self, source: str, standard: str = DEFAULT_STANDARD, headers: Mapping[str, bytes] | None = None,
+        objects: Sequence[bytes] = (),
+    ) -> Program:  # fmt: skip
+        """Compile, assemble and link. `headers` are files for `#include "name"`, `objects` linked with it. Raises
+        DoesNotCompile, and SandboxFault where the machine is at fault."""
+        compiled = self.compile(source.encode("utf-8", "surrogatepass"), standard, headers or {})
+        others = {f"{number}.o": content for number, content in enumerate(objects)}
+        return Program(self._stage("linking", standard, others | {"input": compiled}, [*others]))
+
+    def compile(self, source: bytes, standard: str, headers: Mapping[str, bytes]) -> bytes:
+        """The object file of one translation unit. Raises as `build`."""
+        assembly = self._stage("compiling", standard, {**headers, "input": source})
+        return self._stage("assembling", standard, {"input": assembly})
+
+    def _stage(self, stage: str, standard: str, files: dict[str, bytes], more: Sequence[str] = ()) -> bytes:
+        """What it makes of the file `input`, and of `more` files."""
+        command = [part for a in toolchain(standard).stages[stage] for part in ([a, *more] if a == "input" else [a])]
+        tool = os.open(command[0], os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            ended = self.run_native("tool", tool, command, b"", STAGE_LIMITS, files, "result")
+        finally:
+            os.close(tool)
+        if fault := _fault(stage, ended):
+            raise DoesNotCompile(fault)
+        return ended.run.output
+
+    def objects(self, files: ProgramFiles, standard: str) -> list[bytes]:
+        """The problem's own translation units, built once for the programs of a group. Raises InvalidProblem."""
+        key = files.cpp, standard
+        if key not in self._objects:
+            units, built = files.units(), []
+            for name, unit in units.items():
+                try:
+                    others = {other: text for other, text in (units | files.headers()).items() if other != name}
+                    built.append(self.compile(unit, standard, others))
+                except DoesNotCompile as reason:
+                    raise InvalidProblem(f"its program file {name} {reason}") from None
+            self._objects = {**dict([*self._objects.items()][1 - _KEPT :]), key: built}
+        return self._objects[key]
 
     def run_program(self, program: Program, stdin: bytes, limits: Limits) -> NativeRun:
         """Run it on one test: nothing but its standard input and output."""
@@ -247,8 +278,8 @@ class Submitted:
     """One program in C++, in the place of a sandbox for the judge: built at its first test, each test a process of its
     own. Close it."""
 
-    def __init__(self, sandbox: Sandbox, source: str, standard: str) -> None:
-        self._shop, self._source, self._standard = workshop(sandbox), source, standard
+    def __init__(self, sandbox: Sandbox, source: str, standard: str, files: ProgramFiles = NO_FILES) -> None:
+        self._shop, self._source, self._standard, self._files = workshop(sandbox), source, standard, files
         self._program: Program | None = None
 
     def run(self, _: str, tests: list[dict[str, Any]], limits: Limits, **__: Any) -> Execution:
@@ -262,8 +293,10 @@ class Submitted:
         return Execution([one.run for one in ended], sum(one.spent_s for one in ended))
 
     def built(self) -> Program:
-        """Raises DoesNotCompile."""
-        self._program = self._program or self._shop.build(self._source, self._standard)
+        """Raises DoesNotCompile, and InvalidProblem where the problem's own files do not."""
+        if self._program is None:
+            objects = self._shop.objects(self._files, self._standard)
+            self._program = self._shop.build(self._source, self._standard, self._files.headers(), objects)
         return self._program
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from ratchet.verifiers.code.checkers import checker_of
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
+from ratchet.verifiers.code.program_files import has_program_files
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
 from ratchet.verifiers.extraction import LANGUAGES as MARKS
 from ratchet.verifiers.extraction import marked_blocks, python_program
@@ -47,7 +48,7 @@ class Code(Domain):
         return python_program(response)
 
     def prepare(self, submission: Submission) -> Verdict | Work:
-        languages = _languages(submission.problem)
+        languages = languages_of(submission.problem)
         if languages == ("python",):
             prepared, text = super().prepare(submission), submission.text
             if isinstance(prepared, Work) and not submission.is_program:
@@ -81,7 +82,7 @@ class Code(Domain):
         return inputs_and_outputs(problem)
 
 
-def _languages(problem: Problem) -> tuple[str, ...]:
+def languages_of(problem: Problem) -> tuple[str, ...]:
     """Those that it allows; Python where it cannot be read, which the judge then says."""
     if "answer_languages" not in str(problem.metadata):
         return ("python",)
@@ -111,6 +112,8 @@ def inputs_and_outputs(problem: Problem) -> str:
         raise NotExpressible("a test is a program that checks, not an input and an output")
     if checker_of(problem.metadata):
         raise NotExpressible("it has a checker, because several outputs are right")
+    if has_program_files(problem.metadata):
+        raise NotExpressible("its programs are built with files of their own")
     if problem.entry_point is None:
         return json.dumps({"inputs": [t.input for t in tests], "outputs": [t.output for t in tests]})
     names = _parameters(problem)

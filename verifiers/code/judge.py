@@ -101,8 +101,9 @@ class _Judging:
         only, *more = self.problem.languages
         if more and not language:
             raise InvalidProblem(f"it allows {', '.join([only, *more])}, and nothing says which the program is in")
+        self.run_source, self.modules = self.problem.files.run_in_python(source)
         if (language or only) == "cpp":
-            self.compiled = Submitted(sandbox, source, self.problem.standard)
+            self.compiled = Submitted(sandbox, source, self.problem.standard, self.problem.files)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
@@ -188,8 +189,9 @@ class _Judging:
             return [_OUT_OF_TIME] * len(requests)
         entry_point, prelude, limits = self.problem.entry_point, self.problem.prelude, self._limits()
         execution = (self.compiled or self.sandbox).run(
-            self.source, requests, limits, entry_point=entry_point, prelude=prelude, enough=enough
-        )
+            self.run_source, requests, limits, entry_point=entry_point, prelude=prelude, modules=self.modules,
+            enough=enough,
+        )  # fmt: skip
         self.budget_s -= execution.spent_s
         if execution.runs[0].status == "unprepared":
             self._require_prelude()
@@ -245,9 +247,9 @@ class _Judging:
     def _ask_checker(self, index: int, output: bytes, checker: Checker) -> TestRun:
         if self.check_s <= 0:
             raise CheckerFault("its checker takes too long on all tests together")
-        problem, test = self.problem, self.problem.tests[index]
+        problem = self.problem
         limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
-        run, spent_s = check_output(checker, self.sandbox, limits, test.input or "", test.output, output)
+        run, spent_s = check_output(checker, self.sandbox, limits, problem.tests[index], output)
         self.check_s -= spent_s
         return run
 
@@ -256,8 +258,7 @@ class _Judging:
         is at fault only where a golden solution has passed all tests."""
         if self.budget_s <= 0:
             return _broken(_OUT_OF_TIME)
-        test = self.problem.tests[index]
-        other = checker_process(interactor, self.sandbox, test.input or "", test.output)
+        other = checker_process(interactor, self.sandbox, self.problem.tests[index])
         try:
             own = self._process()
         except DoesNotCompile as reason:
@@ -279,8 +280,8 @@ class _Judging:
     def _process(self) -> Talker:
         if self.compiled:
             return Talker(None, self.compiled.built().file, argv=["./program"])
-        job = {"source": self.source, "tests": [{"kind": "joined"}], "entry_point": None}
-        return Talker(job | {"prelude": self.problem.prelude})
+        job = {"source": self.run_source, "tests": [{"kind": "joined"}], "entry_point": None}
+        return Talker(job | {"prelude": self.problem.prelude, "modules": self.modules})
 
     def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
         """Run checks on the program, in one process as their harness does; after one that ends it, in another."""

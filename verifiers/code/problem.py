@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.verifiers.code.checkers import Checker, read_checker
+from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles, read_program_files
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.problem import CodeTest, Problem
 
@@ -54,6 +55,8 @@ class CodeProblem:
     """Those that a program may be written in."""
     standard: str = DEFAULT_STANDARD
     """Of programs in C++."""
+    files: ProgramFiles = NO_FILES
+    """Those that programs are built with."""
 
     @property
     def budget_s(self) -> float:
@@ -108,7 +111,7 @@ def _read(
         raise InvalidProblem("its prelude is not text")
     _check_number("tolerance", tolerance)
     try:
-        checker = read_checker(facts)
+        checker, files = read_checker(facts), read_program_files(facts)
     except ValueError as error:
         raise InvalidProblem(str(error)) from None
     if checker and any(test.call or test.check for test in read):
@@ -121,6 +124,8 @@ def _read(
         raise InvalidProblem("its tests are calls, which only programs in Python can be judged by, not in cpp")
     if "cpp" in languages and prelude:
         raise InvalidProblem("its prelude is Python, and it allows programs in cpp")
+    if files != NO_FILES and (entry_point or any(test.call or test.check for test in read)):
+        raise InvalidProblem("it has program_files, and its tests are calls")
     requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
     texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
@@ -131,7 +136,7 @@ def _read(
     is_validated = isinstance(validated, dict) and not validated.get("unchecked")
     return CodeProblem(
         read, ordered, entry_point, prelude, tolerance, *limits, output_bytes, checker, is_validated,
-        tuple(languages), standard,
+        tuple(languages), standard, files,
     )  # fmt: skip
 
 
@@ -158,6 +163,8 @@ def _fault(test: CodeTest) -> str:
     if test.check is not None:
         return "" if isinstance(test.check, str) else "its check is not text"
     if call is None:
+        if not isinstance(test.arguments, list | tuple) or not all(isinstance(text, str) for text in test.arguments):
+            return "its arguments are not a list of texts"
         texts = isinstance(test.input or "", str) and isinstance(test.output, str)
         return "" if texts else "its input or its output is not text"
     if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:

@@ -1,9 +1,12 @@
-"""What a checker finds in its process: its arguments, and files that exist nowhere but in memory."""
+"""What exists nowhere but in memory: a checker's arguments and files, and modules that a program imports."""
 
 import builtins
 import io
 import os
 import sys
+import types
+from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 MESSAGE = "judgemessage.txt"
@@ -50,6 +53,32 @@ class _Kept(io.BytesIO):
         if not self.closed and self._is_written:
             self._content[self.name] = self.getvalue()
         super().close()
+
+
+class GivenModules:
+    """Finder and loader of modules by name, before those of the file system."""
+
+    def __init__(self, texts: Mapping[str, str], names: Mapping[str, Any]) -> None:
+        """`names` are their built-in ones. Raises what `compile` does."""
+        self._names = names
+        self._codes = {n: compile(text, f"<{n}.py>", "exec", dont_inherit=True) for n, text in texts.items()}
+
+    def install(self) -> None:
+        """For one run: no module of another is left."""
+        for name in self._codes:
+            sys.modules.pop(name, None)
+        if self._codes and self not in sys.meta_path:
+            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in self._codes else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The usual one."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__dict__["__builtins__"] = self._names
+        exec(self._codes[module.__name__], module.__dict__)
 
 
 def exit_code(error: SystemExit) -> str:

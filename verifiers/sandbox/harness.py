@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
 from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
-from ratchet.verifiers.sandbox.given_files import GivenFiles, exit_code
+from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, exit_code
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 
 DEFAULT_PRELUDE = """
@@ -87,11 +87,12 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
     """
     job = read_job(files)
     try:
-        code, names = _compiled(job, default_names)
+        code, names, modules = _compiled(job, default_names)
     except _Failed as failed:
         report(files.report, failed.args[0])
         return
-    draws = "random" in job["source"] or "random" in (job["prelude"] or "")
+    texts = (job["source"], job["prelude"] or "", *job.get("modules", {}).values())
+    draws = any("random" in text for text in texts)
     written, candidate = 0, None
     for test in job["tests"]:
         if draws:
@@ -111,6 +112,7 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         try:
             if is_program:
                 namespace = _fresh_module("__main__", names)
+                modules.install()
                 if checker_files:
                     checker_files.install(["checker.py", *test["arguments"]])
                 _open_streams()
@@ -158,7 +160,7 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
     that is impossible."""
     job = read_job(files)
     try:
-        code, names = _compiled(job, default_names)
+        code, names, _ = _compiled(job, default_names)
         if "random" in job["source"]:
             random.seed(0)
         os.dup2(files.null, 0)
@@ -193,8 +195,10 @@ def read_job(files: Files) -> dict[str, Any]:
     return json.loads(os.pread(files.job, os.fstat(files.job).st_size, 0))
 
 
-def _compiled(job: dict[str, Any], default_names: dict[str, Any]) -> tuple[types.CodeType, Mapping[str, Any]]:
-    """The program's code and its built-in names. Raises _Failed."""
+def _compiled(
+    job: dict[str, Any], default_names: dict[str, Any]
+) -> tuple[types.CodeType, Mapping[str, Any], GivenModules]:
+    """The program's code, its built-in names and the modules beside it. Raises _Failed."""
     global _recursion_limit
     try:
         # A problem with its own prelude, an empty one included, has what its own harness has, and nothing else.
@@ -205,7 +209,8 @@ def _compiled(job: dict[str, Any], default_names: dict[str, Any]) -> tuple[types
     except BaseException as error:
         raise _Failed({"status": "unprepared", "detail": describe(error)}) from None
     try:
-        return compile(job["source"], "<solution>", "exec", dont_inherit=True), names
+        code = compile(job["source"], "<solution>", "exec", dont_inherit=True)
+        return code, names, GivenModules(job.get("modules", {}), names)
     except BaseException as error:
         raise _Failed({"status": "uncompilable", "detail": describe(error)}) from None
 
@@ -248,7 +253,7 @@ def _join_threads() -> bool:
 
 def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
-    module.__dict__["__builtins__"] = names
+    module.__dict__["__builtins__"], module.__dict__["__file__"] = names, "solution.py"
     sys.argv = ["solution.py"]
     sys.setrecursionlimit(_recursion_limit)
     return module.__dict__

@@ -209,13 +209,13 @@ class Sandbox:
 
     def run(
         self, source: str, tests: list[dict[str, Any]], limits: Limits, *, entry_point: str | None, prelude: str | None,
-        enough: Callable[[int, TestRun], bool] | None = None,
+        modules: Mapping[str, str] = MappingProxyType({}), enough: Callable[[int, TestRun], bool] | None = None,
     ) -> Execution:  # fmt: skip
         """Run one program on tests in one process; a test is `{"kind": "stdin", "input": str}`, `{"kind": "call",
-        "args": list, "kwargs": dict, "exact": bool}`, or a checker's (`code.checkers`). Ends the process as soon as
-        `enough` of a test's position and its run is true. Raises SandboxFault; the next call then starts another
-        server."""
-        job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude}
+        "args": list, "kwargs": dict, "exact": bool}`, or a checker's (`code.checkers`). It can import `modules`, texts
+        by name. Ends the process as soon as `enough` of a test's position and its run is true. Raises SandboxFault; the
+        next call then starts another server."""
+        job = {"source": source, "tests": tests, "entry_point": entry_point, "prelude": prelude, "modules": {**modules}}
         # The process writes its inputs itself: they may be longer than any output may be.
         longest = max(4 * len(test.get("input", "")) for test in tests)
         with _files(job, None, None, None) as files:

@@ -1,16 +1,23 @@
 """Problem packages in Kattis's format."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import pytest
 
-from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.problem_table import from_table, to_table
+from ratchet.data_curation.code_tests.validation import validate_tests
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.readers import kattis
-from ratchet.data_curation.rules.code_rules import interactive, special_judge
-from ratchet.data_curation.settings.curation import Rules
+from ratchet.data_curation.rules.code_rules import interactive, no_golden_solution, platform_template, special_judge
+from ratchet.data_curation.settings.curation import Rules, TestValidation
+from ratchet.data_curation.trace_files import worked_solution
+from ratchet.verifiers.code.compiled import COMPILERS
 from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.code.program_files import MAX_BYTES
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.readers.files import only, reasons
 
 VALIDATOR = """import sys
@@ -93,12 +100,106 @@ def test_large_tests_are_left_out(tmp_path):
     assert len(row["tests"]) == 2 and row["tests_left_out"] == 1
 
 
+PYTHON_GRADER = "import solving\nprint(*solving.parts(int(input())))\n"
+CPP_GRADER = """#include "parts.h"
+#include <iostream>
+int main() { long long n, a, b; std::cin >> n; parts(n, a, b); std::cout << a << " " << b << "\\n"; }
+"""
+CPP_HEADER = "void parts(long long n, long long &a, long long &b);\n"
+INCLUDE = {
+    "include/python3/main.py": PYTHON_GRADER, "include/cpp/grader.cpp": CPP_GRADER,
+    "include/default/parts.h": CPP_HEADER, "include/java/Grader.java": "class Grader {}",
+    "submissions/accepted/right.py": "def parts(n):\n    return 1, n - 1\n",
+    "submissions/accepted/right.cpp": '#include "parts.h"\nvoid parts(long long n, long long &a, long long &b) '
+                                      "{ a = 1; b = n - a; }\n",
+}  # fmt: skip
+
+
+def test_programs_are_built_with_the_files_of_include(tmp_path):
+    folder = package(tmp_path / "sum", **INCLUDE)
+    problem = only(read_problems(folder, "code"))
+    facts, golden = json.loads(problem.metadata), INCLUDE["submissions/accepted/right.py"]
+    assert facts["program_files"] == {
+        "python": {"main.py": PYTHON_GRADER}, "cpp": {"grader.cpp": CPP_GRADER, "parts.h": CPP_HEADER},
+    }  # fmt: skip
+    assert problem.golden_solutions == [golden] and "answer_languages" not in facts
+    assert interactive(replace(problem, prompt="It is an interactive problem."), Rules()) is None
+    assert platform_template(replace(problem, prompt="You do not need to read the input."), Rules()) is None
+    with Sandbox() as sandbox:
+        assert judge(problem, golden, sandbox).passed
+        assert not judge(problem, "def parts(n):\n    return 1, n\n", sandbox).passed
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="there is no compiler for C++ on this machine")
+def test_a_package_whose_golden_solutions_are_in_cpp(tmp_path):
+    folder = package(tmp_path / "sum", **INCLUDE)
+    (folder / "submissions/accepted/right.py").unlink()
+    problem = only(read_problems(folder, "code"))
+    facts = json.loads(problem.metadata)
+    assert facts["answer_languages"] == ["cpp"] and facts["cpp_standard"] == "gnu++17"
+    # A recipe that wants them turns the rule off, and its prompt asks for C++.
+    assert no_golden_solution(problem, Rules()) == {"golden_solutions": 1, "of_them_python": 0}
+    with VerifierPool(1) as pool:
+        validated = validate_tests(to_table([problem]), TestValidation(min_tests=2), pool)
+    assert len(validated.kept) == 1
+    assert json.loads(from_table(validated.kept)[0].metadata)["validate_tests"] == {"tests": 2, "mutants": 0}
+    assert worked_solution(problem).startswith('```cpp\n#include "parts.h"')
+
+
+def test_groups_of_tests_have_their_own_arguments(tmp_path):
+    validator = "import sys\nsys.exit(42 if sys.stdin.read().split() == sys.argv[4:] else 43)\n"
+    flags = {
+        "problem.yaml": "validation: custom\nvalidator_flags: all\n", "output_validators/validate.py": validator,
+        "data/secret/testdata.yaml": "output_validator_flags: secret\n",
+        "data/secret/group1/testdata.yaml": "output_validator_flags: one two\n",
+        "data/secret/group2/3.in": "7\n", "data/secret/group2/3.ans": "7\n",
+    }  # fmt: skip
+    problem = only(read_problems(package(tmp_path / "sum", **flags), "code"))
+    tests = {test.input: list(test.arguments) for test in problem.code_tests()}
+    assert tests == {"5\n": ["all"], "7\n": ["all", "secret"], "1000\n": ["all", "one", "two"]}
+    said = {5: "all", 7: "all secret", 1000: "all one two"}
+    with Sandbox() as sandbox:
+        assert judge(problem, f"print({said}[int(input())])", sandbox).passed
+        assert not judge(problem, "print('all')", sandbox).passed
+
+
+def test_one_argument_for_all_is_the_checkers(tmp_path):
+    flags = {f"data/{group}/testdata.yaml": "output_validator_flags: a\n" for group in ("sample", "secret")}
+    problem = only(read_problems(package(tmp_path / "sum", **flags), "code"))
+    assert json.loads(problem.metadata)["checker"]["arguments"] == ["a"]
+    assert not any(test.arguments for test in problem.code_tests())
+
+
+INCLUDED_WRONG = {
+    "is not in UTF-8": lambda folder: (folder / "grader.cpp").write_bytes(b"// \xff\nint main() {}"),
+    "bytes, more than": lambda folder: (folder / "grader.cpp").write_text(" " * (MAX_BYTES + 1)),
+    "is a folder": lambda folder: (folder / "more").mkdir(),
+    "a link that leaves": lambda folder: (folder / "grader.cpp").symlink_to("/etc/passwd"),
+    "plain names": lambda folder: (folder / "result").write_text(""),
+}
+
+
+@pytest.mark.parametrize("reason", INCLUDED_WRONG)
+def test_files_that_cannot_be_included_are_named(reason, tmp_path):
+    other = package(tmp_path / "all" / "other")
+    package(tmp_path / "all" / "sum")
+    (other / "include" / "cpp").mkdir(parents=True)
+    INCLUDED_WRONG[reason](other / "include" / "cpp")
+    split = read_problems(tmp_path / "all", "code")
+    [(name, evidence)] = reasons(split)
+    assert name == "other" and len(from_table(split.kept)) == 1
+    assert reason in str(evidence) and "cpp" in str(evidence) and "include" in str(evidence), evidence
+
+
 UNREADABLE = {
     "type": {"problem.yaml": "type: [multi-pass]\n"},
-    "include": {"include/grader.cpp": "int main() {}"},
+    "which is the program": {"include/python3/main.py": "import first, second\n"},
+    "different tolerances": {
+        "problem.yaml": "name: Sum\n", "output_validators/validate.py": None,
+        "data/secret/testdata.yaml": "output_validator_flags: float_tolerance 1e-6\n",
+        "data/sample/testdata.yaml": "output_validator_flags: float_tolerance 1e-3\n",
+    },
     "instead of one": {"output_validators/other.cpp": "int main() {}"},
-    "different ones": {"data/secret/testdata.yaml": "output_validator_flags: a\n",
-                       "data/sample/testdata.yaml": "output_validator_flags: b\n"},
     "not valid": {"problem.yaml": "a: [\n"},
 }  # fmt: skip
 
