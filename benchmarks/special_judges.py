@@ -5,8 +5,9 @@ wrong ones fail?
 
 PACKAGES are folders with packages; of two with the same name the first counts. Packages are split in halves by the hash
 of their names. Of each, the shortest submissions are run, in Python 3 and C++: accepted ones on a few tests, wrong ones
-on more. Time limits are generous, because packages state theirs for other machines and languages. `--results` gets a
-line for each submission; those that are in it are not run again.
+on more, and as problems that are validated if an accepted one has passed, as curation does. Time limits are generous,
+because packages state theirs for other machines and languages. `--results` gets a line for each submission; those that
+are in it are not run again.
 """
 
 import argparse
@@ -40,7 +41,8 @@ def main() -> None:
     seen = {(line["package"], line["submission"]) for line in done}
     with Sandbox() as sandbox, arguments.results.open("a") as results:
         for name, package in sorted(chosen(arguments.folders, arguments.half).items()):
-            for line in lines_of(name, package, arguments.most, seen, sandbox):
+            is_validated = any(line["package"] == name and line.get("outcome") == "passed" for line in done)
+            for line in lines_of(name, package, arguments.most, seen, is_validated, sandbox):
                 done.append(line)
                 results.write(json.dumps(line) + "\n")
                 results.flush()
@@ -55,7 +57,9 @@ def chosen(folders: list[Path], half: str) -> dict[str, Path]:
     return {name: package for name, package in packages.items() if is_first[name] == (half == "develop")}
 
 
-def lines_of(name: str, package: Path, most: int, seen: set[tuple[str, str]], sandbox: Sandbox):
+def lines_of(
+    name: str, package: Path, most: int, seen: set[tuple[str, str]], is_validated: bool, sandbox: Sandbox
+):  # fmt: skip
     try:
         row = kattis.read(package, TESTS_BYTES)
     except (Malformed, OSError, UnicodeDecodeError, yaml.YAMLError) as fault:
@@ -76,11 +80,14 @@ def lines_of(name: str, package: Path, most: int, seen: set[tuple[str, str]], sa
                 continue
             tests = row["tests"][:: max(1, len(row["tests"]) // count)]
             facts = {"checker": checker, "answer_languages": [language], "program_files": row.get("program_files")}
+            if is_validated and verdict != "accepted":
+                facts["validate_tests"] = {"tests": len(tests)}
             problem = Problem.of("code", name, tests, metadata=facts, time_limit_s=LIMIT_S, memory_limit_mb=MEMORY_MB)
             try:
                 outcome, checked = examine(problem, source, sandbox)
             except SandboxFault as fault:
                 outcome, checked = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=str(fault)), []
+            is_validated = is_validated or outcome.passed
             yield {
                 "package": name, "submission": key, "kind": kind, "checker": checker["language"], "language": language,
                 "verdict": verdict, "tests": len(tests), "outcome": outcome.outcome.value,
