@@ -3,15 +3,18 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
+from ratchet.verifiers.code.compiled import COMPILERS, workshop
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.memory_group import NAMED_BY, SPARE_BYTES
+from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, _examine
 from tests.verifiers.sandbox_forge import FORGE
 from tests.verifiers.sandbox_world import wait_until
@@ -85,6 +88,41 @@ def test_who_is_killed_for_memory_has_used_too_much(delegated):
         for test, wrong in ((stdin, f"{BURST}\nprint(2)"), (check, hog), (check, f"{BURST}\n{FUNCTION}")):
             assert judge(problem(test), wrong, sandbox).decided_by == "memory_limit", wrong
             assert judge(problem(test), FUNCTION if test is check else PROGRAM, sandbox).passed
+
+
+HOG = """#include <cstdlib>
+#include <cstring>
+int main() { for (int i = 0; i < 100; i++) memset(malloc(1 << 20), 1, 1 << 20); }
+"""
+PIPES = """#include <fcntl.h>
+#include <unistd.h>
+int main() {
+    static char page[1 << 20];
+    int ends[2];
+    for (int i = 0; i < 100 && pipe(ends) == 0; i++) {
+        fcntl(ends[1], F_SETPIPE_SZ, sizeof page);
+        fcntl(ends[1], F_SETFL, O_NONBLOCK);
+        while (write(ends[1], page, sizeof page) > 0);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="there is no compiler for C++ on this machine")
+def test_programs_in_cpp_are_bounded_too(delegated):
+    """Compilers first; then by the operator's own limit, below a program's, which the server therefore never sees."""
+    limits = Limits(4.0, 4.0, LIMIT_MB << 20, 1 << 20)
+    with Sandbox() as sandbox:
+        shop = workshop(sandbox)
+        shop.start()
+        assert "memory-group" in shop.isolation
+        with shop.build("int main() {}") as plain, shop.build(HOG) as hog, shop.build(PIPES) as pipes:
+            assert [shop.run_program(p, b"", limits).run.status for p in (plain, hog)] == ["exited"] * 2
+            file_of(delegated, "memory.max", "memory.limit_in_bytes").write_text(str(60 << 20))
+            for program, statuses in ((hog, ["exhausted"]), (pipes, ["exited", "exhausted"]), (plain, ["exited"])):
+                assert shop.run_program(program, b"", limits).run.status in statuses
+            [group] = [path for path in delegated.iterdir() if path.is_dir()]
+            assert int(file_of(group, "memory.current", "memory.usage_in_bytes").read_text()) < 60 << 20
 
 
 def test_a_group_that_is_none_is_refused(tmp_path, monkeypatch):
