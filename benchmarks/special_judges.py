@@ -1,5 +1,5 @@
-"""Problem packages in Kattis's format with checkers or interactors of their own: do accepted submissions pass, and do
-wrong ones fail?
+"""Problem packages in Kattis's format with checkers or interactors of their own, or files that programs are built with:
+do accepted submissions pass, and do wrong ones fail?
 
     python benchmarks/special_judges.py --half report --results results.jsonl PACKAGES ...
 
@@ -66,9 +66,12 @@ def lines_of(
         if (name, "") not in seen:
             yield {"package": name, "submission": "", "kind": "not read", "detail": str(fault)}
         return
-    if not (checker := row.get("checker")):
+    facts = {name: row[name] for name in ("checker", "program_files", "tolerance") if row.get(name)}
+    if not facts.keys() & {"checker", "program_files"}:
         return
-    kind = "interactive" if checker["interactive"] else "special"
+    checker = facts.get("checker", {})
+    kind = "interactive" if checker.get("interactive") else "special" if checker else "compared"
+    kind += ", built with files" if "program_files" in facts else ""
     for verdict, count in TESTS.items():
         taken = Counter()
         for language, source in kattis.submissions(package, verdict):
@@ -79,7 +82,7 @@ def lines_of(
             if (name, key) in seen:
                 continue
             tests = row["tests"][:: max(1, len(row["tests"]) // count)]
-            facts = {"checker": checker, "answer_languages": [language], "program_files": row.get("program_files")}
+            facts["answer_languages"] = [language]
             if is_validated and verdict != "accepted":
                 facts["validate_tests"] = {"tests": len(tests)}
             problem = Problem.of("code", name, tests, metadata=facts, time_limit_s=LIMIT_S, memory_limit_mb=MEMORY_MB)
@@ -89,8 +92,8 @@ def lines_of(
                 outcome, checked = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=str(fault)), []
             is_validated = is_validated or outcome.passed
             yield {
-                "package": name, "submission": key, "kind": kind, "checker": checker["language"], "language": language,
-                "verdict": verdict, "tests": len(tests), "outcome": outcome.outcome.value,
+                "package": name, "submission": key, "kind": kind, "checker": checker.get("language", "none"),
+                "language": language, "verdict": verdict, "tests": len(tests), "outcome": outcome.outcome.value,
                 "decided_by": outcome.decided_by, "detail": outcome.detail[:300],
                 "difference": next((test.difference[:300] for test in checked if test.status != "passed"), ""),
             }  # fmt: skip
