@@ -161,7 +161,7 @@ long long find(long long high) {
     return low;
 }
 """
-COUNTING = '#include "less.h"\nextern int asked;\nlong long find(long long) { for (long long n = 0;; n++) '
+COUNTING = '#include "less.h"\nextern int asked;\nlong long find(long long) { for (long long n = 0;; n++) { '
 PYTHON_LIBRARY = """from finding import find
 def less_than(x):
     print("?", x, flush=True)
