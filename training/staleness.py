@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -58,7 +58,20 @@ class InFlight:
         return not any(map(self.left, self.rollouts))
 
 
-def due(in_flight: Sequence[InFlight], prompts: int, staleness: int, step: int) -> list[InFlight] | None:
+class Begun(Protocol):
+    """What the schedule knows of a group: the step beside which it was begun, and whether it is complete."""
+
+    @property
+    def begun(self) -> int: ...
+
+    @property
+    def complete(self) -> bool: ...
+
+
+AnyGroup = TypeVar("AnyGroup", bound=Begun)
+
+
+def due(in_flight: Sequence[AnyGroup], prompts: int, staleness: int, step: int) -> list[AnyGroup] | None:
     """The batch of this step, oldest first. None if too few groups are complete, or if with this batch a group left
     behind could be learned only after more than `staleness` updates."""
     batch = [each for each in in_flight if each.complete][:prompts]
@@ -127,7 +140,7 @@ class Pipeline:
         lengths = {each.problem.problem_id: [len(r.response) for r in each.rollouts] for each in chosen}
         self._curriculum.note_tokens({name: sum(each) / len(each) for name, each in lengths.items()})
         following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
-        wanted = math.ceil(self._curriculum.batch_prompts * min(self._rounds + SPARE, self._staleness))
+        wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._staleness)
         self._begin(following, wanted - len(self.in_flight), batch.step + 1)
         self._start(following)
         return collected
@@ -267,6 +280,11 @@ class Pipeline:
             )
             for each in state["in_flight"]
         ]
+
+
+def in_flight_wanted(rounds: float, prompts: int, staleness: int) -> int:
+    """Prompts to have in flight beside an update, if groups take this many rounds on average."""
+    return math.ceil(prompts * min(rounds + SPARE, staleness))
 
 
 def chunk(limit: int, staleness: int) -> int:
