@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -129,6 +130,7 @@ class Pipeline:
             self._begin(batch, prompts, batch.step)
         while (chosen := due(self.in_flight, prompts, self._staleness, batch.step)) is None:
             self._start(batch)
+            assert self._running is not None, "no batch can be made of the groups in flight"
             self.settle()
             self._metrics["rounds_extended"] += 1
         self._metrics["learner_idle_seconds"] = time.perf_counter() - waited
@@ -137,8 +139,9 @@ class Pipeline:
         collected.groups = collected.sampled = self._groups(chosen, batch)
         self._measure(chosen, batch.step)
         self._curriculum.record({g.problem_id: g.all_passed for g in collected.groups})
-        lengths = {each.problem.problem_id: [len(r.response) for r in each.rollouts] for each in chosen}
-        self._curriculum.note_tokens({name: sum(each) / len(each) for name, each in lengths.items()})
+        self._curriculum.note_tokens(
+            {g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in collected.groups}
+        )
         following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
         wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._staleness)
         self._begin(following, wanted - len(self.in_flight), batch.step + 1)
@@ -240,14 +243,13 @@ class Pipeline:
         tokens = sum(n for _, n in spans)
         assert max(age for age, _ in spans) <= self._staleness, "a token is staler than allowed"
         longest = [max(len(r.response) for r in each.rollouts) / chunk(each.limit, self._staleness) for each in chosen]
-        taken = sum(map(math.ceil, longest)) / len(chosen)
+        taken = fmean(map(math.ceil, longest))
         self._rounds += RECENT * (taken - self._rounds)
         self._metrics |= {
             "staleness": sum(age * n for age, n in spans) / tokens,
             "staleness_max": float(max(age for age, _ in spans)),
             "older_tokens": sum(n for age, n in spans if age) / tokens,
-            "several_versions": sum(len(r.spans) > 1 for each in chosen for r in each.rollouts)
-            / sum(len(each.rollouts) for each in chosen),
+            "several_versions": fmean(len(r.spans) > 1 for each in chosen for r in each.rollouts),
             "complete_prompts": float(sum(each.complete for each in self.in_flight)),
             "unfinished_prompts": float(sum(not each.complete for each in self.in_flight)),
             "rounds_of_a_group": taken, "sampled_tokens": float(self._sampled),

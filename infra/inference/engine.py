@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class InferenceEngine(Section, ABC):
     """An engine's settings and methods.
 
-    Planning calls `check` and `needs`; training calls `open_for_training` on every rank; evaluation calls `preload` in
-    the parent of the sampling processes, then `open_for_evaluation` in each of them.
+    Planning calls `check` and `needs`; training calls `open_for_training`, or `open_beside`, on every rank; evaluation
+    calls `preload` in the parent of the sampling processes, then `open_for_evaluation` in each of them.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})  # forms know only the common fields
