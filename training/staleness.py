@@ -135,18 +135,15 @@ class Pipeline:
             self._metrics["rounds_extended"] += 1
         self._metrics["learner_idle_seconds"] = time.perf_counter() - waited
         self.in_flight = [each for each in self.in_flight if each not in chosen]
-        collected = Collected(rounds=1)
-        collected.groups = collected.sampled = self._groups(chosen, batch)
+        groups = self._groups(chosen, batch)
         self._measure(chosen, batch.step)
-        self._curriculum.record({g.problem_id: g.all_passed for g in collected.groups})
-        self._curriculum.note_tokens(
-            {g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in collected.groups}
-        )
+        self._curriculum.record({g.problem_id: g.all_passed for g in groups})
+        self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
         following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
         wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._staleness)
         self._begin(following, wanted - len(self.in_flight), batch.step + 1)
         self._start(following)
-        return collected
+        return Collected(groups, groups, rounds=1)
 
     def settle(self) -> None:
         """Wait for the round that goes on, if any. Before validation and checkpoint too: the one needs the engine, the
