@@ -29,6 +29,9 @@ from ratchet.verifiers.processes import last_lines, process_group
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
 
+WEIGHTS = "weights-{}.safetensors"
+"""A version that is handed over: written by rank 0, read by the sampling process of every rank, then deleted."""
+
 # ---------------------------------------------------------------------------------------------- the trainer's side
 
 
@@ -40,6 +43,8 @@ def opened(policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Pat
         sys.executable, "-P", "-m", __name__, model_dir, hardware.dtype, device, str(hardware.rollout_batch),
     ]  # fmt: skip
     log = work / f"sampling-{policy.rank}.log"
+    for left in work.glob(WEIGHTS.format("*")) if policy.rank == 0 else ():  # by a stage that was killed
+        left.unlink()
     with process_group(argv, log, dict(os.environ), pipes=True) as process:
         yield Beside(policy, process, log, work)
 
@@ -63,7 +68,7 @@ class Beside:
         for name, weight in self._policy.weights():
             if self._policy.rank == 0:
                 weights[name] = weight.to("cpu", copy=True).contiguous()
-        file = self._work / f"weights-{version}.safetensors"
+        file = self._work / WEIGHTS.format(version)
         if self._policy.rank == 0:
             with disk_errors(file):
                 save_file(weights, file)

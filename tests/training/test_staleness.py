@@ -21,8 +21,9 @@ from ratchet.data_curation.base.protocol import Request, completed, derive_seed
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import Rollout
 from ratchet.training.staleness import InFlight, Pipeline, chunk, due
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from tests.training.batch import stage
+from tests.training.batch import groups, learner, stage
 from tests.training.conftest import sums
 from tests.training.test_main import (  # noqa: F401
     RECIPE,
@@ -223,6 +224,15 @@ def test_an_engine_that_cannot_sample_meanwhile_is_refused_with_the_reason():
     assert Training(stages=(asked,)).engine.samples_beside
     with pytest.raises(ValueError, match="engine vllm cannot sample while"):
         Training(stages=(asked,), engine={"kind": "vllm"})
+
+
+def test_stale_tokens_are_learned_from_with_truncated_weights_only_where_allowed(alone, micro_model):
+    strict, stale = (learner(micro_model, importance_cap=1.1, max_staleness=k)[1] for k in (0, 1))
+    batch = groups(0, version=7)
+    with pytest.raises(RatchetError, match="strictly on-policy"):
+        strict.learn(batch, 1.0)
+    metrics = stale.learn(batch, 1.0)
+    assert 0 < metrics["importance_clipped"] < 1 and metrics["importance_weight"] <= 1.1 and metrics["grad_norm"] > 0
 
 
 # ------------------------------------------------------------------------------------------------ real processes
