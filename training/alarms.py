@@ -29,8 +29,8 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
     mismatch = metrics.get("mismatch_kl", 0.0)
     if "staleness" in metrics and mismatch > MAX_DRIFT:
         warnings["drift"] = (
-            f"the policy has moved by {mismatch:.3g} nats per token in the {metrics['staleness']:.1f} batches since its "
-            "responses were sampled: lower learning_rate or max_staleness"
+            f"the policy has moved by {mismatch:.3g} nats per token in the {metrics['staleness']:.1f} batches since "
+            "its responses were sampled: lower learning_rate or max_staleness"
         )
     if "staleness" not in metrics and mismatch > MAX_MISMATCH:
         warnings["mismatch"] = (

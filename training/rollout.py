@@ -146,7 +146,7 @@ class RolloutWorker:
         return _decode_batches(items, samples, size, self._policy.ranks // per_engine)
 
     def completions(
-        self, batches: Sequence[list[Item]], asked: Callable[[list[Item]], tuple[Sampling, list[Request]]]
+        self, batches: Sequence[Item], asked: Callable[[Item], tuple[Sampling, list[Request]]]
     ) -> Iterator[Completion]:
         """Those of the batches that this rank decodes. Collective; the returned iterator is not."""
         turns = ranks.assign(len(batches), self.sampler.ranks_per_engine)
