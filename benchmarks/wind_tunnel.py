@@ -167,6 +167,12 @@ EFFECTS = {
         {"validation at 0.3 M tokens": validation_at(0.3), "at 0.5 M": validation_at(0.5)} | MATH,
         ("validation", "zero_variance_groups"),
     ),
+    "staleness": Effect(
+        "Staleness: sampled while the policy learns",
+        (("none", "base", "rl"), ("one batch", "staleness_1", "rl"), ("two batches", "staleness_2", "rl")),
+        {"validation at 0.3 M tokens": validation_at(0.3), "at 0.5 M": validation_at(0.5)} | MATH,
+        ("validation", "entropy"),
+    ),
     "transfer": Effect(
         "Transfer between math and code",
         (("start", "reach", "start"), ("math only", "reach", "rl"), ("code only", "code_only", "rl")),

@@ -254,6 +254,9 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
     if stage.dynamic_sampling_rounds:
         rounds = max([line.get("sampling_rounds", 0) for line in steps], default=0)
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")
+    if stage.advanced.max_staleness:
+        stalest = max([line.get("staleness_max", 0) for line in steps], default=0)
+        yield row("sampled while the policy learns", stalest > 0, f"tokens up to {stalest:.0f} batches old")
 
 
 def _loss(stage: Stage, clipped: bool, steps: Records, row: Any) -> Iterator[Mechanism]:

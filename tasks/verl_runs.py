@@ -165,6 +165,8 @@ def by_hand(stage: Stage) -> list[str]:
         notes.append(f"A truncated response loses {stage.unfinished_penalty:g}: verl has no such penalty.")
     if isinstance(stage.importance_cap, tuple):
         notes.append(f"The importance band {list(stage.importance_cap)}: see verl's `algorithm.rollout_correction`.")
+    if details.max_staleness:
+        notes.append(f"Tokens up to {details.max_staleness} batches old: see verl's `fully_async_policy`.")
     if details.entropy_target is not None:
         notes.append(f"The entropy target {details.entropy_target:g}: set `actor.entropy_coeff` while it is below.")
     if details.mismatch_limit is not None:

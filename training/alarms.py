@@ -13,6 +13,8 @@ MAX_EXPRESSIONS = 0.5
 """Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
 MAX_MISMATCH = 0.01
 """Divergence between sampling engine and trainer, nats per token."""
+MAX_DRIFT = 0.05
+"""The same, where the engine may have weights of earlier steps."""
 
 
 def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
@@ -24,10 +26,16 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}
         of_domain = _sampling({**own, "sampling_rounds": metrics.get("sampling_rounds", 0.0)})
         warnings |= {f"{domain}/{name}": f"{domain}: {words}" for name, words in of_domain.items()}
-    if metrics.get("mismatch_kl", 0.0) > MAX_MISMATCH:
+    mismatch = metrics.get("mismatch_kl", 0.0)
+    if "staleness" in metrics and mismatch > MAX_DRIFT:
+        warnings["drift"] = (
+            f"the policy has moved by {mismatch:.3g} nats per token in the {metrics['staleness']:.1f} batches since "
+            "its responses were sampled: lower learning_rate or max_staleness"
+        )
+    if "staleness" not in metrics and mismatch > MAX_MISMATCH:
         warnings["mismatch"] = (
-            f"sampling engine and trainer differ by {metrics['mismatch_kl']:.3g} nats per token: does the engine have "
-            "the trainer's weights? If the cause is precision, set importance_cap"
+            f"sampling engine and trainer differ by {mismatch:.3g} nats per token: does the engine have the trainer's "
+            "weights? If the cause is precision, set importance_cap"
         )
     if metrics["skipped_updates"]:
         warnings["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"

@@ -4,7 +4,7 @@
         model/                   configuration, safetensors, tokenizer: a directory that transformers and vLLM load
         engine/                  DeepSpeed's state: weights, optimizer moments, counters, one part per rank
         reference.safetensors    the reference policy, if it has been reset
-        state.json               curriculum with its interventions, learner, groups carried over
+        state.json               curriculum with its interventions, learner, groups carried over or in flight
         manifest.json            step, ranks, validation score, model shape, sha256 of every file; written last
 
 There is no generator state: every random choice is a function of (seed, step, problem, sample).

@@ -193,6 +193,25 @@ class Curriculum:
         drawn = [i for domain, places in places.items() for i in self._next(domain, min(places, counts.get(domain, 0)))]
         return tuple(self._problems[problem_id] for problem_id in drawn)
 
+    @property
+    def batch_prompts(self) -> int:
+        """Prompts of a batch, of a stage with one domain."""
+        ((_, stream),) = self.state.streams.items()
+        return min(self._first.prompts_per_batch, len(stream.active))
+
+    def begin(self, count: int, step: int) -> tuple[Problem, ...]:
+        """Bounded staleness: the epoch's next prompts, at most `count`, to learn from in `step` or later. They
+        wait until `record`. No more than make whole batches, of the epoch and of the stage."""
+        ((domain, stream),) = self.state.streams.items()
+        if not (places := self.batch_prompts):
+            return ()
+        of_epoch = len(stream.active) // places * places - stream.place
+        of_stage = places * (self._first.steps - step) - len(self.state.waiting)
+        ids = self._next(domain, max(0, min(count, of_epoch, of_stage)))
+        stream.place += len(ids)
+        self.state.waiting |= dict.fromkeys(ids, self.state.step)
+        return tuple(self._problems[i] for i in ids)
+
     def _next(self, domain: str, count: int) -> list[str]:
         stream = self.state.streams[domain]
         if self._orders.get(domain, (None, -1))[:2] != (stream.active, stream.epoch):

@@ -17,7 +17,8 @@ from ratchet.verifiers.outcome import Outcome
 @dataclass(frozen=True)
 class Rollout:
     """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
-    `version`: of the weights that sampled it (`Policy.version`)."""
+    `version`: of the weights that sampled it (`Policy.version`). With bounded staleness it is the step of the round
+    that sampled the last token, and `spans` has (step, tokens) for each round that sampled some, in order."""
 
     problem_id: str
     domain: str
@@ -32,6 +33,7 @@ class Rollout:
     version: int = 0
     decided_by: str = ""
     """The verifier's tier or reason (`Verdict.decided_by`)."""
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def from_json(plain: dict[str, Any]) -> Group:
     def rollout(fields: dict[str, Any]) -> Rollout:
         kinds = {"prompt": np.int32, "response": np.int32, "logprobs": np.float32}
         arrays = {name: np.array(fields[name], kind) for name, kind in kinds.items()}
-        return Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"])})
+        return Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"]), "spans": ()})
 
     return Group(
         rollouts=tuple(map(rollout, plain["rollouts"])),

@@ -68,7 +68,7 @@ def _rows(step: int, groups: Sequence[Group]) -> list[dict[str, Any]]:
         {
             "step": step, "problem_id": r.problem_id, "sample": r.sample, "prompt_tokens": len(r.prompt),
             "response_tokens": len(r.response), "outcome": r.outcome.value, "reward": reward, "advantage": advantage,
-            "least_logprob": float(r.logprobs.min(initial=0.0)),
+            "least_logprob": float(r.logprobs.min(initial=0.0)), **({"versions": r.spans} if r.spans else {}),
         }
         for g in groups
         for r, reward, advantage in zip(g.rollouts, g.rewards, g.advantages.values, strict=True)

@@ -26,7 +26,9 @@ ENTROPY_STEP = 1e-4
 MAX_ENTROPY_WEIGHT = 5e-3
 """Largest adaptive weight, so that the reward stays the larger part of the loss."""
 
-TOKEN_METRICS = {"trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "kl"}
+TOKEN_METRICS = {
+    "trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "importance_clipped", "kl",
+}  # fmt: skip
 """Metrics of every token, which a loss must not define."""
 
 
@@ -62,13 +64,14 @@ class Learner:
     def learn(self, groups: Sequence[Group], temperature: float) -> Metrics:
         """The stage's updates from one batch, the same groups on every rank. Collective.
 
-        With one update the ratio is one, and rollouts of other weights are refused. With more, the batch is divided
+        With one update the ratio is one, and rollouts of other weights are refused, unless the stage allows stale ones:
+        importance weights then correct for the weights that sampled each token. With more, the batch is divided
         into as many parts by prompt, and the trainer's log-probabilities are computed before the first update. Raises
         RatchetError if the policy has diverged, or is not what the engine sampled from.
         """
         updates = self.stage.updates_per_batch
         parts = [groups[part::updates] for part in range(updates)]
-        if updates == 1:
+        if updates == 1 and not self.stage.advanced.max_staleness:
             self._check_on_policy(groups)
         early = self._early_share(groups)
         self._measure(self._waiting if early else groups, temperature)
@@ -204,6 +207,7 @@ class Learner:
                 weights = importance_weights(log_ratios, stage.importance_cap)
                 values = values * weights
                 watch.add("importance_weight", weights, taught)
+                watch.add("importance_clipped", (weights != log_ratios.exp()).float(), taught)
             if reference is not None:
                 divergence = kl(logprobs, reference, stage.advanced.kl_estimator)
                 values = values + stage.kl_coefficient * divergence
@@ -235,11 +239,13 @@ class Learner:
     def _check_mismatch(self, mismatch_kl: float) -> None:
         limit = self.stage.advanced.mismatch_limit
         if limit is not None and self.stage.advanced.mismatch_action != "mask" and mismatch_kl > limit:
+            cause = "Are the engine's weights and type the trainer's?"
+            if self.stage.advanced.max_staleness:
+                cause = "The policy moves faster than its samples: lower learning_rate or max_staleness."
             raise RatchetError(
                 f"stage {self.stage.name}: sampling engine and trainer differ by {mismatch_kl:.3g} nats per token "
                 f"(mismatch_limit: {limit:g}), so the responses are not the policy's. The last checkpoint is from "
-                "before. Are the engine's weights and type the trainer's? `mismatch_action: mask` leaves out single "
-                "responses instead."
+                f"before. {cause} `mismatch_action: mask` leaves out single responses instead."
             )
 
     def _adapt_entropy(self, entropy: float | None, target: float) -> None:

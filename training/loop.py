@@ -15,6 +15,7 @@ from ratchet.training.journal import Journals
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, samples_to_read, step_record
 from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
+from ratchet.training.staleness import Pipeline
 from ratchet.training.use import Use
 from ratchet.verifiers.problem import Problem
 
@@ -25,7 +26,7 @@ KEPT = "kept/"
 
 
 def train(
-    training: Training, curriculum: Curriculum, batches: Batches, learner: Learner, validation: "Validation",
+    training: Training, curriculum: Curriculum, batches: Batches | Pipeline, learner: Learner, validation: "Validation",
     checkpoints: Checkpoints, journals: Journals, tokenizer: Any,
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
@@ -52,6 +53,7 @@ def train(
 
         validated, score, is_best = Metrics(), None, False
         if curriculum.validation_due:
+            batches.settle()
             validated = validation.run(batch.stage)
             score = validated["validation"]
             is_best = curriculum.interventions.record_validation(score, kept_scores(validated))
@@ -70,6 +72,7 @@ def train(
 
         stop = checkpoints.stop_asked() and not curriculum.finished
         if is_best or stop or curriculum.finished or step % training.checkpoint_every == 0:
+            batches.settle()
             journals.sync()
             forgot = curriculum.interventions.below_floor
             checkpoints.save(step, states(curriculum, learner, batches), None if forgot else score)
@@ -77,12 +80,12 @@ def train(
             raise Stopped(step)
 
 
-def stateful(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
+def stateful(curriculum: Curriculum, learner: Learner, batches: Batches | Pipeline) -> dict[str, Any]:
     """The parts of a checkpoint's state besides the policy, by name."""
     return {"curriculum": curriculum, "learner": learner, "batches": batches}
 
 
-def states(curriculum: Curriculum, learner: Learner, batches: Batches) -> dict[str, Any]:
+def states(curriculum: Curriculum, learner: Learner, batches: Batches | Pipeline) -> dict[str, Any]:
     return {name: part.state_dict() for name, part in stateful(curriculum, learner, batches).items()}
 
 

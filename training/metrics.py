@@ -102,6 +102,7 @@ def samples_to_read(groups: Sequence[Group], step: int, tokenizer: Any) -> list[
                 "step": step, "shown": kind, "domain": r.domain, "problem_id": r.problem_id, "outcome": r.outcome.value,
                 "reward": reward, "advantage": advantage, "tokens": len(r.response),
                 "prompt": tokenizer.decode(r.prompt), "response": tokenizer.decode(r.response),
+                **({"versions": r.spans} if r.spans else {}),
             }
             for kind, (reward, advantage, r, _) in shown.items()
         ]  # fmt: skip

@@ -169,7 +169,8 @@ class Preflight:
         return time.perf_counter() - started - sending
 
     def weights(self, stack: ExitStack) -> str:
-        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work))
+        stale = any(stage.advanced.max_staleness for stage in self.training.stages)
+        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work, stale))
         self._generate(self.sampler, 1, 2)
         if not (facts := self.sampler.facts):
             return "the engine samples with the policy's own weights"

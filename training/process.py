@@ -29,6 +29,7 @@ from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
+from ratchet.training.staleness import Pipeline
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import core_count
@@ -106,12 +107,16 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
     reference = stage.kl_coefficient > 0
     policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
+    stale = stage.advanced.max_staleness > 0
+    with _worker(recipe, stage, policy, spec["model_dir"], work, beside=stale) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
-        batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.advanced.max_infra_errors)
+        if stale:
+            batches = Pipeline(stage, recipe.seed, curriculum, worker, training.advanced.max_infra_errors)
+        else:
+            batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.advanced.max_infra_errors)
         restored = checkpoints.restore()
         if restored:
             for name, part in loop.stateful(curriculum, learner, batches).items():
@@ -163,10 +168,12 @@ def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
 
 
 @contextmanager
-def _worker(recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path) -> Iterator[RolloutWorker]:
+def _worker(
+    recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path, beside: bool = False
+) -> Iterator[RolloutWorker]:
     graded = any(is_graded(domain, stage) for domain in stage.domains)
     with (
-        open_sampler(policy, recipe.training, model_dir, work) as sampler,
+        open_sampler(policy, recipe.training, model_dir, work, beside) as sampler,
         ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from ratchet.verifiers.serving.pool import Pool
 LEAST_USABLE = 0.25
 """Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
 it."""
+Item = TypeVar("Item")
 TICK_S = 0.2
 """With an engine beside the trainer, all ranks have a problem's rollouts at most this long after its last verdict."""
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
@@ -74,6 +75,10 @@ class RolloutWorker:
     def report(self) -> Metrics:
         """Metrics of the last run on this rank."""
         return {**self.sampler.facts, "judge_wait_seconds": self._judge_wait_s}
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._policy.tokenizer
 
     def prompts(self, problems: Sequence[Problem]) -> list[tuple[int, ...]]:
         """The problems' prompts as token ids."""
@@ -123,20 +128,33 @@ class RolloutWorker:
         by_id = {problem.problem_id: problem for problem in problems}
         if self.sampler.continuous_batching:
             problems = sorted(problems, key=lambda problem: -expected.get(problem.problem_id, 0.0))
+
+        def asked(batch: Sequence[Problem]) -> tuple[Sampling, list[Request]]:
+            return sampling, self._requests(batch, samples, seed_parts, drawn)
+
+        completions = self.completions(self.divided(problems, samples), asked)
+        # Of the ranks that share an engine, one judges its responses.
+        judges = self._policy.rank % self.sampler.ranks_per_engine == 0
+        return self.judged((by_id[completion.key[0]], completion) for completion in completions if judges)
+
+    def divided(self, items: Sequence[Item], samples: int) -> list[list[Item]]:
+        """Items with at most so many requests each as batches for decoding, the same on every rank."""
         # Servers decode the requests of all ranks together, so a batch is a problem.
         per_engine = self.sampler.ranks_per_engine
         at_once = 1 if self.sampler.continuous_batching else BATCHES_AT_ONCE
         size = 1 if self.sampler.separate_devices else self._batch_size * per_engine * at_once
-        batches = _decode_batches(problems, samples, size, self._policy.ranks // per_engine)
-        own, left = (
-            (self._requests(batches[turn], samples, seed_parts, drawn) for turn in turns)
-            for turns in ranks.assign(len(batches), per_engine)
-        )
-        completions = self.sampler.generate(own, sampling, left)
-        judges = self._policy.rank % per_engine == 0  # of the ranks that share an engine, one judges its responses
-        return self._judged((by_id[completion.key[0]], completion) for completion in completions if judges)
+        return _decode_batches(items, samples, size, self._policy.ranks // per_engine)
 
-    def _judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
+    def completions(
+        self, batches: Sequence[Item], asked: Callable[[Item], tuple[Sampling, list[Request]]]
+    ) -> Iterator[Completion]:
+        """Those of the batches that this rank decodes. Collective; the returned iterator is not."""
+        turns = ranks.assign(len(batches), self.sampler.ranks_per_engine)
+        return self.sampler.generate_each(*((asked(batches[turn]) for turn in mine) for mine in turns))
+
+    def judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
+        """The responses as rollouts, in the order of their verdicts. Not collective."""
+
         def timed() -> Iterator[tuple[Problem, Completion]]:
             yield from responses
             self._ended = time.perf_counter()
@@ -260,6 +278,9 @@ class Batches:
         self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
         return groups
 
+    def settle(self) -> None:
+        """Nothing is sampled while the policy learns."""
+
     def report(self, collected: Collected) -> Metrics:
         """Metrics of what was sampled in this step."""
         report = describe(collected.sampled, self._stage) | self._worker.report()
@@ -369,7 +390,7 @@ def pass_rate(passed: int, judged: int) -> float:
     return passed / judged if judged else 0.0
 
 
-def _decode_batches(problems: Sequence[Problem], samples: int, batch_size: int, ranks: int) -> list[list[Problem]]:
+def _decode_batches(problems: Sequence[Item], samples: int, batch_size: int, ranks: int) -> list[list[Item]]:
     """Problems divided into batches for decoding: as few as `batch_size` responses allow, at least one per rank, and of
     equal size within one problem."""
     in_one = max(1, batch_size // samples)

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,14 @@ it catches weights of another model."""
 
 
 @contextmanager
-def open_sampler(policy: Policy, training: Training, model_dir: str, work: Path) -> "Iterator[Sampler]":
-    """The recipe's engine; all of its processes end with the block. Collective."""
+def open_sampler(
+    policy: Policy, training: Training, model_dir: str, work: Path, beside: bool = False
+) -> "Iterator[Sampler]":
+    """The recipe's engine; all of its processes end with the block. `beside`: it samples while the policy learns.
+    Collective."""
     work = work / "checkpoints"  # deleted at the end of the stage
-    with training.engine.open_for_training(policy, training.hardware, model_dir, work) as engine:
+    opened = training.engine.open_beside if beside else training.engine.open_for_training
+    with opened(policy, training.hardware, model_dir, work) as engine:
         yield Sampler(policy, engine)
 
 
@@ -65,14 +70,21 @@ class Sampler:
         batches `left` by other ranks when nothing is being decoded here. Collective: every rank calls it with its own
         batches, and no rank changes the weights before the others are done. The returned iterator is not collective,
         and may be read on another thread."""
+        return self.generate_each(*(((sampling, batch) for batch in share) for share in (batches, left)))
+
+    def generate_each(
+        self, batches: Iterable[tuple[Sampling, Sequence[Request]]], left: Iterable[tuple[Sampling, Sequence[Request]]]
+    ) -> Iterator[Completion]:
+        """The same, each batch with its own settings; equal ones should follow one another. Collective."""
         version = self._refresh()
 
         def completions() -> Iterator[Completion]:
             try:
                 for share in chain([batches], ([batch] for batch in left)):
-                    for completion in self._engine.generate(share, sampling):
-                        self._check_version(completion, version)
-                        yield completion
+                    for sampling, same in groupby(share, key=itemgetter(0)):
+                        for completion in self._engine.generate((requests for _, requests in same), sampling):
+                            self._check_version(completion, version)
+                            yield completion
             finally:
                 self._engine.sleep()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 class InferenceEngine(Section, ABC):
     """An engine's settings and methods.
 
-    Planning calls `check` and `needs`; training calls `open_for_training` on every rank; evaluation calls `preload` in
-    the parent of the sampling processes, then `open_for_evaluation` in each of them.
+    Planning calls `check` and `needs`; training calls `open_for_training`, or `open_beside`, on every rank; evaluation
+    calls `preload` in the parent of the sampling processes, then `open_for_evaluation` in each of them.
     """
 
     model_config = ConfigDict(json_schema_extra={"additionalProperties": True})  # forms know only the common fields
 
     kind: str
     """The engine's name or import path."""
+    samples_beside: ClassVar[bool] = False
+    """Whether `open_beside` gives an engine that samples while the policy learns (`max_staleness`)."""
 
     @property
     def gpus(self) -> int:
@@ -56,6 +58,12 @@ class InferenceEngine(Section, ABC):
     ) -> "AbstractContextManager[TrainingEngine]":
         """The engine for a stage that starts from `model_dir`; all of its processes end with the block, also after a
         failure. Collective. Files go below `work`, which is deleted with the stage."""
+
+    def open_beside(
+        self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
+    ) -> "AbstractContextManager[TrainingEngine]":
+        """The same, for an engine with `samples_beside`: `generate` is read on a thread while the policy learns."""
+        return self.open_for_training(policy, hardware, model_dir, work)
 
     def for_evaluation(self) -> "InferenceEngine":
         """The engine with the settings that it has in an evaluation, beside no trainer."""

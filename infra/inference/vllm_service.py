@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import httpx
 
@@ -41,6 +41,8 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTE
 
 class ServedVllm(Vllm):
     """vLLM in separate processes, on GPUs that do not train; an evaluation runs it inside its own processes."""
+
+    samples_beside: ClassVar[bool] = True
 
     url: NotInKey[str | tuple[str, ...] | None] = None
     """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.

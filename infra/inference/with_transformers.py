@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, Work
+from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
@@ -19,6 +19,8 @@ COPY = "whole copy to sample with"
 
 class Transformers(InferenceEngine):
     """torch only."""
+
+    samples_beside: ClassVar[bool] = True
 
     def needs(self, work: Work) -> Needs:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
@@ -34,6 +36,15 @@ class Transformers(InferenceEngine):
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
     ) -> "Iterator[InPlace]":
         yield InPlace(policy, hardware.rollout_batch)
+
+    @contextmanager
+    def open_beside(
+        self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
+    ) -> Iterator[TrainingEngine]:
+        from ratchet.infra.inference.sampling_process import opened
+
+        with opened(policy, hardware, model_dir, work) as engine:
+            yield engine
 
     def preload(self) -> bool:
         # transformers imports these if installed, for features that are not used here.

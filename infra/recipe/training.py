@@ -76,6 +76,9 @@ class StageDetails(Section):
     tail_batching: float = Field(default=0.0, ge=0, le=1)
     """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
     longer ones wait for a step of their own. 0: off."""
+    max_staleness: int = Field(default=0, ge=0)
+    """Sample while the policy learns: no token is learned from more than this many batches after it was sampled, with
+    importance weights (`importance_cap`). 0: off, strictly on-policy."""
 
 
 class Stage(Section):
@@ -230,8 +233,27 @@ class Stage(Section):
                 f"tail_batching waits with the longest groups of one domain, and {why}: give one domain and "
                 "dynamic_sampling_rounds=0, or tail_batching=0"
             )
+        self._check_staleness()
         if self.prompts_per_batch < self.updates_per_batch:
             raise ValueError("prompts_per_batch must be at least updates_per_batch: each update needs prompts")
+
+    def _check_staleness(self) -> None:
+        stale, why = self.advanced.max_staleness, ""
+        if not stale:
+            return
+        if self.importance_cap is None:
+            why = "stale tokens need importance weights: give importance_cap, such as 2.0"
+        elif self.dynamic_sampling_rounds:
+            why = "dynamic sampling replaces groups within a step, and stale groups are from earlier ones: give "
+            why += "dynamic_sampling_rounds=0"
+        elif self.advanced.tail_batching:
+            why = "tail batching lets long groups wait, which staleness does by itself: give tail_batching=0"
+        elif len(self.domains) > 1:
+            why = f"a batch takes the oldest complete groups of one domain, not of {', '.join(self.domains)}"
+        elif stale > self.max_response_tokens:
+            why = f"responses of at most {self.max_response_tokens} tokens cannot span {stale} rounds"
+        if why:
+            raise ValueError(f"max_staleness={stale}: {why}; or give max_staleness=0")
 
 
 class Optimizer(Section):
@@ -347,4 +369,10 @@ class Training(Section):
         names = [stage.name for stage in self.stages]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"stage names must be unique, given twice: {sorted(twice)}")
+        stale = [stage.name for stage in self.stages if stage.advanced.max_staleness]
+        if stale and not self.engine.samples_beside:
+            raise ValueError(
+                f"stage {stale[0]} has a max_staleness, and the engine {self.engine.kind} cannot sample while the "
+                "policy learns: give engine=transformers or vllm-server, or max_staleness=0"
+            )
         return self

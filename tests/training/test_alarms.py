@@ -17,6 +17,8 @@ WELL = dict(
         ({"truncated": 0.6}, "truncation", "60% of the responses were truncated"),
         ({"entropy": 0.001, "all_failed_groups": 0.6}, "entropy", "0.001 nats per token while 60% of the prompts"),
         ({"mismatch_kl": 0.2}, "mismatch", "differ by 0.2 nats"),
+        ({"mismatch_kl": 0.02, "staleness": 1.0}, None, ""),
+        ({"mismatch_kl": 0.2, "staleness": 1.0}, "drift", "moved by 0.2 nats per token in the 1.0 batches"),
         ({"unevaluated": 0.6}, "expressions", "60% of the responses leave arithmetic to do"),
         ({"rewritten": 0.7, "unevaluated": 0.1}, "expressions", "70% of the passes"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
