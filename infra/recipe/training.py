@@ -76,6 +76,8 @@ class StageDetails(Section):
     tail_batching: float = Field(default=0.0, ge=0, le=1)
     """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
     longer ones wait for a step of their own. 0: off."""
+    max_staleness: int = Field(default=0, ge=0)
+    """Updates that a token may be older than the policy that learns from it; 0: strictly on-policy."""
 
 
 class Stage(Section):
@@ -248,8 +250,19 @@ class HardwareDetails(Section):
 
     cpu_offload: bool = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
+    hierarchical: NotInKey[bool | None] = None
+    """Under ZeRO-3 keep a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
+    within it (ZeRO++'s hpZ). It changes no bit. None: on several machines, where a rank's part is at most `COPY_SHARE`
+    of a GPU's memory."""
+    overlap_gradients: bool = False
+    """Under ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
+    bucket of them in memory. ZeRO-3 always does."""
     timeout_minutes: NotInKey[float] = Field(default=30, gt=0)
     """A rank that waits longer for the others stops the run."""
+
+
+COPY_SHARE = 0.1
+"""Of a GPU's memory: the most that a second copy of the weights takes by itself."""
 
 
 class Hardware(Section):
@@ -285,10 +298,21 @@ class Hardware(Section):
         """Ranks of the whole process group."""
         return self.machines * self.processes
 
+    def copied_among(self, weights: float, gpu: float | None, machines: int, on_each: int) -> int:
+        """Neighboring ranks that share a second copy of the model's `weights` (bytes); 1: there is none. `gpu`: bytes
+        of one GPU's memory, None on a CPU."""
+        asked, fits = self.advanced.hierarchical, gpu is not None and weights / on_each <= COPY_SHARE * gpu
+        wanted = fits if asked is None else asked
+        return on_each if wanted and self.zero_stage == 3 and machines > 1 else 1
+
     @model_validator(mode="after")
     def _belong_together(self) -> "Hardware":
         if self.advanced.cpu_offload and not self.zero_stage:
             raise ValueError("cpu_offload needs zero_stage 1 or more")
+        if self.advanced.hierarchical and self.zero_stage < 3:
+            raise ValueError("hierarchical keeps a second copy of weights that are sharded: it needs zero_stage 3")
+        if self.advanced.overlap_gradients and (self.zero_stage == 3 or not self.sharding):
+            raise ValueError("overlap_gradients is for zero_stage 1 and 2: ZeRO-3 overlaps by itself, 0 in float32 cannot")
         return self
 
 
