@@ -57,12 +57,6 @@ def _neighbors(count: int) -> Any:
     return groups._get_zero_param_intra_parallel_group() if count > 1 else None
 
 
-def forget_copies(model: Any) -> None:
-    """Drop the copies of gathered weights, because the weights were changed beneath them; DeepSpeed makes new ones."""
-    for weight in model.parameters():
-        weight.ds_secondary_tensor = None
-
-
 def _read_shards(path: str, dtype: str, copied: Hardware | None) -> tuple[Any, Any]:
     tokenizer, files = check_model(path), weight_files(path)
     with no_init_weights():  # memory that is never written takes no space
@@ -71,7 +65,8 @@ def _read_shards(path: str, dtype: str, copied: Hardware | None) -> tuple[Any, A
     model.generation_config = read_generation_config(path)
     neighbors = _neighbors(copied_among(model, copied)) if copied else None
     deepspeed.zero.Init(module=model, dtype=getattr(torch, dtype), zero_param_parallel_group=neighbors)
-    forget_copies(model)  # of weights that are read only now
+    for weight in model.parameters():
+        weight.ds_secondary_tensor = None  # a copy of what is read only now; DeepSpeed makes another when it gathers
     weights = dict(model.named_parameters())
     misshapen = []
     try:

@@ -21,7 +21,7 @@ from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained
-from ratchet.training.model import ScoredModel, check_attention, copied_among, forget_copies, load_model
+from ratchet.training.model import ScoredModel, check_attention, copied_among, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
@@ -260,8 +260,6 @@ class Policy:
     def load_state(self, directory: Path) -> None:
         """The reverse of `save_state`, bit for bit, on as many ranks. Collective."""
         self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
-        if self.copied_among > 1:
-            forget_copies(self.model)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)
 
