@@ -312,7 +312,9 @@ class Hardware(Section):
         if self.advanced.hierarchical and self.zero_stage < 3:
             raise ValueError("hierarchical keeps a second copy of weights that are sharded: it needs zero_stage 3")
         if self.advanced.overlap_gradients and (self.zero_stage == 3 or not self.sharding):
-            raise ValueError("overlap_gradients is for zero_stage 1 and 2: ZeRO-3 overlaps by itself, 0 in float32 cannot")
+            raise ValueError(
+                "overlap_gradients is for ZeRO 1 and 2: ZeRO-3 always overlaps, and float32 without ZeRO cannot"
+            )
         return self
 
 

@@ -42,7 +42,9 @@ def one_rank(model: str, out: Path) -> None:
     backend.all_gather_function = counted
     for copied in (False, True):
         sizes.clear()
-        hardware = Hardware(machines=2, processes=2, zero_stage=3, micro_batch_tokens=40, advanced={"hierarchical": copied})
+        hardware = Hardware(
+            machines=2, processes=2, zero_stage=3, micro_batch_tokens=40, advanced={"hierarchical": copied}
+        )
         policy, learns = learner(model, hardware)
         found[f"read {copied}"] = weights(policy)
         learns.learn(groups(0), 1.0)
