@@ -72,7 +72,7 @@ class Published:
             {
                 "name": "s", "domain": "math", "max_response_tokens": self.longest, "steps": 1,
                 "rollouts": self.rollouts, "prompts_per_batch": self.prompts, "updates_per_batch": self.updates,
-                "kl_coefficient": self.kl, "advanced": {"max_staleness": self.staleness},
+                "kl_coefficient": self.kl, "importance_cap": 2.0, "advanced": {"max_staleness": self.staleness},
             }
         )  # fmt: skip
         hardware = {
@@ -134,19 +134,13 @@ GAINS = (
 synchronous and asynchronous. Its batch and lengths are not given: those of v0.2 are taken."""
 
 
+def _header(names: str) -> None:
+    columns = names.split(", ")
+    print(f"| {' | '.join(columns)} |\n|---|---|---|{'---:|' * (len(columns) - 3)}")
+
+
 def main() -> None:
-    names = [
-        "run",
-        "model",
-        "GPUs that train",
-        "that sample",
-        "batch",
-        "mean of longest",
-        "published",
-        "planned",
-        "ratio",
-    ]
-    print("| " + " | ".join(names) + " |\n" + "|---|---|---|" + "---:|" * 6)
+    _header("run, model, GPUs that train, that sample, batch, mean of longest, published, planned, ratio")
     for run in (*PUBLISHED, *MISSED):
         planned, published = run.estimate().step_seconds, sum(run.seconds) / 2
         what = f"[{run.what}]({run.source}), {run.date}" + (", fitted" if run.fitted else "")
@@ -154,11 +148,8 @@ def main() -> None:
         beside = str(run.servers) if run.servers else "the same"
         cells = (what, run.model, run.machine, beside, f"{run.prompts} x {run.rollouts}", length)
         print(f"| {' | '.join(cells)} | {published:,.0f} s | {planned:,.0f} s | {planned / published:.2f} |")
-    print(
-        "\n| run | model | GPUs | synchronous | asynchronous | times fewer hours | planned |\n|---|---|---"
-        + "|---:" * 4
-        + "|"
-    )
+    print()
+    _header("run, model, GPUs, synchronous, asynchronous, times fewer hours, planned")
     for run, without, hours in GAINS:
         faster = replace(run, staleness=STALENESS).estimate().step_seconds
         gain = f"{without / hours:.2f} | {run.estimate().step_seconds / faster:.2f}"

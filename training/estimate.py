@@ -6,8 +6,9 @@ published step times.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from ratchet.infra.inference.engine import Needs, Work
@@ -76,26 +77,26 @@ class Shape:
         """Keys and values of one token in one layer."""
         return 2 * self.key_value_heads * self.head_dim
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         attention = self.hidden * (2 * self.attention + self.cache_width)
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return self.layers * layer + self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
 
-    @property
+    @cached_property
     def multiplied(self) -> int:
         """Parameters that each token is multiplied with; an embedding is only looked up."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
-    def update_flops(self, tokens: float, adapter: int = 0) -> float:
-        """Arithmetic of forward and backward over one sequence; with an adapter, of that many parameters, the model's
-        own weights have no gradient."""
+    def update_flops(self, lengths: Sequence[float], adapter: int = 0) -> float:
+        """Arithmetic of forward and backward over sequences; with an adapter, of that many parameters, the model's own
+        weights have no gradient."""
         weights = 4 * self.multiplied + 6 * adapter if adapter else 6 * self.multiplied
-        return tokens * (weights + 6 * tokens * self.layers * self.attention)
+        return weights * sum(lengths) + 6 * _squares(lengths) * self.layers * self.attention
 
-    def decode_flops(self, tokens: float) -> float:
-        """Arithmetic of as many tokens of one sequence, one after the other."""
-        return tokens * (2 * self.multiplied + 2 * tokens * self.layers * self.attention)
+    def decode_flops(self, lengths: Sequence[float]) -> float:
+        """Arithmetic of sequences, token by token."""
+        return 2 * self.multiplied * sum(lengths) + 2 * _squares(lengths) * self.layers * self.attention
 
     def adapter(self, lora: Lora | None) -> int:
         """Parameters of a LoRA adapter."""
@@ -203,10 +204,9 @@ def estimate(
     )
     updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
 
-    rounds = 1  # in which a response may be decoded
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size,
-        responses=math.ceil(responses * (1 + beyond + stage.advanced.max_staleness)), longest=longest,
+        responses=math.ceil(responses * max(1 + beyond, stage.advanced.max_staleness)), longest=longest,
         ranks=ranks, hardware=hardware, gpu=gpu, adapted=adapter > 0,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
@@ -218,8 +218,7 @@ def estimate(
     if beyond:
         simulation = engines.tail_batched(stage, mean_response)
     elif stage.advanced.max_staleness:
-        rounds = stage.advanced.max_staleness + (not engine.apart)
-        simulation = engines.spanning(lengths, stage.longest_response, rounds)
+        simulation = engines.spanning(lengths, stage.longest_response, stage.advanced.max_staleness)
     else:
         simulation = engines.batch(lengths)
     sampling = simulation.seconds
@@ -229,7 +228,7 @@ def estimate(
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
-    if engine.apart and stage.advanced.max_staleness:  # it samples while the policy learns
+    if engine.apart and stage.advanced.max_staleness:  # otherwise they share the accelerators
         update = max(0.0, update - sampling)
     checkpoint = (parameters + trained) * size + state
     written = checkpoint / rates.disk
@@ -251,7 +250,7 @@ def estimate(
         longest=longest,
         cached=each * min(engine.batch, responses / engine.engines),
         sampled=simulation,
-        flops=sum(shape.update_flops(length, adapter) + shape.decode_flops(length) for length in learned),
+        flops=shape.update_flops(learned, adapter) + shape.decode_flops(learned),
         gpus=ranks + (engine.engines * engine.gpus if engine.apart else 0),
         copied_among=copied,
         judging=judging / max(sampling, 1e-9),
@@ -259,6 +258,10 @@ def estimate(
         restart_seconds=written,
         start=PROCESS_START_S + ENGINE_START_S * (not machine.is_cpu) + work.weights * machine.machines / rates.disk,
     )
+
+
+def _squares(lengths: Sequence[float]) -> float:
+    return sum(each * each for each in lengths)
 
 
 def _decoder(shape: Shape, work: Work, engine: Needs, machine: Machine, share: float) -> Decoder:
@@ -280,9 +283,11 @@ def update_seconds(
     hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
     again = hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
-    more = FORWARD * again
-    work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
-    flops, tokens = (max(sum(each) / ranks, max(each)) for each in (work, lengths))
+    longest = [max(lengths)]
+    all_flops, one_flops = (
+        shape.update_flops(each, adapter) + FORWARD * again * shape.update_flops(each) for each in (lengths, longest)
+    )
+    flops, tokens = max(all_flops / ranks, one_flops), max(sum(lengths) / ranks, *longest)
     seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
     size = 2 if hardware.dtype == "bfloat16" else 4
     moved = trained * size / machine.link

@@ -22,7 +22,7 @@ ENGINES = 16
 """Engines simulated at most; the others are alike."""
 
 
-@lru_cache(16)
+@lru_cache(64)
 def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
     """Tokens of `count` responses: a lognormal truncated at `longest`, then with mean `mean` x `longest`. Quantiles in
     an order that a fixed seed gives, so nothing is random."""
@@ -120,7 +120,7 @@ def _groups(prompts: int, rollouts: int, longest: int, mean: float) -> list[list
     return [[length_of[i * rollouts + j] for j in range(rollouts)] for i in range(prompts)]
 
 
-@lru_cache(64)
+@lru_cache(256)
 def sample(parts: tuple[Part, ...], engines: int, decoder: Decoder, slots: int) -> Sampled:
     """All engines to their end, each with an even share of the parts and `slots` decode slots. One starts when another
     ends."""

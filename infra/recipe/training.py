@@ -77,7 +77,8 @@ class StageDetails(Section):
     """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
     longer ones wait for a step of their own. 0: off."""
     max_staleness: int = Field(default=0, ge=0)
-    """Updates that a token may be older than the policy that learns from it; 0: strictly on-policy."""
+    """Sample while the policy learns: no token is learned from more than this many batches after it was sampled, with
+    importance weights (`importance_cap`). 0: off, strictly on-policy."""
 
 
 class Stage(Section):
@@ -232,8 +233,27 @@ class Stage(Section):
                 f"tail_batching waits with the longest groups of one domain, and {why}: give one domain and "
                 "dynamic_sampling_rounds=0, or tail_batching=0"
             )
+        self._check_staleness()
         if self.prompts_per_batch < self.updates_per_batch:
             raise ValueError("prompts_per_batch must be at least updates_per_batch: each update needs prompts")
+
+    def _check_staleness(self) -> None:
+        stale, why = self.advanced.max_staleness, ""
+        if not stale:
+            return
+        if self.importance_cap is None:
+            why = "stale tokens need importance weights: give importance_cap, such as 2.0"
+        elif self.dynamic_sampling_rounds:
+            why = "dynamic sampling replaces groups within a step, and stale groups are from earlier ones: give "
+            why += "dynamic_sampling_rounds=0"
+        elif self.advanced.tail_batching:
+            why = "tail batching lets long groups wait, which staleness does by itself: give tail_batching=0"
+        elif len(self.domains) > 1:
+            why = f"a batch takes the oldest complete groups of one domain, not of {', '.join(self.domains)}"
+        elif stale > self.max_response_tokens:
+            why = f"responses of at most {self.max_response_tokens} tokens cannot span {stale} rounds"
+        if why:
+            raise ValueError(f"max_staleness={stale}: {why}; or give max_staleness=0")
 
 
 class Optimizer(Section):
