@@ -179,9 +179,9 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether memory and cache are within their limits in every stage."""
-        over = [pressures(needs, self.machine, self.sharing) for _, needs in self.stages]
-        return all(each[name] <= 1 for each in over for name in ("GPU memory", "KV cache"))
+        """Whether every stage has the memory, and a cache for its longest response."""
+        over = [pressures(needs, self.machine, self.sharing)["GPU memory"] for _, needs in self.stages]
+        return max(over) <= 1 and all(needs.engine.room >= needs.longest for _, needs in self.stages)
 
     def summary(self) -> dict[str, Any]:
         """Seconds, bytes, hours and tokens."""

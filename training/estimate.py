@@ -136,6 +136,8 @@ class Estimate:
     checkpoint_bytes: float
     restart_seconds: float
     """To read the last checkpoint, without starting processes and repeating steps."""
+    decoder: Decoder
+    """Of one of its engines."""
     start: float
     """Seconds until a new process group samples: libraries, the model from disk, the engine."""
 
@@ -214,7 +216,8 @@ def estimate(
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
     each = prompt + sum(length**2 for length in lengths) / sum(lengths) / 2
     slots = max(1, min(engine.batch, int(engine.room / each)))
-    engines = Engines(engine.engines, _decoder(shape, work, engine, machine, share), slots, prompt, stage.most_rollouts)
+    decoder = _decoder(shape, work, engine, machine, share)
+    engines = Engines(engine.engines, decoder, slots, prompt, stage.most_rollouts)
     if beyond:
         simulation = engines.tail_batched(stage, mean_response)
     elif stage.advanced.max_staleness:
@@ -256,6 +259,7 @@ def estimate(
         judging=judging / max(sampling, 1e-9),
         checkpoint_bytes=checkpoint,
         restart_seconds=written,
+        decoder=decoder,
         start=PROCESS_START_S + ENGINE_START_S * (not machine.is_cpu) + work.weights * machine.machines / rates.disk,
     )
 

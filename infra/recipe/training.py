@@ -272,8 +272,8 @@ class HardwareDetails(Section):
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
     hierarchical: NotInKey[bool | None] = None
     """Under ZeRO-3 keep a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
-    within it (ZeRO++'s hpZ). It changes no bit. None: on several machines, where a rank's part is at most `COPY_SHARE`
-    of a GPU's memory."""
+    within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
+    a GPU's memory."""
     overlap_gradients: bool = False
     """Under ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
     bucket of them in memory. ZeRO-3 always does."""
@@ -281,8 +281,9 @@ class HardwareDetails(Section):
     """A rank that waits longer for the others stops the run."""
 
 
-COPY_SHARE = 0.1
-"""Of a GPU's memory: the most that a second copy of the weights takes by itself."""
+COPY_SHARE, COPY_MACHINES = 0.1, 4
+"""Of a GPU's memory: the most that a second copy of the weights takes by itself. With fewer machines a third of what is
+gathered stays within one anyway, and each rank's part of everything else is larger."""
 
 
 class Hardware(Section):
@@ -321,8 +322,9 @@ class Hardware(Section):
     def copied_among(self, weights: float, gpu: float | None, machines: int, on_each: int) -> int:
         """Neighboring ranks that share a second copy of the model's `weights` (bytes); 1: there is none. `gpu`: bytes
         of one GPU's memory, None on a CPU."""
-        asked, fits = self.advanced.hierarchical, gpu is not None and weights / on_each <= COPY_SHARE * gpu
-        wanted = fits if asked is None else asked
+        wanted = self.advanced.hierarchical
+        if wanted is None:
+            wanted = gpu is not None and weights / on_each <= COPY_SHARE * gpu and machines >= COPY_MACHINES
         return on_each if wanted and self.zero_stage == 3 and machines > 1 else 1
 
     @model_validator(mode="after")
