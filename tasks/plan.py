@@ -125,7 +125,7 @@ class Plan:
     @cached_property
     def smaller(self) -> "Plan | None":
         """The same on a quarter of the machines; None if there are too few."""
-        if self.machine.is_cpu or self.machine.count < FEWER:
+        if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
         return self.on(fewer_of(self.machine, FEWER))
 

@@ -35,7 +35,7 @@ PASS_BATCHES = 8
 HOST_BANDWIDTH = 200e9
 """Bytes per second of a machine's memory, for an optimizer updated there."""
 ALL_REDUCE_S = 15e-6
-"""Assumed, among GPUs that share a model: two in a layer for each token of a decode batch."""
+"""Assumed, of a few bytes among GPUs that share a model: two in a layer for each token of a decode batch."""
 MOVED_BY_ADAM = 28
 """Bytes read and written per parameter: two moments, the 32-bit weight and the gradient."""
 
@@ -162,6 +162,8 @@ def estimate(
     `mean_response`: as a share of the longest."""
     hardware, rates = training.hardware, machine.rates
     ranks = hardware.ranks if machine.is_cpu else machine.count
+    if ranks < training.engine.gpus:
+        raise RatchetError(f"an engine of {training.engine.gpus} GPUs (tensor_parallel) does not fit on {machine}")
     share = 1 / ranks if machine.is_cpu else 1.0  # of the machine, for one rank
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
     prompt = min(PROMPT_TOKENS, stage.longest_response)
@@ -271,11 +273,12 @@ def _squares(lengths: Sequence[float]) -> float:
 def _decoder(shape: Shape, work: Work, engine: Needs, machine: Machine, share: float) -> Decoder:
     rates = machine.rates
     flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
-    product = 2 * shape.multiplied / flops
-    exchanged = 2 * shape.layers * ALL_REDUCE_S * (engine.gpus > 1 and not machine.is_cpu)
+    product, size = 2 * shape.multiplied / flops, 2 if work.hardware.dtype == "bfloat16" else 4
+    together = 2 * shape.layers * (engine.gpus > 1 and not machine.is_cpu)  # all-reduces for each token
+    sent = 2 * (engine.gpus - 1) / engine.gpus * shape.hidden * size / machine.link_within
     return Decoder(
-        rates.iteration_s + exchanged, work.weights / bandwidth, work.token / bandwidth, product / rates.decode,
-        product / rates.update,
+        rates.iteration_s + together * ALL_REDUCE_S, work.weights / bandwidth, work.token / bandwidth,
+        product / rates.decode, product / rates.update, together * sent,
     )  # fmt: skip
 
 

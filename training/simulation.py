@@ -41,16 +41,18 @@ def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class Decoder:
     """Seconds that an engine spends: per iteration, on reading the weights, on reading a cached token, on the
-    arithmetic of one response, and on reading a token of a prompt."""
+    arithmetic of one response, on reading a token of a prompt, and on exchanging one response's activations between its
+    GPUs."""
 
     fixed: float
     weights: float
     cached: float
     row: float
     prompt: float
+    exchanged: float = 0.0
 
     def iteration(self, rows: int, cached: float) -> float:
-        return self.fixed + max(self.weights + cached * self.cached, rows * self.row)
+        return self.fixed + rows * self.exchanged + max(self.weights + cached * self.cached, rows * self.row)
 
 
 @dataclass(frozen=True)
