@@ -43,3 +43,25 @@ def test_iterations_are_bound_by_memory_or_by_arithmetic():
     assert decoder.iteration(8, 100) == 0.5 + 8.0
     alone = Engines(1, decoder, 1, prompt=100, rollouts=1).batch((10,))
     assert alone.seconds == pytest.approx(100 * 0.1 + 10 * (0.5 + 2.0) + 0.01 * (100 * 10 + 10 * 10 / 2))
+
+
+def test_no_step_waits_for_its_longest_response_where_responses_span_steps():
+    """Four responses begin in each step, and two of the step before go on."""
+    lengths, engines = (10, 20, 30, 40), Engines(1, UNIT, 8, prompt=0, rollouts=1)
+    assert engines.spanning(lengths, 40, 2).seconds == 20 and engines.batch(lengths).seconds == 40
+    assert engines.spanning(lengths, 40, 1) == engines.batch(lengths)
+    assert engines.spanning(lengths, 40, 4).seconds == 10
+    narrow = Engines(1, UNIT, 1, prompt=0, rollouts=1)
+    assert narrow.spanning(lengths, 40, 2).seconds == sum(lengths), "as many tokens, however they are cut"
+
+
+def test_what_a_response_had_is_read_again_with_new_weights():
+    reading = Decoder(fixed=0.0, weights=0.0, cached=0.0, row=0.0, prompt=1.0)
+    engines = Engines(1, reading, 8, prompt=100, rollouts=4)
+    assert engines.batch((40,) * 4).seconds == 100, "a prompt once for all responses to it"
+    assert engines.spanning((40,) * 4, 40, 2).seconds == 100 + 4 * (100 + 20)
+
+
+def test_gpus_of_one_engine_exchange_more_for_more_responses():
+    decoder = Decoder(fixed=1.0, weights=2.0, cached=0.0, row=0.0, prompt=0.0, exchanged=0.5)
+    assert decoder.iteration(1, 0) == 3.5 and decoder.iteration(8, 0) == 7.0
