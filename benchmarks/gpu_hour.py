@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARES = {"doctor": 0.3, "links": 0.05, "engine": 0.2, "update": 0.08, "proof": 0.12}
 """Of the minutes; there are at most four updates."""
 WRONG = 1.25
-"""Times by which a value may differ from the plan's: published steps are told within a quarter."""
+"""Times by which a value may differ from the plan's: published steps agree within a quarter."""
 
 
 @dataclass
@@ -100,15 +100,15 @@ def chosen(rows: list[dict[str, Any]]) -> list[str]:
 def variants(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """Hardware to time the update with, by a label: the recipe's, and where ranks are enough the others."""
     hardware = recipe.training.hardware
-    found: dict[str, dict[str, Any]] = {"as in the recipe": {}}
+    labeled: dict[str, dict[str, Any]] = {"as in the recipe": {}}
     if hardware.ranks >= 4 and hardware.machines == 1:
         halves = {"machines": 2, "processes": hardware.ranks // 2, "zero_stage": 3}
         for words, copied in (("ZeRO 3 in two halves, each with a copy", True), ("ZeRO 3 in two halves", False)):
-            found[words] = {**halves, "advanced": {**hardware.advanced.model_dump(), "hierarchical": copied}}
+            labeled[words] = {**halves, "advanced": {**hardware.advanced.model_dump(), "hierarchical": copied}}
     if hardware.ranks > 1:
         advanced = {**hardware.advanced.model_dump(), "hierarchical": None, "overlap_gradients": True}
-        found["ZeRO 2, gradients overlapped"] = {"zero_stage": 2, "advanced": advanced}
-    return found
+        labeled["ZeRO 2, gradients overlapped"] = {"zero_stage": 2, "advanced": advanced}
+    return labeled
 
 
 def specification(recipe: Recipe, work: Path, part: str, label: str, changes: dict[str, Any]) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Advisor:
 
     def __init__(self, plan: Plan, recipe_with: Callable[[Sequence[str]], Recipe]) -> None:
         self._plan, self._recipe_with = plan, recipe_with
-        self._found: dict[tuple[str, ...], Advice | None] = {}
+        self._tried: dict[tuple[str, ...], Advice | None] = {}
         self._without = plan.gpu_hours
 
     def advice(self) -> list[Advice]:
@@ -75,8 +75,8 @@ class Advisor:
             for schedule in (Change(""), *self._schedules(fewer.machines)):
                 start = tuple(each for each in (fewer, schedule) if each.settings)
                 together.append(self._with_best_layout(start))
-        found = [row for row in together if row]
-        rows += [row for row in found if not any(_beats(other, row) for other in found)]
+        planned = [row for row in together if row]
+        rows += [row for row in planned if not any(_beats(other, row) for other in planned)]
         saving = {row.settings: row for row in rows if row and (not row.settings or row.times_fewer >= SAVES)}
         return sorted(saving.values(), key=lambda row: row.gpu_hours)
 
@@ -89,7 +89,7 @@ class Advisor:
             if replaced and name.startswith(ENGINE):
                 continue
             rows = [(row, (*changes, each)) for each in layouts if (row := self._try((*changes, each)))]
-            row, longer = min(rows, key=lambda found: found[0].gpu_hours, default=(best, changes))
+            row, longer = min(rows, key=lambda each: each[0].gpu_hours, default=(best, changes))
             if row and (best is None or row.gpu_hours * SAVES < best.gpu_hours):
                 best, changes = row, longer
         return best
@@ -97,9 +97,9 @@ class Advisor:
     def _try(self, changes: tuple[Change, ...]) -> Advice | None:
         """None if the recipe refuses the changes together, or they do not fit."""
         settings = tuple(setting for change in changes for setting in change.settings)
-        if settings not in self._found:
-            self._found[settings] = self._planned(changes, settings)
-        return self._found[settings]
+        if settings not in self._tried:
+            self._tried[settings] = self._planned(changes, settings)
+        return self._tried[settings]
 
     def _planned(self, changes: tuple[Change, ...], settings: tuple[str, ...]) -> Advice | None:
         machine = self._plan.machine
