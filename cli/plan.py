@@ -1,6 +1,8 @@
 """`ratchet plan`: what a recipe takes of time, money and memory, and its first bottleneck when it grows."""
 
 import json
+from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from ratchet.tasks.progress import duration
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
+    from ratchet.tasks.advice import Advice
     from ratchet.tasks.plan import Plan
 
 GIB = 2**30
@@ -29,6 +32,9 @@ def plan(
     mean: Annotated[
         float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Try other settings, and show what each would save and cost: a minute.")
+    ] = False,
     as_json: AsJson = False,
     set_: Overrides = None,
     home: Home = None,
@@ -36,9 +42,14 @@ def plan(
     """Time, cost and memory of each stage, from a simulation of its step, and the first bottleneck at 10 and 100 times
     the prompts, GPUs or response length.
 
+    With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
+    batching and of staleness, alone and together, where they fit.
+
     Uses what `ratchet doctor RECIPE` has measured on such machines, otherwise published rates: docs/scaling.md.
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
+
+    Example: `ratchet plan acereason-7b --machine 16x8xH100 --advise`
     """
     from ratchet.tasks.pipeline_run import ON_CPU
 
@@ -50,13 +61,31 @@ def plan(
 
         planned = Plan(resolved, settings, machine, mean, price)
         summary = planned.summary()
+    if advise:
+        from ratchet.tasks.advice import Advisor
+
+        with errors.status("trying other settings: a minute…"):
+            asked = set_ or ()
+            advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
     if as_json:
-        console.file.write(json.dumps({**summary, "growth": planned.growth()}, indent=1) + "\n")
+        rows = {"advice": [asdict(row) for row in advised]} if advise else {"growth": planned.growth()}
+        console.file.write(json.dumps({**summary, **rows}, indent=1) + "\n")
         return
     if resolved.fitted:
         console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
     _show(planned)
-    _show_details(planned)
+    _show_advice(advised) if advise else _show_details(planned)
+
+
+def _show_advice(rows: "list[Advice]") -> None:
+    table = columns("change", "exactness", "GPUs", "time", "GPU hours", "times fewer", "of peak")
+    for row in rows:
+        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.times_fewer:.2f}")
+        table.add_row(row.change, row.exactness, *shown, f"{row.efficiency:.1%}")
+    print_whole(table)
+    for settings in [row.settings for row in rows if row.settings][:1]:
+        chosen = " ".join(f"--set {quote(each)}" for each in settings)
+        console.print(f"\nThe first: {chosen}", soft_wrap=True, markup=False, highlight=False)
 
 
 def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> bool:
@@ -76,7 +105,12 @@ def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Se
 
 def _show(plan: "Plan") -> None:
     summary, hardware = plan.summary(), plan.training.hardware
-    console.print(f"{plan.shape.parameters:,} parameters on {plan.machine}, ZeRO {hardware.sharding}, {hardware.dtype}")
+    copied = plan.stages[0][1].copied_among
+    partition = f"ZeRO {hardware.sharding}" + (
+        f" with a copy of the weights on each {copied} GPUs" if copied > 1 else ""
+    )
+    apart = f" and {plan.gpus - plan.machine.count} that only sample" if plan.gpus > plan.machine.count else ""
+    console.print(f"{plan.shape.parameters:,} parameters on {plan.machine}{apart}, {partition}, {hardware.dtype}")
     if plan.assumed:
         console.print(
             f"[dim]A GPU for each of the {hardware.machines} x {hardware.processes} ranks of training.hardware is "
@@ -102,7 +136,7 @@ def _show(plan: "Plan") -> None:
     if len(plan.stages) > 1 or evaluations["number"]:
         table.add_row("total", *[""] * (len(phases) + 5), *_totals(summary), style="bold")
     print_whole(table)
-    _show_gpu_hours(summary)
+    _show_gpu_hours(plan, summary)
     for stage, estimate in plan.stages:
         engine = estimate.engine
         if engine.room < estimate.longest:
@@ -114,8 +148,8 @@ def _show(plan: "Plan") -> None:
     rates = "measured by `ratchet doctor RECIPE`" if plan.measured else "published (docs/scaling.md)"
     console.print(
         f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
-        f"are pass rates{_prompts(plan)} and validation. Not counted: start-up{_uncounted(summary)}, the few GB of the "
-        "framework.[/]\n",
+        f"are starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
+        "GB of the framework.[/]\n",
         soft_wrap=True,
     )
 
@@ -127,18 +161,20 @@ def _prompts(plan: "Plan") -> str:
 
 def _uncounted(summary: dict[str, Any]) -> str:
     names = summary["evaluations"]["not_counted"]
-    return f", benchmarks of unknown size ({', '.join(names)})" if names else ""
+    return f"benchmarks of unknown size ({', '.join(names)}), " if names else ""
 
 
-def _show_gpu_hours(summary: dict[str, Any]) -> None:
-    """The price in GPU hours beside that of fewer machines, and warnings."""
+def _show_gpu_hours(plan: "Plan", summary: dict[str, Any]) -> None:
+    """GPU hours and efficiency beside those of fewer machines, and warnings."""
+    words = f"{summary['gpu_hours']:,.0f} GPU hours, {summary['efficiency']:.1%} of peak arithmetic."
     if fewer := summary["on_a_quarter"]:
         share = fewer["gpu_hours"] / summary["gpu_hours"]
-        console.print(
-            f"{summary['gpu_hours']:,.0f} GPU hours. On {fewer['gpus']} GPUs {fewer['gpu_hours']:,.0f}, in "
-            f"{duration(3600 * fewer['hours'])}: {summary['gpus']} GPUs have {share:.0%} of their efficiency.",
-            soft_wrap=True,
+        words += (
+            f" On {fewer['gpus']} GPUs {fewer['gpu_hours']:,.0f}, in {duration(3600 * fewer['hours'])}: "
+            f"{summary['gpus']} GPUs have {share:.0%} of their efficiency."
         )
+    if not plan.machine.is_cpu:
+        console.print(words, soft_wrap=True)
     for words in summary["warnings"]:
         console.print(f"warning: {words}", style="bold yellow", markup=False, soft_wrap=True)
 

@@ -15,7 +15,8 @@ from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.training.estimate import LIMITS, Estimate, Shape, estimate, pass_seconds, pressures, scaled
-from ratchet.training.machine import local_machine, machine_of, measured_file, parse_machine, with_measured
+from ratchet.training.machine import Machine, local_machine, machine_of, measured_file, parse_machine, with_measured
+from ratchet.verifiers.errors import RatchetError
 
 GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100))]
 
@@ -53,7 +54,15 @@ class Plan:
 
     @cached_property
     def stages(self) -> list[tuple[Stage, Estimate]]:
+        """Raises RatchetError for a stage whose prompts are too few for what it asks for."""
         chosen = [stage for stage in self.training.stages if self._stage in ("", stage.name)]
+        for stage in chosen:
+            wanted, there = stage.prompts_per_batch * (1 + stage.advanced.tail_batching), self.prompts(stage)
+            if stage.advanced.tail_batching and there < wanted:
+                raise RatchetError(
+                    f"{stage.name}: tail_batching={stage.advanced.tail_batching:g} samples {wanted:.0f} prompts a "
+                    f"step, and there are {there}: lower prompts_per_batch, or give tail_batching=0"
+                )
         return [(stage, estimate(self.shape, stage, self.training, self.machine, self.mean)) for stage in chosen]
 
     def prompts(self, stage: Stage) -> int:
@@ -79,8 +88,10 @@ class Plan:
         return {stage.name: self._beside(stage) for stage, _ in self.stages}
 
     def _beside(self, stage: Stage) -> dict[str, float]:
-        passes = {}
+        (start,) = (needs.start for each, needs in self.stages if each is stage)
+        passes = {"starts": start}
         if stage.max_pass_rate is not None:
+            passes["starts"] += start
             passes["pass rates"] = self._pass(stage, self.prompts(stage), stage.advanced.pass_rate_rollouts)
         if stage.validates:
             chosen = self.recipe.validation_benchmarks(stage)
@@ -98,7 +109,7 @@ class Plan:
         mix = {domain: sum(c for b, c in counts.values() if b.domain == domain) for domain in sorted(domains)}
         stage = self.training.stages[0].model_copy(update={"mix": mix, "max_response_tokens": asked.max_tokens})
         training = self.training.model_copy(update={"engine": self.training.engine.for_evaluation()})
-        return self._pass(stage, responses, 1, training)
+        return self.stages[0][1].start + self._pass(stage, responses, 1, training)
 
     @property
     def evaluations(self) -> int:
@@ -114,14 +125,17 @@ class Plan:
     @cached_property
     def smaller(self) -> "Plan | None":
         """The same on a quarter of the machines; None if there are too few."""
-        if self.machine.is_cpu or self.machine.count < FEWER:
+        if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
-        machine = self.machine
-        fewer = replace(machine, count=machine.count // FEWER, cores=machine.cores // FEWER)
+        return self.on(fewer_of(self.machine, FEWER))
+
+    def on(self, machine: Machine, recipe: Recipe | None = None) -> "Plan":
+        """The same on another machine, or of a recipe with other settings for the same model."""
         plan = copy(self)
         for name in ("stages", "beside", "evaluation", "hours", "smaller"):  # of the whole machine
             plan.__dict__.pop(name, None)
-        plan.machine = replace(fewer, in_one=min(fewer.in_one, fewer.count))
+        plan.machine, plan.recipe = machine, recipe or self.recipe
+        plan.training = plan.recipe.training
         return plan
 
     @cached_property
@@ -149,8 +163,25 @@ class Plan:
         return words
 
     @property
+    def gpus(self) -> int:
+        """That are held: the machine's, and those of an engine apart."""
+        return self.machine.count if self.machine.is_cpu else max(needs.gpus for _, needs in self.stages)
+
+    @property
     def gpu_hours(self) -> float:
-        return self.hours * self.machine.count
+        return self.hours * self.gpus
+
+    @property
+    def efficiency(self) -> float:
+        """Share of all GPUs' peak arithmetic that the stages' steps need; of all hours, also those without steps."""
+        work = sum(needs.flops * stage.steps for stage, needs in self.stages)
+        return work / (self.machine.flops * self.gpus * self.hours * 3600)
+
+    @property
+    def fits(self) -> bool:
+        """Whether every stage has the memory, and a cache for its longest response."""
+        over = [pressures(needs, self.machine, self.sharing)["GPU memory"] for _, needs in self.stages]
+        return max(over) <= 1 and all(needs.engine.room >= needs.longest for _, needs in self.stages)
 
     def summary(self) -> dict[str, Any]:
         """Seconds, bytes, hours and tokens."""
@@ -166,6 +197,7 @@ class Plan:
                     "cost": self.cost(hours), "memory": memory,
                     "cache_tokens": needs.engine.room, "longest_tokens": needs.longest,
                     "empty_decode_slots": needs.sampled.empty, "judge_load": needs.judging,
+                    "efficiency": needs.efficiency(self.machine), "copied_among": needs.copied_among,
                     "checkpoint_bytes": needs.checkpoint_bytes, "restart_seconds": needs.restart_seconds,
                 }
             )  # fmt: skip
@@ -173,17 +205,17 @@ class Plan:
         smaller = self.smaller
         return {
             "recipe": self.recipe.name, "machine": str(self.machine), "machine_assumed": self.assumed,
-            "gpus": self.machine.count,
+            "gpus": self.gpus, "efficiency": self.efficiency,
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": self.hours, "cost": self.cost(self.hours),
             "evaluations": {"number": self.evaluations, "hours_each": evaluation, "not_counted": self.uncounted},
             "gpu_hours": self.gpu_hours, "warnings": self.warnings(),
             "on_a_quarter": smaller
-            and {"gpus": smaller.machine.count, "hours": smaller.hours, "gpu_hours": smaller.gpu_hours},
+            and {"gpus": smaller.gpus, "hours": smaller.hours, "gpu_hours": smaller.gpu_hours},
         }  # fmt: skip
 
     def cost(self, hours: float) -> float | None:
-        return None if self.price is None else hours * self.price * self.machine.count
+        return None if self.price is None else hours * self.price * self.gpus
 
     def growth(self) -> list[dict[str, Any]]:
         """The longest stage as it is and larger, with each limit's share."""
@@ -204,6 +236,12 @@ class Plan:
                 }
             )  # fmt: skip
         return rows
+
+
+def fewer_of(machine: Machine, times: int) -> Machine:
+    """A part of its GPUs, and of its cores."""
+    count = machine.count // times
+    return replace(machine, count=count, cores=machine.cores // times, in_one=min(machine.in_one, count))
 
 
 def questions(benchmark: Benchmark) -> int | None:

@@ -1,28 +1,24 @@
-"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling.
+"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling (`simulation.py`).
 
 Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), not fragmentation
 nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/scaling.md compares the result with
-published step times. Start-up is not counted.
+published step times.
 """
 
-import heapq
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from statistics import NormalDist, fmean
+from functools import cached_property
 from typing import Any
 
 from ratchet.infra.inference.engine import Needs, Work
 from ratchet.infra.recipe.training import Lora, Stage, Training
-from ratchet.training.machine import PROGRAM_S, VERDICT_S, Machine
+from ratchet.training.machine import ENGINE_START_S, PROCESS_START_S, PROGRAM_S, VERDICT_S, Machine
+from ratchet.training.simulation import Decoder, Engines, Sampled, response_lengths
 from ratchet.verifiers.errors import RatchetError
 
 TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
-BETWEEN = 0.5
-"""Assumed share of the variance of a response's length that is its prompt's: decides what tail batching gains."""
 PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
@@ -34,117 +30,14 @@ USABLE = 0.6
 """Assumed share of prompts whose rewards differ, under dynamic sampling; the others are replaced."""
 FORWARD = 1 / 3
 """Arithmetic of a forward pass as a share of forward and backward."""
-SPREAD = 0.78
-"""Standard deviation of the logarithm of a response's length: DeepSeek-R1-Distill-Qwen-7B on math, from the mean and
-truncated share in AReaL's log (docs/scaling.md)."""
-QUANTILES = 1024
-ENGINES = 16
-"""Engines simulated at most; the others are alike."""
 PASS_BATCHES = 8
 """Decode batches simulated at most of a pass over all prompts; the rest takes as long in proportion."""
 HOST_BANDWIDTH = 200e9
 """Bytes per second of a machine's memory, for an optimizer updated there."""
+ALL_REDUCE_S = 15e-6
+"""Assumed, of a few bytes among GPUs that share a model: two in a layer for each token of a decode batch."""
 MOVED_BY_ADAM = 28
 """Bytes read and written per parameter: two moments, the 32-bit weight and the gradient."""
-
-
-# ------------------------------------------------------------------------------------ one step's sampling
-
-
-@lru_cache(16)
-def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
-    """Tokens of `count` responses: a lognormal truncated at `longest`, then with mean `mean` x `longest`. Quantiles in
-    an order that a fixed seed gives, so nothing is random."""
-    number = min(count, QUANTILES)
-    shape = [math.exp(SPREAD * NormalDist().inv_cdf((i + 0.5) / number)) for i in range(number)]
-    low, high = 0.0, 1e4 * longest
-    for _ in range(40):
-        median = (low + high) / 2
-        reached = fmean(min(longest, median * each) for each in shape) / longest
-        low, high = (median, high) if reached < mean else (low, median)
-    lengths = [max(1, round(min(longest, low * shape[i * number // count]))) for i in range(count)]
-    random.Random(0).shuffle(lengths)
-    return tuple(lengths)
-
-
-@dataclass(frozen=True)
-class Decoder:
-    """Seconds that an engine spends: per iteration, on reading the weights, on reading a cached token, on the
-    arithmetic of one response, and on reading a prompt token."""
-
-    fixed: float
-    weights: float
-    cached: float
-    row: float
-    prompt: float
-
-    def iteration(self, rows: int, cached: float) -> float:
-        return self.fixed + max(self.weights + cached * self.cached, rows * self.row)
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """Seconds until the last engine finishes; the share of the decode slots' time without a response."""
-
-    seconds: float
-    empty: float
-
-
-@lru_cache(64)
-def sample(lengths: tuple[int, ...], prompt: int, engines: int, decoder: Decoder, slots: int) -> Sampled:
-    """All engines to their end, each with an even share of the responses and `slots` decode slots. A response starts
-    when another ends."""
-    shares = [lengths[first::engines] for first in range(min(engines, len(lengths), ENGINES))]
-    if len(shares) < engines:
-        shares[0] = (max(lengths), *shares[0][1:])  # the longest one is among those simulated
-    runs = [_drain(share, prompt, decoder, slots) for share in shares]
-    seconds = max(seconds for seconds, _ in runs)
-    offered = seconds * sum(min(slots, len(share)) for share in shares)
-    return Sampled(seconds, 1 - sum(busy for _, busy in runs) / offered)
-
-
-def _drain(lengths: Sequence[int], prompt: int, decoder: Decoder, slots: int) -> tuple[float, float]:
-    """Seconds, and seconds x responses being decoded."""
-    waiting = list(reversed(lengths))
-    live: list[tuple[int, int]] = []  # (last iteration, length)
-    seconds = busy = 0.0
-    tick = cached = 0
-    while waiting or live:
-        for length in (waiting.pop() for _ in range(min(len(waiting), slots - len(live)))):
-            heapq.heappush(live, (tick + length, length))
-            cached += prompt
-            seconds += prompt * decoder.prompt
-        rows, ticks = len(live), live[0][0] - tick
-        spent = ticks * decoder.iteration(rows, cached + rows * ticks / 2)
-        seconds, busy = seconds + spent, busy + spent * rows
-        tick, cached = tick + ticks, cached + rows * ticks
-        while live and live[0][0] <= tick:
-            cached -= prompt + heapq.heappop(live)[1]
-    return seconds, busy
-
-
-def _tail_batched(stage: Stage, mean: float, sampled: Callable[[tuple[int, ...]], Sampled]) -> Sampled:
-    """A step of tail batching on average: of short steps, and of one of long groups after each 1 / `tail_batching`."""
-    beyond, rollouts = stage.advanced.tail_batching, stage.most_rollouts
-    prompts = math.ceil(stage.prompts_per_batch * (1 + beyond))
-    lengths = sorted(response_lengths(prompts * rollouts, stage.longest_response, mean))
-    normal = random.Random(0).gauss
-    of_prompt = [each for each in (normal() for _ in range(prompts)) for _ in range(rollouts)]
-    keys = [BETWEEN**0.5 * each + (1 - BETWEEN) ** 0.5 * normal() for each in of_prompt]
-    ranked = sorted(range(len(keys)), key=keys.__getitem__)
-    length_of = dict(zip(ranked, lengths, strict=True))
-    groups = sorted(([length_of[i * rollouts + j] for j in range(rollouts)] for i in range(prompts)), key=max)
-    cap = max(groups[stage.prompts_per_batch - 1])
-    short = sampled(tuple(min(cap, length) for members in groups for length in members))
-    longest = [length for members in groups[stage.prompts_per_batch :] for length in members]
-    count = stage.prompts_per_batch * rollouts
-    long = sampled(tuple((longest * math.ceil(count / len(longest)))[:count]))
-    seconds = (short.seconds + beyond * long.seconds) / (1 + beyond)
-    empty = (short.seconds * short.empty + beyond * long.seconds * long.empty) / (1 + beyond) / seconds
-    return Sampled(seconds, empty)
-
-
-# ------------------------------------------------------------------------------------ memory and time
 
 
 @dataclass(frozen=True)
@@ -184,22 +77,26 @@ class Shape:
         """Keys and values of one token in one layer."""
         return 2 * self.key_value_heads * self.head_dim
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         attention = self.hidden * (2 * self.attention + self.cache_width)
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         return self.layers * layer + self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
 
-    @property
+    @cached_property
     def multiplied(self) -> int:
         """Parameters that each token is multiplied with; an embedding is only looked up."""
         return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
 
-    def update_flops(self, tokens: float, adapter: int = 0) -> float:
-        """Arithmetic of forward and backward over one sequence; with an adapter, of that many parameters, the model's
-        own weights have no gradient."""
+    def update_flops(self, lengths: Sequence[float], adapter: int = 0) -> float:
+        """Arithmetic of forward and backward over sequences; with an adapter, of that many parameters, the model's own
+        weights have no gradient."""
         weights = 4 * self.multiplied + 6 * adapter if adapter else 6 * self.multiplied
-        return tokens * (weights + 6 * tokens * self.layers * self.attention)
+        return weights * sum(lengths) + 6 * _squares(lengths) * self.layers * self.attention
+
+    def decode_flops(self, lengths: Sequence[float]) -> float:
+        """Arithmetic of sequences, token by token."""
+        return 2 * self.multiplied * sum(lengths) + 2 * _squares(lengths) * self.layers * self.attention
 
     def adapter(self, lora: Lora | None) -> int:
         """Parameters of a LoRA adapter."""
@@ -228,11 +125,21 @@ class Estimate:
     cached: float
     """Mean tokens in the cache of an engine that decodes a full batch."""
     sampled: Sampled
+    flops: float
+    """Arithmetic that the step's responses need, sampled and learned, on all accelerators together."""
+    gpus: int
+    """Accelerators that train or sample; those of an engine apart are not among the machine's."""
+    copied_among: int
+    """Ranks that share a second copy of the weights; 1: there is none."""
     judging: float
     """Seconds that the step's verdicts keep all cores busy, per second of sampling."""
     checkpoint_bytes: float
     restart_seconds: float
     """To read the last checkpoint, without starting processes and repeating steps."""
+    decoder: Decoder
+    """Of one of its engines."""
+    start: float
+    """Seconds until a new process group samples: libraries, the model from disk, the engine."""
 
     @property
     def peak(self) -> float:
@@ -242,6 +149,11 @@ class Estimate:
     def step_seconds(self) -> float:
         return sum(self.seconds.values())
 
+    def efficiency(self, machine: Machine) -> float:
+        """Share of the peak arithmetic of all GPUs that a step needs."""
+        peak = machine.flops * (1 if machine.is_cpu else self.gpus)
+        return self.flops / (peak * self.step_seconds)
+
 
 def estimate(
     shape: Shape, stage: Stage, training: Training, machine: Machine, mean_response: float = TYPICAL_RESPONSE
@@ -250,6 +162,8 @@ def estimate(
     `mean_response`: as a share of the longest."""
     hardware, rates = training.hardware, machine.rates
     ranks = hardware.ranks if machine.is_cpu else machine.count
+    if ranks < training.engine.gpus:
+        raise RatchetError(f"an engine of {training.engine.gpus} GPUs (tensor_parallel) does not fit on {machine}")
     share = 1 / ranks if machine.is_cpu else 1.0  # of the machine, for one rank
     parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
     prompt = min(PROMPT_TOKENS, stage.longest_response)
@@ -264,6 +178,10 @@ def estimate(
         return size / ranks if hardware.sharding >= from_stage else size
 
     held = {"weights": sharded((parameters + adapter) * size, 3)}
+    gpu, on_each = None if machine.is_cpu else machine.memory, min(machine.in_one, ranks)
+    copied = hardware.copied_among(parameters * size, gpu, ranks // on_each, on_each)
+    if copied > 1:
+        held["a machine's copy of the weights"] = parameters * size / copied
     if not hardware.advanced.cpu_offload:
         held["optimizer"] = sharded(state, 1)
     if stage.kl_coefficient:
@@ -292,37 +210,36 @@ def estimate(
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size,
-        responses=math.ceil(responses * (1 + beyond)), longest=longest,
-        ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory, adapted=adapter > 0,
+        responses=math.ceil(responses * max(1 + beyond, stage.advanced.max_staleness)), longest=longest,
+        ranks=ranks, hardware=hardware, gpu=gpu, adapted=adapter > 0,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
     engine = training.engine.needs(work)
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
     each = prompt + sum(length**2 for length in lengths) / sum(lengths) / 2
-    slots = min(engine.batch, int(engine.room / each))
-    flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
-    product = 2 * shape.multiplied / flops
-    decoder = Decoder(
-        rates.iteration_s, work.weights / bandwidth, work.token / bandwidth, product / rates.decode,
-        product / rates.update / stage.most_rollouts,  # read once for all responses to it
-    )  # fmt: skip
-
-    def sampled(part: tuple[int, ...]) -> Sampled:
-        return sample(part, prompt, engine.engines, decoder, max(1, slots))
-
-    simulation = _tail_batched(stage, mean_response, sampled) if beyond else sampled(lengths)
+    slots = max(1, min(engine.batch, int(engine.room / each)))
+    decoder = _decoder(shape, work, engine, machine, share)
+    engines = Engines(engine.engines, decoder, slots, prompt, stage.most_rollouts)
+    if beyond:
+        simulation = engines.tail_batched(stage, mean_response)
+    elif stage.advanced.max_staleness:
+        simulation = engines.spanning(lengths, stage.longest_response, stage.advanced.max_staleness)
+    else:
+        simulation = engines.batch(lengths)
     sampling = simulation.seconds
     if stage.dynamic_sampling_rounds:
-        sampling += sampled(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
+        sampling += engines.batch(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
     verdict = _verdict_s(stage, machine)
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
+    if engine.apart and stage.advanced.max_staleness:  # otherwise they share the accelerators
+        update = max(0.0, update - sampling)
     checkpoint = (parameters + trained) * size + state
     written = checkpoint / rates.disk
     handed_over = {
         "": 0.0, "disk": 2 * work.weights / rates.disk,  # written and read
-        "memory": work.weights / (machine.link if ranks > 1 else machine.bandwidth),
+        "memory": work.weights / (machine.link if ranks > 1 and hardware.zero_stage == 3 else machine.bandwidth),
     }  # fmt: skip
     return Estimate(
         sampling={**held, **engine.memory},
@@ -338,10 +255,31 @@ def estimate(
         longest=longest,
         cached=each * min(engine.batch, responses / engine.engines),
         sampled=simulation,
+        flops=shape.update_flops(learned, adapter) + shape.decode_flops(learned),
+        gpus=ranks + (engine.engines * engine.gpus if engine.apart else 0),
+        copied_among=copied,
         judging=judging / max(sampling, 1e-9),
         checkpoint_bytes=checkpoint,
         restart_seconds=written,
+        decoder=decoder,
+        start=PROCESS_START_S + ENGINE_START_S * (not machine.is_cpu) + work.weights * machine.machines / rates.disk,
     )
+
+
+def _squares(lengths: Sequence[float]) -> float:
+    return sum(each * each for each in lengths)
+
+
+def _decoder(shape: Shape, work: Work, engine: Needs, machine: Machine, share: float) -> Decoder:
+    rates = machine.rates
+    flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
+    product, size = 2 * shape.multiplied / flops, 2 if work.hardware.dtype == "bfloat16" else 4
+    together = 2 * shape.layers * (engine.gpus > 1 and not machine.is_cpu)  # all-reduces for each token
+    sent = 2 * (engine.gpus - 1) / engine.gpus * shape.hidden * size / machine.link_within
+    return Decoder(
+        rates.iteration_s + together * ALL_REDUCE_S, work.weights / bandwidth, work.token / bandwidth,
+        product / rates.decode, product / rates.update, together * sent,
+    )  # fmt: skip
 
 
 def update_seconds(
@@ -351,13 +289,24 @@ def update_seconds(
     where arithmetic does not hide that."""
     hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
     trained = adapter or shape.parameters
-    more = FORWARD * (hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1))
-    work = [shape.update_flops(length, adapter) + more * shape.update_flops(length) for length in lengths]
-    flops, tokens = (max(sum(each) / ranks, max(each)) for each in (work, lengths))
+    again = hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
+    longest = [max(lengths)]
+    all_flops, one_flops = (
+        shape.update_flops(each, adapter) + FORWARD * again * shape.update_flops(each) for each in (lengths, longest)
+    )
+    flops, tokens = max(all_flops / ranks, one_flops), max(sum(lengths) / ranks, *longest)
     seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
-    moved = trained * (2 if hardware.dtype == "bfloat16" else 4) / machine.link
+    size = 2 if hardware.dtype == "bfloat16" else 4
+    moved = trained * size / machine.link
     if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered
-        seconds = max(seconds, max(1.0, tokens / hardware.micro_batch_tokens) * (3 + more) * moved)
+        micro_batches, on_each = max(1.0, tokens / hardware.micro_batch_tokens), min(machine.in_one, ranks)
+        gathered = micro_batches * (2 + again)
+        gpu = None if machine.is_cpu else machine.memory
+        within = 0.0
+        if hardware.copied_among(trained * size, gpu, ranks // on_each, on_each) > 1:  # all but the first of an update
+            within = gathered - stage.updates_per_batch
+            gathered = stage.updates_per_batch
+        seconds = max(seconds, (gathered + micro_batches) * moved + within * trained * size / machine.link_within)
     elif ranks > 1:
         seconds += 2 * moved * stage.updates_per_batch
     if hardware.advanced.cpu_offload:
@@ -382,7 +331,9 @@ def pass_seconds(
     from a part of it."""
     most = max(1, PASS_BATCHES * training.hardware.rollout_batch * machine.count // rollouts)
     part = min(prompts, most)
+    plain = stage.advanced.model_copy(update={"tail_batching": 0.0, "max_staleness": 0})
     fields = {"prompts_per_batch": part, "rollouts": rollouts, "interventions": (), "dynamic_sampling_rounds": 0}
+    fields["advanced"] = plain
     seconds = estimate(shape, stage.model_copy(update=fields), training, machine, mean_response).seconds
     return seconds["weights"] + (seconds["sampling"] + seconds["judge"]) * prompts / part
 

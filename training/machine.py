@@ -5,6 +5,7 @@ The rates of a GPU are fitted to published step times (docs/scaling.md); those o
 """
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -49,6 +50,9 @@ CPU = Rates(
 """For toy recipes, whose programs are trivial (`benchmarks.code_judge`). The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
+PROCESS_START_S, ENGINE_START_S = 30.0, 60.0
+"""Assumed seconds of a process group's libraries and connections; of an engine's profiling and CUDA graphs, where what
+it compiles is in a cache."""
 CORES_PER_GPU = 12
 """A DGX H100 has 112 for 8."""
 
@@ -73,10 +77,17 @@ class Machine:
         return self.name == "CPU"
 
     @property
+    def machines(self) -> int:
+        return 1 if self.is_cpu else math.ceil(self.count / self.in_one)
+
+    @property
     def link(self) -> float:
-        """Bytes per second between one accelerator and the others."""
-        if self.is_cpu or self.count > self.in_one:
-            return self.rates.link
+        """Bytes per second between one accelerator and all others."""
+        return self.rates.link if self.is_cpu or self.machines > 1 else self.link_within
+
+    @property
+    def link_within(self) -> float:
+        """Bytes per second between one accelerator and the others of its machine."""
         return NVLINK if self.name in WITH_NVLINK else PCIE
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import deepspeed
 import torch
+from deepspeed.utils import groups
 from safetensors import SafetensorError, safe_open
 from torch import nn
 from transformers import AutoModelForCausalLM
@@ -21,15 +22,17 @@ from ratchet.infra.inference.models import (
 )
 from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware
+from ratchet.training import ranks
 from ratchet.training.logprobs import CHUNK_TOKENS, ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
 from ratchet.verifiers.errors import RatchetError
 
 
-def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
+def load_model(path: str, dtype: str, sharded: bool = False, copied: Hardware | None = None) -> tuple[Any, Any]:
     """(model, tokenizer) of a directory or Hub name. `sharded`: for ZeRO-3, each rank reads only its part of each
-    weight from the safetensors files. Collective. Raises RatchetError if they cannot be read or do not match."""
-    model, tokenizer = _read_shards(path, dtype) if sharded else read_model(path, dtype)
+    weight from the safetensors files; with gathered weights `copied` as this hardware asks. Collective. Raises
+    RatchetError if they cannot be read or do not match."""
+    model, tokenizer = _read_shards(path, dtype, copied) if sharded else read_model(path, dtype)
     # With dropout the trained network would differ from the one that sampled, and no probability ratio would be one.
     for module in model.modules():
         if isinstance(module, nn.Dropout):
@@ -40,13 +43,30 @@ def load_model(path: str, dtype: str, sharded: bool = False) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def _read_shards(path: str, dtype: str) -> tuple[Any, Any]:
+def copied_among(model: Any, hardware: Hardware) -> int:
+    """Neighboring ranks that share a copy of the model's gathered weights; 1: there is none."""
+    weights = sum(getattr(each, "ds_numel", each.numel()) * each.element_size() for each in model.parameters())
+    gpu = torch.cuda.get_device_properties(ranks.device()).total_memory if torch.cuda.is_available() else None
+    return hardware.copied_among(weights, gpu, hardware.machines, hardware.processes)
+
+
+def _neighbors(count: int) -> Any:
+    """The process group of this rank and its neighbors; DeepSpeed has one for all models. None for one rank."""
+    if count > 1 and groups._get_zero_param_intra_parallel_group() is None:
+        groups._create_zero_param_parallel_group(count)
+    return groups._get_zero_param_intra_parallel_group() if count > 1 else None
+
+
+def _read_shards(path: str, dtype: str, copied: Hardware | None) -> tuple[Any, Any]:
     tokenizer, files = check_model(path), weight_files(path)
     with no_init_weights():  # memory that is never written takes no space
         model = AutoModelForCausalLM.from_config(read_config(path), dtype=getattr(torch, dtype))
     model.tie_weights()
     model.generation_config = read_generation_config(path)
-    deepspeed.zero.Init(module=model, dtype=getattr(torch, dtype))
+    neighbors = _neighbors(copied_among(model, copied)) if copied else None
+    deepspeed.zero.Init(module=model, dtype=getattr(torch, dtype), zero_param_parallel_group=neighbors)
+    for weight in model.parameters():
+        weight.ds_secondary_tensor = None  # a copy of what is read only now; DeepSpeed makes another when it gathers
     weights = dict(model.named_parameters())
     misshapen = []
     try:

@@ -21,7 +21,7 @@ from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained
-from ratchet.training.model import ScoredModel, check_attention, load_model
+from ratchet.training.model import ScoredModel, check_attention, copied_among, load_model
 from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_batches
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
@@ -34,9 +34,12 @@ TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 """(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
 
 
-def configuration(hardware: Hardware, optimizer: Optimizer) -> dict[str, Any]:
+def configuration(hardware: Hardware, optimizer: Optimizer, copied_among: int = 1) -> dict[str, Any]:
     """DeepSpeed's."""
-    zero: dict[str, Any] = {"stage": hardware.sharding}
+    overlapped = hardware.advanced.overlap_gradients or hardware.sharding == 3
+    zero: dict[str, Any] = {"stage": hardware.sharding, "overlap_comm": overlapped}
+    if copied_among > 1:
+        zero["zero_hpz_partition_size"] = copied_among
     if hardware.advanced.cpu_offload:
         zero["offload_optimizer"] = {"device": "cpu"}
     return {
@@ -65,11 +68,18 @@ class Policy:
         self.hardware, self.device = hardware, ranks.device()
         sharded = hardware.zero_stage == 3
         self._adapter = adapter
-        read = adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded)
+        read = adapter.load(path, hardware.dtype) if adapter else load_model(path, hardware.dtype, sharded, hardware)
         model, self.tokenizer = read
         if hardware.activation_checkpointing:
             model.gradient_checkpointing_enable()
         check_attention(model, hardware)
+        self.copied_among = copied_among(model, hardware)
+        if self.copied_among > 1 and self.rank == 0:
+            print(
+                f"each machine's {self.copied_among} ranks keep a second copy of the weights (ZeRO++'s hpZ); "
+                "training.hardware.advanced.hierarchical=false keeps none",
+                flush=True,
+            )
         scored = ScoredModel(model.to(self.device))
         if sharded:
             # ScoredModel reads the head's weight, so it must be gathered there too.
@@ -95,7 +105,8 @@ class Policy:
         if with_reference:
             start = share_frozen(model) if adapter else load_model(path, hardware.dtype, sharded)[0]
             self.reference = Reference(start.to(self.device), hardware)
-        engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=configuration(hardware, optimizer))
+        asked = configuration(hardware, optimizer, self.copied_among)
+        engine, *_ = deepspeed.initialize(model=scored, optimizer=self._adam, config=asked)
         self.engine: Any = engine
 
     def _clip(self) -> None:

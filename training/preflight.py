@@ -32,7 +32,7 @@ from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate,
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
-from ratchet.training.machine import GIB, KILLED, LINES, local_machine, write_rates
+from ratchet.training.machine import GIB, KILLED, LINES, Machine, local_machine, write_rates
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler, difference, open_sampler
@@ -154,17 +154,17 @@ class Preflight:
             spaces.append(cluster.space("TMPDIR", Path(tempfile.gettempdir()), TEMPORARY))
         return f"{', '.join(spaces)}; a checkpoint is {size / GIB:.2g} GiB"
 
-    def _requests(self, count: int) -> list[Request]:
+    def _requests(self, count: int, tokens: int = 16) -> list[Request]:
         """Random tokens, different for each engine."""
         engine = self.rank // (self.sampler.ranks_per_engine if self.sampler else 1)
         random = np.random.default_rng(engine)
-        prompts = random.integers(len(self.policy.tokenizer), size=(count, 16)).tolist()
+        prompts = random.integers(len(self.policy.tokenizer), size=(count, tokens)).tolist()
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
-    def _generate(self, sampler: Sampler, count: int, tokens: int) -> float:
+    def _generate(self, sampler: Sampler, count: int, tokens: int, prompt: int = 16) -> float:
         """This rank's seconds for as many completions, without the transfer of weights."""
         started = time.perf_counter()
-        self.completions = list(sampler.generate([self._requests(count)], Sampling(max_tokens=tokens)))
+        self.completions = list(sampler.generate([self._requests(count, prompt)], Sampling(max_tokens=tokens)))
         sending = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
         return time.perf_counter() - started - sending
 
@@ -208,8 +208,9 @@ class Preflight:
             )
         return f"{mean:.2g} nats a token between engine and trainer, {float(gaps.abs().max()):.2g} at most"
 
-    def step(self, stage: Stage) -> str:
-        """One optimizer step on a micro-batch of the stage's longest responses for each rank."""
+    def timed_step(self, stage: Stage) -> tuple[float, int, int]:
+        """Seconds of one optimizer step on a micro-batch of the stage's longest responses for each rank; how many, and
+        the tokens of each with its prompt."""
         room = (self.policy.positions or 10**9) - stage.longest_response
         if room < 1:
             raise RatchetError(f"a response of {stage.longest_response:,} tokens leaves the model no room for a prompt")
@@ -222,14 +223,25 @@ class Preflight:
         learner.old_logprobs(groups, 1.0)  # as in a stage with several updates
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        seconds = cluster.timed(lambda: learner.learn(groups, 1.0), times=1)
-        full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
-        ideal = update_seconds(self.shape, strict, self.training, full, self.ranks, [longest] * count)
-        self.measured["update"] = min(1.0, ideal / seconds)
+        return cluster.timed(lambda: learner.learn(groups, 1.0), times=1), count, longest
+
+    def planned_update(self, stage: Stage, count: int, longest: int, machine: Machine) -> float:
+        """Seconds of the same, by the plan."""
+        return update_seconds(self.shape, _without_limit(stage), self.training, machine, self.ranks, [longest] * count)
+
+    def peak(self, stage: Stage) -> tuple[float, float, float]:
+        """Bytes of a rank's memory at most since the last step, those planned, and those of them that only a step
+        holds."""
         held = memory()
-        peak = held.get("gpu_memory_gb", held["memory_gb"]) * 1e9
         parts = estimate(self.shape, stage, self.training, self.machine).updating
-        planned, of_step = sum(parts.values()), sum(parts[name] for name in OF_A_STEP)
+        of_step = sum(parts[name] for name in OF_A_STEP)
+        return held.get("gpu_memory_gb", held["memory_gb"]) * 1e9, sum(parts.values()), of_step
+
+    def step(self, stage: Stage) -> str:
+        seconds, count, longest = self.timed_step(stage)
+        full = replace(self.machine, rates=replace(self.machine.rates, update=1.0, link=float("inf")))
+        self.measured["update"] = min(1.0, self.planned_update(stage, count, longest, full) / seconds)
+        peak, planned, of_step = self.peak(stage)
         if not self.machine.is_cpu:
             scale = min((peak - planned + of_step) / of_step, 3.0)
             self.measured["memory"] = max(self.measured.get("memory", 1.0), scale)

@@ -177,6 +177,8 @@ class Needs:
     """What to do if `room` is less than one response needs."""
     kept: tuple[str, ...] = ()
     """The parts of `memory` that are not freed for the update."""
+    apart: bool = False
+    """Whether its GPUs do not train, so that it may sample while the policy learns."""
     transfer: Literal["", "memory", "disk"] = "memory"
     """How new weights arrive: not at all, between GPUs, or by files."""
 

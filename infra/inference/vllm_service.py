@@ -77,7 +77,7 @@ class ServedVllm(Vllm):
         engines = len(self.urls) or self._own
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
         gpus, room = self.tensor_parallel, self._room(work)
-        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, transfer="disk")
+        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, apart=True, transfer="disk")
 
     @contextmanager
     def open_for_training(

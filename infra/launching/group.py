@@ -45,9 +45,18 @@ def forget(group: ProcessGroup) -> None:
         (group.work / name).unlink(missing_ok=True)
 
 
-def environment_of_groups() -> dict[str, str]:
-    """The environment of trainers and evaluators: threads do not spin while waiting, and the credentials of services
-    that only the flow uses are removed."""
+ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""Variables that set torch's allocator, of which one counts."""
+
+
+def environment_of_groups(home: Path | None = None) -> dict[str, str]:
+    """The environment of trainers and evaluators: threads do not spin while waiting, a GPU's memory has no holes that a
+    longer batch cannot use, and the credentials of services that only the flow uses are removed. What vLLM compiles is
+    kept in the `home`, for all ranks and runs."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
     ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_FLOW)}
+    if not any(name in ours for name in ALLOCATOR):  # vLLM turns it off where its sleep cannot have it
+        quiet["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+    if home is not None:
+        ours.setdefault("VLLM_CACHE_ROOT", str(home / "compiled"))
     return {**ours, **quiet, "PYTHONUNBUFFERED": "1"}

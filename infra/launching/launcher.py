@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
 from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, environment_of_groups, forget
 from ratchet.infra.launching.resident import Resident
@@ -21,7 +22,7 @@ from ratchet.verifiers.processes import core_count, free_port, process_group
 def launcher_of(settings: Settings, resident: Resident | None = None) -> "Local | Slurm":
     if settings.slurm:
         return Slurm(settings)
-    return Local(settings.launcher, resident or Resident())
+    return Local(settings.launcher, resident or Resident(), settings.home)
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Local:
 
     on_each: str
     resident: Resident
+    home: Path | None = None
 
     def check(self, machines: int) -> None:
         """Raises RatchetError if a group on that many machines could not be started."""
@@ -40,7 +42,7 @@ class Local:
         status of an earlier group."""
         forget(group)
         threads = str(max(1, core_count() // group.processes))
-        environment = {**environment_of_groups(), "OMP_NUM_THREADS": threads}
+        environment = {**environment_of_groups(self.home), "OMP_NUM_THREADS": threads}
         if group.resident and group.machines == 1:
             return self.resident.order(group.argv, group.log, environment)
         argv = on_each_machine(self.on_each, group.argv, 1 if group.on_one_machine else group.machines)

@@ -96,6 +96,7 @@ class Slurm:
         return f"""{self._head()}
 cores=$(env -u OMP_NUM_THREADS nproc)
 export OMP_NUM_THREADS=$(( cores > {group.processes} ? cores / {group.processes} : 1 ))
+if [ -z "${{VLLM_CACHE_ROOT:-}}" ]; then export VLLM_CACHE_ROOT={shlex.quote(str(self.settings.home / "compiled"))}; fi
 if [ -n "${{SLURM_CPUS_PER_TASK:-}}" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
 rm -f {stop}
 trap {shlex.quote(f"touch {stop}")} USR1

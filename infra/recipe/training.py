@@ -270,8 +270,20 @@ class HardwareDetails(Section):
 
     cpu_offload: bool = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
+    hierarchical: NotInKey[bool | None] = None
+    """Under ZeRO-3 keep a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
+    within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
+    a GPU's memory."""
+    overlap_gradients: bool = False
+    """Under ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
+    bucket of them in memory. ZeRO-3 always does."""
     timeout_minutes: NotInKey[float] = Field(default=30, gt=0)
     """A rank that waits longer for the others stops the run."""
+
+
+COPY_SHARE, COPY_MACHINES = 0.1, 4
+"""Of a GPU's memory: the most that a second copy of the weights takes by itself. With fewer machines a third of what is
+gathered stays within one anyway, and each rank's part of everything else is larger."""
 
 
 class Hardware(Section):
@@ -307,10 +319,24 @@ class Hardware(Section):
         """Ranks of the whole process group."""
         return self.machines * self.processes
 
+    def copied_among(self, weights: float, gpu: float | None, machines: int, on_each: int) -> int:
+        """Neighboring ranks that share a second copy of the model's `weights` (bytes); 1: there is none. `gpu`: bytes
+        of one GPU's memory, None on a CPU."""
+        wanted = self.advanced.hierarchical
+        if wanted is None:
+            wanted = gpu is not None and weights / on_each <= COPY_SHARE * gpu and machines >= COPY_MACHINES
+        return on_each if wanted and self.zero_stage == 3 and machines > 1 else 1
+
     @model_validator(mode="after")
     def _belong_together(self) -> "Hardware":
         if self.advanced.cpu_offload and not self.zero_stage:
             raise ValueError("cpu_offload needs zero_stage 1 or more")
+        if self.advanced.hierarchical and self.zero_stage < 3:
+            raise ValueError("hierarchical keeps a second copy of weights that are sharded: it needs zero_stage 3")
+        if self.advanced.overlap_gradients and (self.zero_stage == 3 or not self.sharding):
+            raise ValueError(
+                "overlap_gradients is for ZeRO 1 and 2: ZeRO-3 always overlaps, and float32 without ZeRO cannot"
+            )
         return self
 
 

@@ -34,15 +34,17 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
     said = in_process(*asked)
     assert "1,777,030,656 parameters on 16 x H100" in said and "total" in said and "published" in said
+    assert "GPU hours" in said and "% of peak arithmetic" in said
     for line in ("as it is", "10 x prompts", "100 x GPUs", "100 x length", "KV cache"):
         assert line in said
     found = json.loads(in_process(*asked, "--json"))
     assert [stage["stage"] for stage in found["stages"]] == ["math-4k", "math-8k"]
     steps = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
-    validation = sum(stage["beside"]["validation"] for stage in found["stages"]) / 3600
+    beside = sum(sum(stage["beside"].values()) for stage in found["stages"]) / 3600
+    assert all(stage["beside"].keys() == {"starts", "validation"} for stage in found["stages"])
     evaluations = found["evaluations"]
-    assert evaluations["number"] == 3 and evaluations["hours_each"] > 0 and validation > 0
-    hours = steps + validation + 3 * evaluations["hours_each"]
+    assert evaluations["number"] == 3 and evaluations["hours_each"] > 0 and beside > 0
+    hours = steps + beside + 3 * evaluations["hours_each"]
     assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
     for stage in found["stages"]:
         assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
@@ -71,6 +73,60 @@ def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(Plan, "_curated", {"math": 4000})
     assert Plan(recipe, settings, "16x8xH100").beside["math-24k"]["pass rates"] < 3600 * measured["math-24k"] / 2
     assert Plan(recipe, settings, "H100").smaller is None
+
+
+def test_advice_is_a_plan_with_other_settings(model, tmp_path):
+    """Each row's settings make the plan that it shows; the cheapest is first, and none is worse than none at all."""
+    asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--home", tmp_path, "--set", model)
+    rows = json.loads(in_process(*asked, "--advise", "--json"))["advice"]
+    assert rows == sorted(rows, key=lambda row: row["gpu_hours"]) and len(rows) < 30
+    (plain,) = [row for row in rows if not row["settings"]]
+    assert rows[-1] == plain and plain["times_fewer"] == 1.0
+    assert {row["exactness"].rstrip("12") for row in rows} >= {"", "as before, but for rounding"}
+    first = rows[0]
+    machines = next((int(each.split("=")[1]) for each in first["settings"] if "hardware.machines" in each), 2)
+    other = [word for each in first["settings"] for word in ("--set", each)]
+    found = json.loads(in_process("plan", "1.5b-1gpu", "--machine", f"{machines}x8xH100", *asked[4:], *other, "--json"))
+    assert found["gpu_hours"] == pytest.approx(first["gpu_hours"]) and found["efficiency"] == first["efficiency"]
+    assert plain["gpu_hours"] / found["gpu_hours"] == pytest.approx(first["times_fewer"])
+    said = in_process(*asked, "--advise")
+    assert "times fewer" in said and "The first: --set" in said and "10 x prompts" not in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (["max_staleness=1", "tail_batching=0.25"], "lets long groups wait"),
+        (["tail_batching=0.25", "dynamic"], "dynamic sampling replaces groups"),
+        (["max_staleness=1", "dynamic"], "dynamic sampling replaces groups within a step"),
+        (["max_staleness=1", "importance_cap"], "stale tokens need importance weights"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused_before_a_plan(settings, why, model, tmp_path):
+    names = {"dynamic": "dynamic_sampling_rounds=2", "importance_cap": "importance_cap=null"}
+    prefix = "training.stages.*"
+    asked = [f"{prefix}.{names[each]}" if each in names else f"{prefix}.advanced.{each}" for each in settings]
+    with pytest.raises(RatchetError, match=why):
+        in_process("plan", "1.5b-1gpu", "--home", tmp_path, *(w for each in (model, *asked) for w in ("--set", each)))
+
+
+def test_tail_batching_needs_prompts_to_spare(model, tmp_path, monkeypatch):
+    tail = ["training.stages.*.advanced.tail_batching=0.25", model]
+    recipe, settings = load_recipe("1.5b-1gpu", tail), load_settings(tmp_path)
+    monkeypatch.setattr(Plan, "_curated", {"math": 70})
+    with pytest.raises(RatchetError, match=r"math-4k: tail_batching=0.25 samples 80 prompts a step, and there are 70"):
+        Plan(recipe, settings, "8xH100").summary()
+
+
+def test_gpus_that_only_sample_are_paid_for(model, tmp_path):
+    """Eight servers' GPUs beside those that train; a copy of the weights is said."""
+    served = "training.engine={kind: vllm-server, url: [http://a:1, http://b:1], tensor_parallel: 4}"
+    asked = ("plan", "1.5b-1gpu", "--machine", "1x8xH100", "--set", model, "--set", served, "--home", tmp_path)
+    found = json.loads(in_process(*asked, "--json"))
+    assert found["gpus"] == 16 and found["gpu_hours"] == pytest.approx(16 * found["hours"])
+    assert "8 x H100 (79 GiB) and 8 that only sample" in in_process(*asked)
+    many = ("plan", "acereason-7b", "--machine", "16x8xH100", "--set", model, "--home", tmp_path)
+    assert "ZeRO 3 with a copy of the weights on each 8 GPUs" in " ".join(in_process(*many).split())
 
 
 def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monkeypatch):

@@ -1,7 +1,8 @@
 import sys
 
-from ratchet.infra.launching.group import ProcessGroup
+from ratchet.infra.launching.group import ALLOCATOR, ProcessGroup, environment_of_groups
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.launching.slurm import Slurm
 from ratchet.infra.settings import Settings
 
 PRINT = "import os; print(*sorted(os.environ), sep='\\n')"
@@ -20,3 +21,23 @@ def test_trainers_get_the_environment_without_the_credentials_of_services_that_o
         assert running.wait(60) == 0
     names = set((tmp_path / "log").read_text().split())
     assert not names & SECRETS and {"HF_HOME", "PATH", "OMP_NUM_THREADS"} <= names
+
+
+def test_trainers_share_what_is_compiled_and_a_users_allocator_stays(tmp_path, monkeypatch):
+    for name in ("VLLM_CACHE_ROOT", *ALLOCATOR):
+        monkeypatch.delenv(name, raising=False)
+    plain = environment_of_groups(tmp_path)
+    assert plain["VLLM_CACHE_ROOT"] == str(tmp_path / "compiled")
+    assert plain["PYTORCH_ALLOC_CONF"] == "expandable_segments:True"
+    monkeypatch.setenv("VLLM_CACHE_ROOT", "/mine")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
+    mine = environment_of_groups(tmp_path)
+    assert mine["VLLM_CACHE_ROOT"] == "/mine" and "PYTORCH_ALLOC_CONF" not in mine
+    assert "VLLM_CACHE_ROOT" in Slurm(Settings(tmp_path, "", sys.executable, slurm=_head(tmp_path))).script(
+        ProcessGroup(("true",), 1, 1, tmp_path, tmp_path / "log")
+    )
+
+
+def _head(tmp_path):
+    (tmp_path / "head.sh").write_text("#!/bin/bash\n")
+    return tmp_path / "head.sh"

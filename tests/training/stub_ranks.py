@@ -1,7 +1,7 @@
 """Runs ranks under the stub of CUDA and NCCL: `python -m tests.training.stub_ranks RANKS JOBS.json`.
 
-A job has a `spec` (a file for `training.main`, or of an evaluation), a `fault` to plant or "", and a directory for
-`traces`. All are forked from here, because each rank would import its libraries for seconds."""
+A job has a `spec` (a file for `training.main` or `benchmarks.assumptions`, or of an evaluation), a `fault` to plant or
+"", and a directory for `traces`. All are forked from here, because each rank would import its libraries for seconds."""
 
 import json
 import os
@@ -28,6 +28,10 @@ def one_rank(specification: str, fault: str, traces: str) -> None:
             from ratchet.evaluation import sampling
 
             sampling.sample_share(Path(specification), int(os.environ["RANK"]))
+        elif "part" in json.loads(Path(specification).read_text()):
+            from benchmarks import assumptions
+
+            assumptions.main(Path(specification))
         elif code := main.main(Path(specification)):
             sys.exit(code)
 

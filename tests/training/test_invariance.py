@@ -44,12 +44,17 @@ def alone_gradient(alone, micro_model) -> dict[str, torch.Tensor]:
 def two(micro_model, tmp_path_factory) -> tuple[Path, dict]:
     """What two ranks found."""
     out = tmp_path_factory.mktemp("two")
+    return out, _elsewhere("two_ranks", micro_model, out)
+
+
+def _elsewhere(module: str, model: str, out: Path) -> dict:
+    """What the ranks of a module of these tests found."""
     environment = {name: value for name, value in os.environ.items() if name not in GROUP}
     environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    command = [sys.executable, "-m", "tests.training.two_ranks", micro_model, str(out)]
+    command = [sys.executable, "-m", f"tests.training.{module}", model, str(out)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    return out, torch.load(out / "found.pt")
+    return torch.load(out / "found.pt")
 
 
 @pytest.mark.parametrize(
@@ -152,3 +157,22 @@ def test_two_ranks_go_on_where_they_stopped_and_one_cannot(micro_model, two, sta
     assert largest_difference(weights(policy), found[f"read {stage}"]) == 0
     with pytest.raises(RatchetError, match=r"another model or number of ranks \(.*, ranks: 2; here .*, ranks: 1\)"):
         Checkpoints(out / str(stage), policy).restore()
+
+
+@pytest.fixture(scope="module")
+def machines(micro_model, tmp_path_factory) -> dict:
+    """What four ranks found, as on two machines."""
+    return _elsewhere("two_machines", micro_model, tmp_path_factory.mktemp("machines"))
+
+
+@pytest.mark.parametrize("what", ["read", "learned", "restored", "resumed"])
+def test_a_copy_of_the_weights_on_each_machine_changes_no_bit(machines, what):
+    one, other = machines[f"{what} False"], machines[f"{what} True"]
+    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_most_weights_are_gathered_within_a_machine(machines):
+    assert machines["copies False"] == 1 and machines["gathers False"].keys() == {4}
+    assert machines["copies True"] == 2
+    within, across = machines["gathers True"][2], machines["gathers True"][4]
+    assert within + across == machines["gathers False"][4] and within > across

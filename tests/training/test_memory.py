@@ -82,6 +82,10 @@ def test_weights_gradients_and_optimizer_of_each_rank(name, zero):
     parts = [torch.empty(-(-each.numel() // ranks), device="meta", dtype=torch.float32) for each in whole]
     of_a_rank = sum(part.nbytes for part in parts)
     plan = planned(model, ranks, zero)
+    assert ("a machine's copy of the weights" in plan) == (zero == 3)
+    if zero == 3:
+        copy = sum(-(-each.numel() // 8) * each.element_size() for each in whole)
+        assert plan["a machine's copy of the weights"] == pytest.approx(copy, rel=SAME)
     weights = sum(each.nbytes for each in whole)
     assert plan["weights"] == pytest.approx(weights / ranks if zero == 3 else weights, rel=SAME)
     assert plan["gradients"] == pytest.approx(of_a_rank, rel=SAME)
