@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from statistics import fmean
 from typing import Any, Protocol, TypeVar
 
@@ -182,17 +183,21 @@ class Pipeline:
         before = {(r.problem_id, r.sample): r for _, r in unfinished}
         problems = {each.problem.problem_id: each.problem for each, _ in unfinished}
         # Responses with as many tokens to get go together, by prompt, oldest first.
-        together: dict[int, dict[str, list[Request]]] = {}
+        together: dict[int, dict[str, list[tuple[InFlight, Rollout]]]] = {}
         for each, r in unfinished:
             tokens = min(chunk(each.limit, self._staleness), each.left(r))
-            request = self._request(each, r)
-            together.setdefault(tokens, {}).setdefault(r.problem_id, []).append(request)
+            together.setdefault(tokens, {}).setdefault(r.problem_id, []).append((each, r))
         batches = [
-            (Sampling(temperature=batch.temperature, max_tokens=tokens), [r for prompt in part for r in prompt])
+            (tokens, list(chain(*part)))
             for tokens, prompts in together.items()
             for part in self._worker.divided(list(prompts.values()), max(map(len, prompts.values())))
         ]
-        completions = self._worker.completions(batches, lambda each: each)
+
+        def asked(responses: tuple[int, list[tuple[InFlight, Rollout]]]) -> tuple[Sampling, list[Request]]:
+            sampling = Sampling(temperature=batch.temperature, max_tokens=responses[0])
+            return sampling, [self._request(*each) for each in responses[1]]
+
+        completions = self._worker.completions(batches, asked)
 
         def read() -> list[Rollout]:
             whole = (self._whole(before[completion.key], completion) for completion in completions)
