@@ -106,10 +106,10 @@ def _texts(package: Path, language: str) -> dict[str, str]:
     folder, files = package / "include" / language, {}
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         name = f"{language}/{file.name}"
+        if not file.is_file():
+            raise Malformed("include", f"{name} is no file")
         if not file.resolve().is_relative_to(package.resolve()):
             raise Malformed("include", f"{name} is a link that leaves the package")
-        if file.is_dir():
-            raise Malformed("include", f"{name} is a folder")
         if file.stat().st_size > MAX_BYTES:
             raise Malformed("include", f"{name} has {file.stat().st_size} bytes, more than {MAX_BYTES}")
         try:

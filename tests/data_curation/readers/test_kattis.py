@@ -1,6 +1,7 @@
 """Problem packages in Kattis's format."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -173,7 +174,9 @@ def test_one_argument_for_all_is_the_checkers(tmp_path):
 INCLUDED_WRONG = {
     "is not in UTF-8": lambda folder: (folder / "grader.cpp").write_bytes(b"// \xff\nint main() {}"),
     "bytes, more than": lambda folder: (folder / "grader.cpp").write_text(" " * (MAX_BYTES + 1)),
-    "is a folder": lambda folder: (folder / "more").mkdir(),
+    "more is no file": lambda folder: (folder / "more").mkdir(),
+    "pipe is no file": lambda folder: os.mkfifo(folder / "pipe"),
+    "loop is no file": lambda folder: (folder / "loop").symlink_to("loop"),
     "a link that leaves": lambda folder: (folder / "grader.cpp").symlink_to("/etc/passwd"),
     "plain names": lambda folder: (folder / "result").write_text(""),
 }
