@@ -171,6 +171,8 @@ def estimate(
     responses = stage.prompts_per_batch * stage.most_rollouts
     lengths = response_lengths(responses, stage.longest_response, mean_response)
     adapter, beyond = shape.adapter(training.advanced.lora), stage.advanced.tail_batching
+    staleness = stage.advanced.max_staleness
+    rounds = training.engine.rounds(staleness) if staleness else 1
     trained = adapter or parameters
     state = trained * (12 if size == 2 else 8)
 
@@ -210,7 +212,7 @@ def estimate(
 
     work = Work(
         weights=parameters * size, token=shape.layers * shape.cache_width * size,
-        responses=math.ceil(responses * max(1 + beyond, stage.advanced.max_staleness)), longest=longest,
+        responses=math.ceil(responses * max(1 + beyond, rounds)), longest=longest,
         ranks=ranks, hardware=hardware, gpu=gpu, adapted=adapter > 0,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
@@ -222,8 +224,8 @@ def estimate(
     engines = Engines(engine.engines, decoder, slots, prompt, stage.most_rollouts)
     if beyond:
         simulation = engines.tail_batched(stage, mean_response)
-    elif stage.advanced.max_staleness:
-        simulation = engines.spanning(lengths, stage.longest_response, stage.advanced.max_staleness)
+    elif staleness:
+        simulation = engines.spanning(lengths, stage.longest_response, rounds)
     else:
         simulation = engines.batch(lengths)
     sampling = simulation.seconds
@@ -233,7 +235,7 @@ def estimate(
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
-    if engine.apart and stage.advanced.max_staleness:  # otherwise they share the accelerators
+    if engine.apart and staleness:  # otherwise they share the accelerators
         update = max(0.0, update - sampling)
     checkpoint = (parameters + trained) * size + state
     written = checkpoint / rates.disk

@@ -170,7 +170,8 @@ class Preflight:
 
     def weights(self, stack: ExitStack) -> str:
         stale = any(stage.advanced.max_staleness for stage in self.training.stages)
-        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work, stale))
+        beside = stale and self.training.engine.samples_beside
+        self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work, beside))
         self._generate(self.sampler, 1, 2)
         if not (facts := self.sampler.facts):
             return "the engine samples with the policy's own weights"

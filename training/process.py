@@ -108,13 +108,15 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
     policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
     checkpoints = Checkpoints(work / "checkpoints", policy)
     stale = stage.advanced.max_staleness > 0
-    with _worker(recipe, stage, policy, spec["model_dir"], work, beside=stale) as worker:
+    with _worker(recipe, stage, policy, spec["model_dir"], work, stale and training.engine.samples_beside) as worker:
         curriculum = _curriculum(recipe, stage, spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
         if stale:
-            batches = Pipeline(stage, recipe.seed, curriculum, worker, training.advanced.max_infra_errors)
+            batches = Pipeline(
+                stage, recipe.seed, curriculum, worker, training.engine, training.advanced.max_infra_errors
+            )
         else:
             batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.advanced.max_infra_errors)
         restored = checkpoints.restore()

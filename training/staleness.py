@@ -1,13 +1,14 @@
-"""Bounded staleness: responses are sampled while the policy learns, and no token is staler than allowed.
+"""Bounded staleness: long responses span updates, and no token is staler than allowed.
 
 A *round* goes beside each update. While the policy learns from a batch, the engine, with the weights from before that
 update, decodes every unfinished response by at most `chunk` tokens. Then each response has ended, or waits for the next
 round and its weights. Tokens decide, never time: what is sampled, by which weights, and which groups make up a batch
-are functions of the seed, so that a killed stage goes on exactly.
+are functions of the seed, so that a killed stage goes on exactly. An engine in the trainer cannot sample beside an
+update: its round goes before the update, with the same weights, and its tokens are younger by a step.
 
 With staleness k and P prompts in a batch: a response takes at most k rounds, because `chunk` is the k-th part of its
-limit. A batch is the P oldest complete groups. At most k x P prompts are in flight, which keeps every token within k
-updates: learned in their order, no group would be too late, and a batch may leave that order only where the groups left
+limit (in the trainer k + 1, and all that follows likewise). A batch is the P oldest complete groups. At most k x P
+prompts are in flight, which keeps every token within k updates: learned in their order, no group would be too late, and a batch may leave that order only where the groups left
 behind would still be in time. Where it may not, or where fewer than P groups are complete, the round goes on, with the
 newest weights. On average a group is in flight for as many updates as there are batches in flight (Little's law), so no
 more prompts are begun than the groups' lengths ask for.
@@ -26,6 +27,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, completed, derive_seed
+from ratchet.infra.inference.engine import InferenceEngine
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.curriculum import Batch, Curriculum
@@ -83,14 +85,14 @@ def due(in_flight: Sequence[AnyGroup], prompts: int, staleness: int, step: int) 
 
 
 class Round:
-    """This rank's part of a round, read on a thread of its own."""
+    """This rank's part of a round; `beside` an update it is read on a thread of its own."""
 
-    def __init__(self, read: Callable[[], list[Rollout]]) -> None:
+    def __init__(self, read: Callable[[], list[Rollout]], beside: bool) -> None:
         self.rollouts: list[Rollout] = []
         self.started, self.ended = time.perf_counter(), math.inf
         self._read, self._error = read, None
-        self._thread = threading.Thread(target=self._run, name="sampling", daemon=True)
-        self._thread.start()
+        self._thread = threading.Thread(target=self._run, name="sampling", daemon=True) if beside else None
+        self._thread.start() if self._thread else self._run()
 
     def _run(self) -> None:
         try:
@@ -100,7 +102,8 @@ class Round:
         self.ended = time.perf_counter()
 
     def wait(self) -> None:
-        self._thread.join()
+        if self._thread:
+            self._thread.join()
         if self._error is not None:
             raise self._error
 
@@ -110,24 +113,30 @@ class Pipeline:
     collective."""
 
     def __init__(
-        self, stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, max_infra_errors: float
-    ) -> None:
+        self, stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, engine: InferenceEngine,
+        max_infra_errors: float,
+    ) -> None:  # fmt: skip
         self._stage, self._seed, self._curriculum, self._worker = stage, seed, curriculum, worker
-        self._max_infra_errors, self._staleness = max_infra_errors, stage.advanced.max_staleness
+        self._max_infra_errors, self._beside = max_infra_errors, engine.samples_beside
+        self._staleness = stage.advanced.max_staleness
+        self._most_rounds = engine.rounds(self._staleness)
         self.in_flight: list[InFlight] = []  # oldest first
-        self._rounds = float(self._staleness)  # that a group takes, a moving mean
+        self._rounds = float(self._most_rounds)  # that a group takes, a moving mean
         self._sampled = 0  # tokens since the last batch
         self._running: Round | None = None
         self._last_ended, self._round_seconds = math.inf, 0.0
         self._metrics = Metrics()  # of the last batch
 
     def collect(self, batch: Batch) -> Collected:
-        """The batch of this step; then begin prompts, and the round beside its update. Raises RatchetError if too many
-        verdicts failed on our side."""
+        """The batch of this step; then begin prompts, and the round beside its update, or both before the batch. Raises
+        RatchetError if too many verdicts failed on our side."""
         prompts, waited = self._curriculum.batch_prompts, time.perf_counter()
         self.settle()
         self._metrics = {"rounds_extended": 0.0, "round_seconds": self._round_seconds}
-        if not self.in_flight:  # the stage's start
+        if not self._beside:
+            self._go_on(batch, batch.step)
+            self.settle()
+        elif not self.in_flight:  # the stage's start
             self._begin(batch, prompts, batch.step)
         while (chosen := due(self.in_flight, prompts, self._staleness, batch.step)) is None:
             self._start(batch)
@@ -140,10 +149,9 @@ class Pipeline:
         self._measure(chosen, batch.step)
         self._curriculum.record({g.problem_id: g.all_passed for g in groups})
         self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
-        following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
-        wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._staleness)
-        self._begin(following, wanted - len(self.in_flight), batch.step + 1)
-        self._start(following)
+        if self._beside:
+            following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
+            self._go_on(following, batch.step + 1)
         return Collected(groups, groups, rounds=1)
 
     def settle(self) -> None:
@@ -163,6 +171,12 @@ class Pipeline:
             self._sampled += sum(len(now.response) - len(before.response) for now, before in pairs)
             updated.append(replace(each, rollouts=own))
         self.in_flight = updated
+
+    def _go_on(self, batch: Batch, step: int) -> None:
+        """Begin as many prompts as are missing, to learn from in `step` or later, and the next round."""
+        wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._most_rounds)
+        self._begin(batch, wanted - len(self.in_flight), step)
+        self._start(batch)
 
     def _begin(self, batch: Batch, count: int, step: int) -> None:
         """At most `count` prompts, to learn from in `step` or later."""
@@ -185,7 +199,7 @@ class Pipeline:
         # Responses with as many tokens to get go together, by prompt, oldest first.
         together: dict[int, dict[str, list[tuple[InFlight, Rollout]]]] = {}
         for each, r in unfinished:
-            tokens = min(chunk(each.limit, self._staleness), each.left(r))
+            tokens = min(chunk(each.limit, self._most_rounds), each.left(r))
             together.setdefault(tokens, {}).setdefault(r.problem_id, []).append((each, r))
         batches = [
             (tokens, list(chain(*part)))
@@ -204,7 +218,7 @@ class Pipeline:
             rollouts = self._worker.judged((problems[completion.key[0]], completion) for completion in whole)
             return [self._stamped(before[r.problem_id, r.sample], r, batch.step) for r in rollouts]
 
-        self._running = Round(read)
+        self._running = Round(read, self._beside)
         self._metrics["sampler_idle_seconds"] = max(0.0, self._running.started - self._last_ended)
 
     def _request(self, each: InFlight, rollout: Rollout) -> Request:
@@ -244,8 +258,8 @@ class Pipeline:
         spans = [(step - version, n) for each in chosen for r in each.rollouts for version, n in r.spans]
         tokens = sum(n for _, n in spans)
         assert max(age for age, _ in spans) <= self._staleness, "a token is staler than allowed"
-        longest = [max(len(r.response) for r in each.rollouts) / chunk(each.limit, self._staleness) for each in chosen]
-        taken = fmean(map(math.ceil, longest))
+        rounds = (max(len(r.response) for r in each.rollouts) / chunk(each.limit, self._most_rounds) for each in chosen)
+        taken = fmean(map(math.ceil, rounds))
         self._rounds += RECENT * (taken - self._rounds)
         self._metrics |= {
             "staleness": sum(age * n for age, n in spans) / tokens,
@@ -286,14 +300,14 @@ class Pipeline:
         ]
 
 
-def in_flight_wanted(rounds: float, prompts: int, staleness: int) -> int:
-    """Prompts to have in flight beside an update, if groups take this many rounds on average."""
-    return math.ceil(prompts * min(rounds + SPARE, staleness))
+def in_flight_wanted(rounds: float, prompts: int, most: int) -> int:
+    """Prompts to have in flight in a round, if groups take `rounds` on average and `most` at most."""
+    return math.ceil(prompts * min(rounds + SPARE, most))
 
 
-def chunk(limit: int, staleness: int) -> int:
-    """Tokens that a round adds to a response, at most."""
-    return math.ceil(limit / staleness)
+def chunk(limit: int, rounds: int) -> int:
+    """Tokens that one of so many rounds adds to a response, at most."""
+    return math.ceil(limit / rounds)
 
 
 def _packed(rollout: Rollout) -> dict[str, Any]:

@@ -33,13 +33,21 @@ class InferenceEngine(Section, ABC):
 
     kind: str
     """The engine's name or import path."""
-    samples_beside: ClassVar[bool] = False
-    """Whether `open_beside` gives an engine that samples while the policy learns (`max_staleness`)."""
 
     @property
     def gpus(self) -> int:
         """GPUs of one engine in an evaluation."""
         return 1
+
+    @property
+    def samples_beside(self) -> bool:
+        """Whether `open_beside` gives an engine that samples while the policy learns (`max_staleness`)."""
+        return False
+
+    def rounds(self, staleness: int) -> int:
+        """Rounds of decoding that a response may take. One beside an update is a step old when it is learned from, one
+        between two updates is not."""
+        return max(1, staleness if self.samples_beside else staleness + 1)
 
     def check_hardware(self, hardware: "Hardware") -> None:
         """Raises ValueError if it cannot serve this hardware; called when the recipe is read."""

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -42,14 +42,16 @@ RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTE
 class ServedVllm(Vllm):
     """vLLM in separate processes, on GPUs that do not train; an evaluation runs it inside its own processes."""
 
-    samples_beside: ClassVar[bool] = True
-
     url: NotInKey[str | tuple[str, ...] | None] = None
     """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.
     Their token is in the environment variable RATCHET_ENGINE_TOKEN."""
     devices: NotInKey[tuple[int, ...]] = ()
     """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
     `hardware.processes` GPUs."""
+
+    @property
+    def samples_beside(self) -> bool:
+        return True
 
     def check_hardware(self, hardware: "Hardware") -> None:
         if hardware.machines > 1 and self.url is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
@@ -20,7 +20,13 @@ COPY = "whole copy to sample with"
 class Transformers(InferenceEngine):
     """torch only."""
 
-    samples_beside: ClassVar[bool] = True
+    beside: bool = True
+    """With `max_staleness`: sample in a process of its own while the policy learns. False: in the trainer, between two
+    updates, without a second copy of the weights."""
+
+    @property
+    def samples_beside(self) -> bool:
+        return self.beside
 
     def needs(self, work: Work) -> Needs:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))

