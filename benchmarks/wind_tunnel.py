@@ -202,7 +202,7 @@ def read_run(steps: list[PlannedStep], label: str) -> Run:
     stages = [step.output for step in steps if step.output.kind == "checkpoint" and step.output.name != "start"]
     names = [stage.name for stage in stages]
     stages = stages[: names.index(label) + 1] if label in names else stages[:1]
-    lines = (stages[-1].path / "metrics.jsonl").read_text().splitlines()
+    lines = (stages[-1].path / "metrics.jsonl").read_text().splitlines() if stages else []
     evaluation = made["evaluation", label]
     return Run(
         [json.loads(line) for line in lines],
