@@ -40,6 +40,7 @@ from benchmarks.wind_tunnel import (
     never_solved,
     planned,
     read_run,
+    reading_entropy,
     score,
     tokens_until,
     validation_at,
@@ -67,7 +68,8 @@ class Arm(_Declared):
 
 class Measured(_Declared):
     """One number of a run: `benchmark` with `k`, `metric` with `first` or `last` steps, `tokens_until`,
-    `validation_at`, or `never_solved` (deep questions solved now, of those that no response solved at the start)."""
+    `validation_at`, `never_solved` (deep questions solved now, of those that no response solved at the start), or
+    `reading_entropy` (of how words are read)."""
 
     benchmark: str | None = None
     k: int = 1
@@ -77,6 +79,7 @@ class Measured(_Declared):
     tokens_until: float | None = None
     validation_at: float | None = None
     never_solved: bool = False
+    reading_entropy: bool = False
 
     @property
     def measure(self) -> Measure:
@@ -88,6 +91,8 @@ class Measured(_Declared):
             return tokens_until(self.tokens_until)
         if self.never_solved:
             return never_solved
+        if self.reading_entropy:
+            return reading_entropy
         return validation_at(self.validation_at or 0.0)
 
     def __str__(self) -> str:
@@ -99,6 +104,8 @@ class Measured(_Declared):
             return f"M tokens until validation {self.tokens_until}"
         if self.never_solved:
             return "share solved, of deep questions never solved at the start"
+        if self.reading_entropy:
+            return "entropy of the readings, nats"
         return f"validation at {self.validation_at} M tokens"
 
 

@@ -98,8 +98,8 @@ def page(file: Path) -> str:
         f"absent, with the reason. {counted['target']} further rows are *targets*: results of the paper, which nobody "
         f"has reproduced here. Fields are those of `{main}` where no other recipe is named. This page is made from "
         f"`docs/facts/{file.name}` (`python -m benchmarks.fidelity`); a test compares every value with its recipe and "
-        "every mechanism with the rehearsals. *Declared* are experiments in small worlds that were written down before they "
-        "were run ([findings](findings.md)).",
+        "every mechanism with the rehearsals. *Declared* are experiments in small worlds that were written down before "
+        "they were run ([findings](findings.md)).",
         "",
     ]
     lines += [f"- {note.strip()}" for note in document["notes"]]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +23,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.stats import entropy, t
 
 from benchmarks.seeds import ROOT, with_section
 from ratchet.evaluation.pass_at_k import pass_at_k_table
+from ratchet.examples.wind_tunnel.world import READINGS
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
@@ -38,13 +41,14 @@ Measure = Callable[["Run"], float | None]
 class Run:
     """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, the seconds of its stages so far,
     scores by benchmark, and for each deep math question its depth and how many of its responses passed, at the start
-    (where that was evaluated) and now."""
+    (where that was evaluated) and now; and the responses to deep math questions."""
 
     steps: Steps
     seconds: float
     scores: dict[str, Any]
     deep_at_start: pd.DataFrame | None
     deep: pd.DataFrame
+    responses: tuple[str, ...] = ()
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Million tokens sampled in training, and the values of a metric; noisy ones as a mean of five steps."""
@@ -76,6 +80,17 @@ def never_solved(run: Run) -> float | None:
         return None
     now = run.deep.passed[run.deep_at_start.passed == 0]
     return float((now > 0).mean()) if len(now) else None
+
+
+def reading_entropy(run: Run) -> float:
+    """Nats, mean over the words that the traces read in two ways: the entropy of how the deep responses read each. The
+    mean over all tokens is held up by fillers long after this one has fallen."""
+    readings: dict[str, Counter[str]] = {word: Counter() for word in READINGS}
+    for text in run.responses:
+        for word, operation in re.findall(r"^[a-h] (\w+) \d([+*-]\d)=", text, re.MULTILINE):
+            if word in readings:
+                readings[word][operation] += 1
+    return statistics.fmean(float(entropy(list(counts.values()))) for counts in readings.values() if counts)
 
 
 def tokens_until(level: float) -> Measure:
@@ -210,6 +225,7 @@ def read_run(steps: list[PlannedStep], label: str) -> Run:
         json.loads((evaluation / "scores.json").read_text())["benchmarks"],
         _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
         _passed(evaluation),
+        tuple(pd.read_parquet(evaluation / "generations.parquet").query("benchmark == 'math-deep'").text),
     )
 
 

@@ -1,14 +1,17 @@
 """Declared experiments: a changed declaration is refused, failures are shown, and p-values are corrected."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from benchmarks import experiments
 from benchmarks.experiments import Experiment, Refused, facts, hold_to, holm, read, section
+from benchmarks.wind_tunnel import Run, reading_entropy
 from ratchet.infra.recipe import load_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,6 +99,16 @@ def test_an_unknown_field_is_named(tmp_path):
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump({**SMALL, "seed": [1]}))
     with pytest.raises(Refused, match=r"(?s)wrong.yaml is not a declaration.*seed"):
         read(tmp_path / "wrong.yaml")
+
+
+def test_the_entropy_of_readings_is_that_of_the_operations_and_not_of_fillers():
+    def run(*responses: str) -> Run:
+        return Run([], 0.0, {}, None, pd.DataFrame(), responses)
+
+    sure, torn = "wait\na lift 5+3=8\nb gain 8+1=9\n", "so\na lift 5+2=7\n"
+    assert reading_entropy(run(sure, "now\n" + sure)) == 0.0
+    assert reading_entropy(run(sure, torn)) == pytest.approx(math.log(2))
+    assert reading_entropy(run(sure, torn, "a sink 5-4=1\n")) == pytest.approx(math.log(2) / 2)
 
 
 @pytest.mark.parametrize("file", DECLARED, ids=lambda file: file.stem)
