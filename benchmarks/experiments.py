@@ -68,8 +68,8 @@ class Arm(_Declared):
 
 class Measured(_Declared):
     """One number of a run: `benchmark` with `k`, `metric` with `first` or `last` steps, `tokens_until`,
-    `validation_at`, `never_solved` (deep questions solved now, of those that no response solved at the start), or
-    `reading_entropy` (of how words are read)."""
+    `validation_at`, `never_solved` with a benchmark (the share solved now of the questions that no response solved at
+    the start), or `reading_entropy` (of how words are read)."""
 
     benchmark: str | None = None
     k: int = 1
@@ -78,7 +78,7 @@ class Measured(_Declared):
     last: int | None = None
     tokens_until: float | None = None
     validation_at: float | None = None
-    never_solved: bool = False
+    never_solved: str | None = None
     reading_entropy: bool = False
 
     @property
@@ -90,7 +90,7 @@ class Measured(_Declared):
         if self.tokens_until is not None:
             return tokens_until(self.tokens_until)
         if self.never_solved:
-            return never_solved
+            return never_solved(self.never_solved)
         if self.reading_entropy:
             return reading_entropy
         return validation_at(self.validation_at or 0.0)
@@ -103,7 +103,7 @@ class Measured(_Declared):
         if self.tokens_until is not None:
             return f"M tokens until validation {self.tokens_until}"
         if self.never_solved:
-            return "share solved, of deep questions never solved at the start"
+            return f"share solved, of the questions of {self.never_solved} that the start never solves"
         if self.reading_entropy:
             return "entropy of the readings, nats"
         return f"validation at {self.validation_at} M tokens"

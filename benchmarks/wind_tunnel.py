@@ -40,15 +40,30 @@ Measure = Callable[["Run"], float | None]
 @dataclass(frozen=True)
 class Run:
     """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, the seconds of its stages so far,
-    scores by benchmark, and for each deep math question its depth and how many of its responses passed, at the start
-    (where that was evaluated) and now; and the responses to deep math questions."""
+    scores by benchmark, and the directories of the evaluations at the start (where there was one) and now."""
 
     steps: Steps
     seconds: float
     scores: dict[str, Any]
-    deep_at_start: pd.DataFrame | None
-    deep: pd.DataFrame
-    responses: tuple[str, ...] = ()
+    start: Path | None
+    evaluation: Path
+
+    def passed(self, benchmark: str, at_start: bool = False) -> pd.DataFrame | None:
+        """For each question, how many of its responses passed (`passed`) and how many words it has (`depth`), now or at
+        the start; None where the start was not evaluated."""
+        evaluation = self.start if at_start else self.evaluation
+        if evaluation is None:
+            return None
+        of_all = [pd.read_parquet(evaluation / f"{name}.parquet") for name in ("generations", "questions")]
+        rows, questions = (table[table.benchmark == benchmark] for table in of_all)
+        passed = (rows.outcome == "passed").groupby(rows.problem_id).sum()
+        depth = questions.set_index("problem_id").prompt.str.count("\n")
+        return pd.DataFrame({"passed": passed, "depth": depth})
+
+    def responses(self, benchmark: str) -> list[str]:
+        """As the policy wrote them."""
+        rows = pd.read_parquet(self.evaluation / "generations.parquet", columns=["benchmark", "text"])
+        return rows.text[rows.benchmark == benchmark].tolist()
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Million tokens sampled in training, and the values of a metric; noisy ones as a mean of five steps."""
@@ -68,25 +83,30 @@ def deep_pass_at(k: int, least: int = 5) -> Measure:
     """Over the questions of depth `least` to 8."""
 
     def measure(run: Run) -> float:
-        passed = run.deep.passed[run.deep.depth >= least].to_numpy()
+        deep = run.passed("math-deep")
+        passed = deep.passed[deep.depth >= least].to_numpy()
         return float(pass_at_k_table(np.full(len(passed), 64), passed)[:, k - 1].mean())
 
     return measure
 
 
-def never_solved(run: Run) -> float | None:
-    """Of the deep questions that no response solved at the start, the share that one solves now."""
-    if run.deep_at_start is None:
-        return None
-    now = run.deep.passed[run.deep_at_start.passed == 0]
-    return float((now > 0).mean()) if len(now) else None
+def never_solved(benchmark: str) -> Measure:
+    """Of the questions that no response solved at the start, the share that one solves now."""
+
+    def measure(run: Run) -> float | None:
+        before = run.passed(benchmark, at_start=True)
+        if before is None or not (before.passed == 0).any():
+            return None
+        return float((run.passed(benchmark).passed[before.passed == 0] > 0).mean())
+
+    return measure
 
 
 def reading_entropy(run: Run) -> float:
     """Nats, mean over the words that the traces read in two ways: the entropy of how the deep responses read each. The
     mean over all tokens is held up by fillers long after this one has fallen."""
     readings: dict[str, Counter[str]] = {word: Counter() for word in READINGS}
-    for text in run.responses:
+    for text in run.responses("math-deep"):
         for word, operation in re.findall(r"^[a-h] (\w+) \d([+*-]\d)=", text, re.MULTILINE):
             if word in readings:
                 readings[word][operation] += 1
@@ -144,7 +164,7 @@ EFFECTS = {
         "Reach: what the start cannot solve",
         (("start", "reach", "start"), ("after RL", "reach", "rl")),
         {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)}
-        | {"depth 8 pass@16": deep_pass_at(16, 8), "solved, of those 0 of 64": never_solved},
+        | {"depth 8 pass@16": deep_pass_at(16, 8), "solved, of those 0 of 64": never_solved("math-deep")},
     ),
     "length": Effect(
         "Length: growing or full",
@@ -223,9 +243,8 @@ def read_run(steps: list[PlannedStep], label: str) -> Run:
         [json.loads(line) for line in lines],
         sum(stage.manifest["seconds"] for stage in stages),
         json.loads((evaluation / "scores.json").read_text())["benchmarks"],
-        _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
-        _passed(evaluation),
-        tuple(pd.read_parquet(evaluation / "generations.parquet").query("benchmark == 'math-deep'").text),
+        made.get(("evaluation", "start")),
+        evaluation,
     )
 
 
@@ -235,16 +254,6 @@ def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
     with plan_run(loaded, load_settings(home)) as plan:
         train.fn(loaded)
     return plan.plan
-
-
-def _passed(evaluation: Path) -> pd.DataFrame:
-    rows, questions = (
-        pd.read_parquet(evaluation / f"{name}.parquet").query("benchmark == 'math-deep'")
-        for name in ("generations", "questions")
-    )
-    passed = (rows.outcome == "passed").groupby(rows.problem_id).sum()
-    depth = questions.set_index("problem_id").prompt.str.count("\n")
-    return pd.DataFrame({"passed": passed, "depth": depth})
 
 
 def interval(values: list[float], sign: str = "") -> str:
