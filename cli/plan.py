@@ -61,6 +61,7 @@ def plan(
 
         planned = Plan(resolved, settings, machine, mean, price)
         summary = planned.summary()
+    advised: list[Advice] = []
     if advise:
         from ratchet.tasks.advice import Advisor
 
@@ -68,13 +69,13 @@ def plan(
             asked = set_ or ()
             advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
     if as_json:
-        rows = {"advice": [asdict(row) for row in advised]} if advise else {"growth": planned.growth()}
+        rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
         console.file.write(json.dumps({**summary, **rows}, indent=1) + "\n")
         return
     if resolved.fitted:
         console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
     _show(planned)
-    _show_advice(advised) if advise else _show_details(planned)
+    _show_advice(advised) if advised else _show_details(planned)
 
 
 def _show_advice(rows: "list[Advice]") -> None:
