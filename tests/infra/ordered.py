@@ -7,7 +7,7 @@ import time
 LOADED: list[int] = []
 
 
-def preload() -> bool:
+def preload(*_: str) -> bool:
     LOADED.append(os.getpid())
     return "ALONE" not in os.environ
 
