@@ -17,7 +17,7 @@ from huggingface_hub import hf_hub_download
 
 from ratchet.data_curation.base.files import sha256_file
 from ratchet.data_curation.base.hub import hub_answers
-from ratchet.infra.inference.models import KNOWN_MODELS
+from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.rehearsal.hub import hub

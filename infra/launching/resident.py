@@ -8,6 +8,7 @@ Each line of standard input is an order, JSON {"module", "arguments", "log"}: th
 survive a fork): the process runs the first order itself and ends.
 """
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -90,6 +91,7 @@ def serve() -> None:
         if not module.preload(*order["arguments"]):
             _run(module, os.getppid(), **order)
             return
+        gc.freeze()  # no copy walks over what all share, which would also copy its memory
         child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # only after the copy has ended
         child.start()
