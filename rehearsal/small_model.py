@@ -39,7 +39,7 @@ TEMPLATE = (
     "{% for message in messages %}{{ ('" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "') + "
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
-MOST_PASSES, LEAST_PASSES, VISITS = 16, 10, 2000
+MOST_PASSES, LEAST_PASSES, VISITS = 16, 8, 2000
 """Passes over the lessons: fewer where there are many."""
 LEARNING_RATE, PROMPTS = 3e-3, 8
 """PROMPTS of a step: all responses to a prompt are learned together, and the prompt is computed once."""
