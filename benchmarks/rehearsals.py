@@ -19,6 +19,8 @@ from ratchet.infra.recipe import load_recipe
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "rehearsals.md"
 FAULTS = DOCS / "facts" / "rehearsal_faults.json"
+VERSION = 4
+"""Of the rehearsal: raised when the bundled rows, the small model or what is made smaller change."""
 WHOLE = ("acereason-7b", "prorl-1.5b")
 """Recipes whose tables are on the page in full."""
 INTRODUCTION = """# What was rehearsed
@@ -30,6 +32,9 @@ else the machine does, which was a lot. A mechanism that is seen happened; that 
 [results](results.md) are for.
 
 This page is made by `python -m benchmarks.rehearsals HOME RECIPE…`.
+"""
+OF_EARLIER = """
+Results marked "earlier" are of a rehearsal before its small model came to learn fewer and shorter lessons.
 """
 OF_FAULTS = """
 ## Faults that were planted
@@ -48,6 +53,7 @@ def record(home: Path, log: str, cpu_seconds: float | None) -> dict[str, Any]:
     rows = json.loads((home / "rehearsal.json").read_text())
     seconds = re.findall(r"mechanisms seen in (\d+) s", log)
     return {
+        "version": VERSION,
         "seconds": int(seconds[-1]),
         "cpu_seconds": cpu_seconds and round(cpu_seconds),
         "mechanisms": {row["name"]: {"seen": row["seen"], "evidence": row["evidence"]} for row in rows},
@@ -55,13 +61,16 @@ def record(home: Path, log: str, cpu_seconds: float | None) -> dict[str, Any]:
 
 
 def page(results: Mapping[str, Mapping[str, Any]], faults: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [INTRODUCTION, "| recipe | seen | seconds | CPU seconds | not seen |", "|---|---|---|---|---|"]
+    earlier = {name for name, result in results.items() if result.get("version") != VERSION}
+    lines = [INTRODUCTION + (OF_EARLIER if earlier else "")]
+    lines += ["| recipe | seen | seconds | CPU seconds | not seen |", "|---|---|---|---|---|"]
     for name, result in sorted(results.items()):
         mechanisms = result["mechanisms"]
         unseen = [mechanism for mechanism, row in mechanisms.items() if not row["seen"]]
         seen = f"{len(mechanisms) - len(unseen)} of {len(mechanisms)}"
         seconds = f"{result['seconds']} | {result.get('cpu_seconds') or '–'}"
-        lines.append(f"| {name} | {seen} | {seconds} | {', '.join(unseen) or 'none'} |")
+        mark = " (earlier)" if name in earlier else ""
+        lines.append(f"| {name}{mark} | {seen} | {seconds} | {', '.join(unseen) or 'none'} |")
     if faults:
         lines.append(OF_FAULTS.rstrip("\n"))
     for name, fault in faults.items():
