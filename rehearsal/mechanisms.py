@@ -217,8 +217,8 @@ def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechani
     yield from _loss(stage, clips(stage, recipe.training.stages), steps, row)
     for number, intervention in enumerate(stage.interventions):
         yield _intervention(number, intervention, steps, decisions, row)
-        if intervention.do.reset and stage.kl_coefficient:
-            yield _carried_out(number, intervention, steps, decisions, row)
+    if stage.kl_coefficient and any(each.do.reset for each in stage.interventions):
+        yield _carried_out(stage, steps, decisions, row)
     if stage.validates:
         scores = [line["validation"] for line in steps if "validation" in line]
         missing = [
@@ -290,15 +290,16 @@ def _intervention(number: int, intervention: Intervention, steps: Records, decis
     return row(f"{words} at {trigger}", bool(due), when)
 
 
-def _carried_out(number: int, intervention: Intervention, steps: Records, decisions: Records, row: Any) -> Mechanism:
-    """After a reset the policy is its own reference."""
-    due = [line["step"] for line in decisions if line["rule"] == RULE and line["number"] == number]
+def _carried_out(stage: Stage, steps: Records, decisions: Records, row: Any) -> Mechanism:
+    """After a reset the policy is its own reference: judged by the stage's first, before which it has moved most."""
+    resets = [number for number, each in enumerate(stage.interventions) if each.do.reset]
+    first = min([line["step"] for line in decisions if line["rule"] == RULE and line["number"] in resets], default=0)
     divergences = {line["step"]: line["kl"] for line in steps if "kl" in line}
-    followed = [step for step in due if {step, step + 1} <= divergences.keys()]
-    before, after = (sum(divergences[step + i] for step in followed) for i in (0, 1))
-    words = f"KL to the reference from {before:.2g} to {after:.2g} nats per token, over {len(followed)} resets"
-    name = f"reset at {intervention.when.trigger[0]}, carried out"
-    return row(name, after < before / 2, words if followed else "no step after a reset")
+    before, after = divergences.get(first), divergences.get(first + 1)
+    if before is None or after is None:
+        return row("first reset carried out", False, "no step after a reset")
+    words = f"KL to the reference from {before:.2g} to {after:.2g} nats per token after step {first}"
+    return row("first reset carried out", after < before / 2, words)
 
 
 # Evaluation
