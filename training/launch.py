@@ -12,30 +12,39 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from ratchet.infra.launching.first_verdicts import load_domains
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
 
 
-def preload() -> bool:
-    """Import what ranks need; whether they may be forked then."""
+def preload(specification: str = "", *_: str) -> bool:
+    """Import what ranks need; whether they may be forked then, and if so load what their domains need."""
     import torch
     from transformers import conversion_mapping
 
     from ratchet.training import process  # noqa: F401
     from ratchet.verifiers.math import domain  # noqa: F401
 
+    if torch.cuda.is_available():
+        return False
+    from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  with torch's compiler, by every engine
+
     conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
-    return not torch.cuda.is_available()
+    with suppress(OSError, ValueError):  # the ranks say what is wrong with it
+        spec = json.loads(Path(specification).read_text()) if specification else {}
+        load_domains([*spec.get("problems", {}).values(), *spec.get("validation", {}).values()])
+    return True
 
 
 def launch(specification: Path, meeting: str = "localhost:0") -> None:
     """Run every rank of this machine to its end. Raises torch's ChildFailedError if one fails; SystemExit, with the
     reason in `status.json`, if the machines do not meet."""
-    start_method = "fork" if preload() else "spawn"
+    start_method = "fork" if preload(str(specification)) else "spawn"
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

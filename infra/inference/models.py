@@ -10,10 +10,8 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.data_curation.base.hub import hub_address, hub_answers
+from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
-
-KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
-"""The shape of each model that shipped recipes start from, by its name."""
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
