@@ -197,13 +197,15 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
     if not (directory / "quiet").is_dir():
         run = Run(directory / "work", ["run", MINI, *options])
         run.tmp.mkdir(parents=True)
-        for _ in range(2):
-            if run.home.exists():
-                run.command = [*ASKED, *options]
-                endpoint(run)
-            if run.start().wait() != 0:
-                raise SystemExit(f"the quiet run failed: {run.log}")
-        run.end_servers()
+        try:
+            for _ in range(2):
+                if run.home.exists():
+                    run.command = [*ASKED, *options]
+                    endpoint(run)
+                if run.start().wait() != 0:
+                    raise SystemExit(f"the quiet run failed: {run.log}")
+        finally:
+            run.end_servers()
         run.home.rename(directory / "quiet")
         shutil.rmtree(run.directory)
     return results(directory / "quiet")

@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 from ratchet.data_curation.base.files import disk_errors, exclusive
+from ratchet.data_curation.base.waiting import by_proxy, saying
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
@@ -106,13 +107,15 @@ def prefect_elsewhere() -> str:
 def require_answer(api: str) -> None:
     """Raises RatchetError if no server answers at this address; an HTTP error is an answer."""
     try:
-        urllib.request.urlopen(f"{api}/health", timeout=10).close()
+        with saying(f"Waiting for the Prefect server at {api} …"):
+            urllib.request.urlopen(f"{api}/health", timeout=10).close()
     except urllib.error.HTTPError:
         pass
     except (OSError, ValueError) as error:
         raise RatchetError(
-            f"The Prefect server at PREFECT_API_URL, {api}, does not answer ({getattr(error, 'reason', error)}). Start "
-            "it, or unset PREFECT_API_URL: then this command starts its own."
+            f"The Prefect server at PREFECT_API_URL, {api}{by_proxy(api)}, does not answer "
+            f"({getattr(error, 'reason', error)}). Start it, or unset PREFECT_API_URL: then this command starts its "
+            "own."
         ) from error
 
 

@@ -1,4 +1,5 @@
-"""What the environment of a command must not decide: how text is read, and how this machine reaches itself."""
+"""What the environment of a command must not decide: how text is read, how this machine reaches itself, and
+who is told of its use."""
 
 import locale
 import os
@@ -14,6 +15,11 @@ def read_text_as_utf8() -> None:
         os.environ["PYTHONUTF8"] = "1"
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def report_to_nobody() -> None:
+    """Libraries send no statistics of use: where nothing answers, each process would wait for it in silence."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
 def keep_loopback_off_proxies() -> None:

@@ -1,15 +1,25 @@
 """Output of all commands."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.data_curation.base.waiting import saying
+
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def spinner(text: str, where: Console = console) -> Iterator[None]:
+    """`text` while the block runs; in a log one line, if that takes longer than five seconds."""
+    with where.status(text) if where.is_terminal else saying(text):
+        yield
 
 
 def columns(*names: str) -> Table:
