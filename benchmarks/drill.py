@@ -49,7 +49,6 @@ from benchmarks.faults import (
     corrupt,
     descendants,
     disk_full,
-    end_session,
     endpoint,
     endpoint_and_flow_killed,
     endpoint_killed,
@@ -235,7 +234,6 @@ def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str,
             return "", [f"{type(error).__name__}: {error}"]
         finally:
             run.end_servers()
-            end_session(run.process)
         row = f"{first} | {struck - began:.0f} | {time.monotonic() - struck:.0f}"
         found = [f"the first ended with {first}"] if fault.ends not in (None, first) else []
         found += [f"the second ended with {again}"] if again else []

@@ -51,7 +51,7 @@ time_t time(time_t *now) {
 
 
 class Missed(Exception):
-    """The run was over before the fault's moment."""
+    """The run was over before the fault's moment, or what the fault needs has not come up."""
 
 
 class Run:
@@ -68,6 +68,7 @@ class Run:
         self.cleanup = ExitStack()
         self.servers: list[subprocess.Popen[bytes]] = []
         self.process: subprocess.Popen[bytes]
+        """The command; `start` sets it."""
 
     def start(self) -> subprocess.Popen[bytes]:
         argv = [*self.prefix, *PYTHON, "ratchet.cli.main", *self.command, "--home", str(self.home)]
@@ -75,6 +76,7 @@ class Run:
             self.process = subprocess.Popen(
                 argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
+        self.servers.append(self.process)
         return self.process
 
     def mirror(self) -> None:
@@ -115,7 +117,7 @@ class Run:
                 return server
             except OSError:
                 if server.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"{' '.join(argv)} does not come up: {self.directory / 'servers.log'}") from None
+                    raise Missed(f"{' '.join(argv)} does not come up: {self.directory / 'servers.log'}") from None
                 time.sleep(0.2)
 
     def end_servers(self) -> None:
@@ -191,6 +193,7 @@ def kill(words: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
 
 
 FLOW, LAUNCHER, JUDGE = "ratchet.cli.main", "ratchet.training.launch", "ratchet.verifiers.sandbox"
+REWARD_SERVER = "ratchet.verifiers.serving.command"
 PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.tracking.mirror"
 killed_flow = kill(FLOW)
 
@@ -228,7 +231,7 @@ def second_run(run: Run) -> Generator[None, None, None]:
 
 def reward_server_killed(run: Run) -> Generator[None, None, None]:
     port = free_port()
-    argv = [*PYTHON, FLOW, "judge", "serve", "--port", str(port), "--workers", "1", "--home", str(run.directory)]
+    argv = [*PYTHON, REWARD_SERVER, "serve", "--port", str(port), "--workers", "1"]
     run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
     run.command += ["--set", f"training.reward_servers=[http://127.0.0.1:{port}]"]
     server = run.serve(argv, port)
@@ -423,8 +426,8 @@ def cable_pulled(run: Run) -> Generator[None, None, None]:
     subprocess.run(["ip", "-n", host, "link", "set", "lo", "up"], check=True)  # by which sandboxes are tried
     run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
     run.command += ["--set", f"training.reward_servers=[http://10.93.72.2:{port}]"]
-    serve = [*PYTHON, FLOW, "judge", "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]
-    run.serve(["ip", "netns", "exec", host, *serve, "--home", str(run.directory)], port, "10.93.72.2")
+    serve = [*PYTHON, REWARD_SERVER, "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]
+    run.serve(["ip", "netns", "exec", host, *serve], port, "10.93.72.2")
     yield
     for state, wait_s in (("down", 25), ("up", 0)):
         subprocess.run(["ip", "link", "set", "drill0", state], check=True)
