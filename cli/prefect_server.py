@@ -27,6 +27,7 @@ HOST = "127.0.0.1"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """For what a server starts in turn: modules of the working directory are not imported."""
 OTHER_VERSION = ". If another version of Prefect wrote {}, move that file away: it has the pages of runs, no results"
+LOOK_S = 3.0
 START_S = 180  # the first start may migrate a database on a busy laptop
 
 
@@ -42,8 +43,13 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     if running := server_address(settings):
         require_answer(running)
         os.environ["PREFECT_API_URL"] = running
-        with answering(running):
-            yield
+        over = threading.Event()
+        threading.Thread(target=_tell_silence, args=(running, over), daemon=True).start()
+        try:
+            with answering(running):
+                yield
+        finally:
+            over.set()
         return
     port = free_port(HOST)
     argv = [
@@ -97,6 +103,15 @@ def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]]
             if server.poll() is not None:
                 latest.close()
                 server = latest.enter_context(start())
+
+
+def _tell_silence(api: str, over: threading.Event) -> None:
+    """Say when a server that nobody restarts stops answering: Prefect's client asks it for a minute, without a word."""
+    unanswered = 0
+    while not over.wait(LOOK_S):
+        unanswered = 0 if _answers(f"{api}/health") else unanswered + 1
+        if unanswered == 2:
+            print(f"The Prefect server at {api} does not answer. Waiting for it …", file=sys.stderr, flush=True)
 
 
 def prefect_elsewhere() -> str:

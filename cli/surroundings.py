@@ -5,6 +5,8 @@ import locale
 import os
 import sys
 
+from ratchet.verifiers.errors import RatchetError
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -15,6 +17,15 @@ def read_text_as_utf8() -> None:
         os.environ["PYTHONUTF8"] = "1"
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def require_folder() -> None:
+    """Raises RatchetError where the working directory has been deleted: every relative path would fail in its own
+    way."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise RatchetError("The folder of this terminal has been deleted: change to another with cd.") from error
 
 
 def report_to_nobody() -> None:
