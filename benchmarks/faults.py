@@ -325,8 +325,9 @@ def store_read_only(run: Run) -> Generator[None, None, None]:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
     yield
     yield
-    for place in places:
-        subprocess.run(["umount", str(place)], check=True)
+    for place in places:  # a mirror that goes on by itself may have it open
+        subprocess.run(["mount", "-o", "remount,bind,rw", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def no_temporary_space(run: Run) -> Generator[None, None, None]:

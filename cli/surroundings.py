@@ -1,5 +1,5 @@
 """What the environment of a command must not decide: how text is read, how this machine reaches itself, and
-who is told of its use."""
+who learns of its use."""
 
 import locale
 import os

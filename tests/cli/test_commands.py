@@ -418,5 +418,5 @@ def test_a_prefect_server_that_falls_silent_during_a_run_is_told_once(tmp_path, 
             assert capsys.readouterr().err == ""
             server.status = 503
             time.sleep(1)
-            told = capsys.readouterr().err
-    assert told == f"The Prefect server at {server.url}/api does not answer. Waiting for it …\n"
+            said = capsys.readouterr().err
+    assert said == f"The Prefect server at {server.url}/api does not answer. Waiting for it …\n"
