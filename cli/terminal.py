@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ratchet.data_curation.base.waiting import saying
+from ratchet.tasks.progress import printable
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -52,4 +53,4 @@ def print_json(value: Any) -> None:
 def clean(text: str) -> Text:
     """A text of a model or a data set, without control characters and without markup."""
     shown = text.encode("utf-8", "backslashreplace").decode()
-    return Text("".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in shown))
+    return Text(printable(shown))
