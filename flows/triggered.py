@@ -27,7 +27,8 @@ from ratchet.tasks.flow import Flow, plan_flow
 from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 from ratchet.verifiers.errors import RatchetError
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 FOLDER = "RATCHET_FOLDER"
 """The variable with the folder from which relative paths of a run count."""
 
