@@ -10,8 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -213,17 +213,25 @@ def stopped_and_continued(run: Run) -> Generator[None, None, None]:
             os.kill(pid, number)
 
 
-def second_run(run: Run) -> Generator[None, None, None]:
-    yield
-    first, stopped = run.process, list(descendants())
-    for pid in stopped:  # else it may be through with the step before the second comes to it
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """The command's processes: else they may be through with the step before the fault has struck."""
+    stopped = list(descendants())
+    for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    second = run.start()
     try:
-        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
+        yield
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+
+
+def second_run(run: Run) -> Generator[None, None, None]:
+    yield
+    first = run.process
+    with standing_still():
+        second = run.start()
+        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
     if second.wait(LONGEST_S):
         raise SystemExit(f"the second run has not waited for the first: {run.log}")
     run.process = first
@@ -292,11 +300,17 @@ def disk_full(run: Run) -> Generator[None, None, None]:
     on_a_disk_of_its_own(run)
     yield
     with open(run.home / "filler", "wb", buffering=0) as filler:
-        while run.process.poll() is None:
-            for size in (1 << 20, 1 << 12):  # large ones first: the fault strikes at once
+
+        def fill() -> None:
+            for size in (1 << 20, 1 << 12):
                 with suppress(OSError):
                     while True:
                         filler.write(bytes(size))
+
+        with standing_still():
+            fill()
+        while run.process.poll() is None:
+            fill()
             time.sleep(0.01)
     yield
     (run.home / "filler").unlink()

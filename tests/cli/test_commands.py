@@ -56,6 +56,10 @@ def test_every_command_teaches_with_an_example(command):
         ),
         (["run", MINI, "--set", "training.stages.0.loss=gsppo", DRY], "Did you mean 'gspo'"),
         (
+            ["run", MINI, "--set", "training.reward_servers=[http://127.0.0.1:1]", DRY],
+            "No reward server answers (http://127.0.0.1:1",
+        ),
+        (
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
@@ -81,7 +85,8 @@ def test_every_command_teaches_with_an_example(command):
         (["show", "some text"], "has curated anything"),
     ],
 )
-def test_a_mistake_gets_one_message(tmp_path, arguments, message):
+def test_a_mistake_gets_one_message(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.setenv("RATCHET_JUDGE_TOKEN", "theirs")
     with pytest.raises(RatchetError, match=re.escape(message)):
         in_process(*arguments, "--home", tmp_path)
 
