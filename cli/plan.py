@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, errors, print_whole
+from ratchet.cli.terminal import columns, console, errors, print_whole, spinner
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.tasks.progress import duration
@@ -56,7 +56,7 @@ def plan(
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
-    with errors.status("planning: reading the model's shape…"):  # seconds: torch and transformers load
+    with spinner("planning: reading the model's shape…", errors):  # seconds: torch and transformers load
         from ratchet.tasks.plan import Plan
 
         planned = Plan(resolved, settings, machine, mean, price)

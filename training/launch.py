@@ -6,8 +6,10 @@ fresh, because CUDA does not survive a fork. With several machines the command r
 HOST:PORT on one of them.
 """
 
+import errno
 import json
 import os
+import socket
 import sys
 import tempfile
 import threading
@@ -20,6 +22,8 @@ from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
+
+LOOPBACK = "127.0.0.1"
 
 
 def preload(specification: str = "", *_: str) -> bool:
@@ -41,7 +45,7 @@ def preload(specification: str = "", *_: str) -> bool:
     return True
 
 
-def launch(specification: Path, meeting: str = "localhost:0") -> None:
+def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
     """Run every rank of this machine to its end. Raises torch's ChildFailedError if one fails; SystemExit, with the
     reason in `status.json`, if the machines do not meet."""
     start_method = "fork" if preload(str(specification)) else "spawn"
@@ -51,14 +55,19 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
 
     spec = json.loads(specification.read_text())
     hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])
+    alone = hardware.machines == 1  # then nothing depends on the machine's name, which may have no address
     config = LaunchConfig(
         min_nodes=hardware.machines, max_nodes=hardware.machines, nproc_per_node=hardware.processes, run_id="ratchet",
         rdzv_backend="c10d", rdzv_endpoint=meeting, start_method=start_method,
         rdzv_configs={"join_timeout": int(60 * hardware.advanced.timeout_minutes)},
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # the task has a log; torch's would remain in /tmp
         max_restarts=0,  # a failed stage is restarted by its step, from its last checkpoint
+        local_addr=LOOPBACK if alone else None,
     )  # fmt: skip
-    if hardware.machines > 1:
+    if alone:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        socket.getfqdn = lambda name="": name or socket.gethostname()  # torch asks the network for each of its events
+    else:
         threading.Thread(target=_watch, args=(hardware.advanced.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
@@ -67,6 +76,12 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         # torch leaves a file for each failed rank
         with tempfile.TemporaryDirectory(prefix=".launch-", dir=scratch) as tempfile.tempdir:
             elastic_launch(config, _rank)(specification)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        reason = f"no space for what its processes share ({error}): free some in /dev/shm, and run the command again"
+        one_rank.write_status(Path(spec["work_dir"]), "failed", reason, 0)
+        sys.exit(2)
     except RendezvousError as error:
         reason = (
             f"{hardware.machines} machines did not meet at {meeting} within {hardware.advanced.timeout_minutes:g} "

@@ -10,6 +10,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.data_curation.base.hub import hub_address, hub_answers
+from ratchet.data_curation.base.waiting import by_proxy
 from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
 
@@ -104,7 +105,7 @@ def unreadable(path: str, error: Exception) -> RatchetError:
     elif is_directory and not (Path(path) / "config.json").is_file():
         reason = "there is no config.json in it"
     elif not is_directory and not hub_answers():
-        reason = f"it is not (all) in the Hub's cache, and {hub_address()} does not answer"
+        reason = f"it is not (all) in the Hub's cache, and {hub_address()}{by_proxy(hub_address())} does not answer"
     return RatchetError(f"cannot read a causal language model from {path}: {reason}")
 
 
