@@ -49,7 +49,6 @@ from benchmarks.faults import (
     corrupt,
     descendants,
     disk_full,
-    end_session,
     endpoint,
     endpoint_and_flow_killed,
     endpoint_killed,
@@ -79,8 +78,7 @@ CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html")
 
 DRAFTS = "artifacts/.drafts"
 MATH, CODE, WHOLE = ("curate", "math", MINI), ("curate", "code", MINI), ("run", MINI)
-ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmarks", "mini-math",
-         "--set", "evaluation.concurrency=2")  # fmt: skip
+ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmarks", "mini-math")
 RULES = Place("problems/math-rules-*", f"{DRAFTS}/problems-math-rules-*/*", MATH)
 START = Place("problems/math-rules-*", "", MATH)
 TEACHER = Place("attempts/math-*", f"{DRAFTS}/attempts-math-*/*", MATH)
@@ -198,13 +196,15 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
     if not (directory / "quiet").is_dir():
         run = Run(directory / "work", ["run", MINI, *options])
         run.tmp.mkdir(parents=True)
-        for _ in range(2):
-            if run.home.exists():
-                run.command = [*ASKED, *options]
-                endpoint(run)
-            if run.start().wait() != 0:
-                raise SystemExit(f"the quiet run failed: {run.log}")
-        run.end_servers()
+        try:
+            for _ in range(2):
+                if run.home.exists():
+                    run.command = [*ASKED, *options]
+                    endpoint(run)
+                if run.start().wait() != 0:
+                    raise SystemExit(f"the quiet run failed: {run.log}")
+        finally:
+            run.end_servers()
         run.home.rename(directory / "quiet")
         shutil.rmtree(run.directory)
     return results(directory / "quiet")
@@ -234,7 +234,6 @@ def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str,
             return "", [f"{type(error).__name__}: {error}"]
         finally:
             run.end_servers()
-            end_session(run.process)
         row = f"{first} | {struck - began:.0f} | {time.monotonic() - struck:.0f}"
         found = [f"the first ended with {first}"] if fault.ends not in (None, first) else []
         found += [f"the second ended with {again}"] if again else []

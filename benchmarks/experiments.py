@@ -9,7 +9,8 @@ before its seeds are touched:
 - All experiments are in the table, those that were not seen first; p-values are corrected over the family (Holm).
 
 Training is `ratchet train`, one home a seed; finished work is not repeated. `--write` fills
-`docs/facts/experiments/FAMILY.json` from the artifacts and makes the family's section of the page from it.
+`docs/facts/experiments/FAMILY.json` from the artifacts, and makes from it the family's section of the page and the
+overview of all families.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import difflib
 import hashlib
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -31,12 +33,25 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.stats import t, ttest_1samp
 
 from benchmarks.seeds import ROOT, with_section
-from benchmarks.wind_tunnel import Measure, Run, mean_of, planned, read_run, score, tokens_until, validation_at
+from benchmarks.wind_tunnel import (
+    Measure,
+    Run,
+    mean_of,
+    never_solved,
+    planned,
+    read_run,
+    reading_entropy,
+    score,
+    tokens_until,
+    validation_at,
+)
 
 FACTS = ROOT / "docs" / "facts" / "experiments"
+DECLARATIONS = ROOT / "benchmarks" / "declared"
 LEVEL = 0.05
 """Of the corrected p-value, two-sided."""
 DECLARATION = "declaration.yaml"
+CPU_SECONDS = "cpu_seconds.jsonl"
 CHECKED = ("pass_rates", "checkpoint", "evaluation")
 """Kinds of artifacts whose manifest must have the declaration: what was trained and measured."""
 
@@ -52,8 +67,9 @@ class Arm(_Declared):
 
 
 class Measured(_Declared):
-    """One number of a run: `benchmark` with `k`, `metric` with `first` or `last` steps, `tokens_until` or
-    `validation_at`."""
+    """One number of a run: `benchmark` with `k`, `metric` with `first` or `last` steps, `tokens_until`,
+    `validation_at`, `never_solved` with a benchmark (the share solved now of the questions that no response solved at
+    the start), or `reading_entropy` (of how words are read)."""
 
     benchmark: str | None = None
     k: int = 1
@@ -62,6 +78,8 @@ class Measured(_Declared):
     last: int | None = None
     tokens_until: float | None = None
     validation_at: float | None = None
+    never_solved: str | None = None
+    reading_entropy: bool = False
 
     @property
     def measure(self) -> Measure:
@@ -71,6 +89,10 @@ class Measured(_Declared):
             return mean_of(self.metric, slice(self.first) if self.first else slice(-(self.last or 1), None))
         if self.tokens_until is not None:
             return tokens_until(self.tokens_until)
+        if self.never_solved:
+            return never_solved(self.never_solved)
+        if self.reading_entropy:
+            return reading_entropy
         return validation_at(self.validation_at or 0.0)
 
     def __str__(self) -> str:
@@ -80,6 +102,10 @@ class Measured(_Declared):
             return f"{self.metric}, {'first' if self.first else 'last'} {self.first or self.last} steps"
         if self.tokens_until is not None:
             return f"M tokens until validation {self.tokens_until}"
+        if self.never_solved:
+            return f"share solved, of the questions of {self.never_solved} that the start never solves"
+        if self.reading_entropy:
+            return "entropy of the readings, nats"
         return f"validation at {self.validation_at} M tokens"
 
 
@@ -142,10 +168,17 @@ def hold_to(file: Path, home: Path) -> None:
 
 
 def train(recipe: str, seed: int, home: Path, declaration: str) -> str:
-    """Run the recipe on the seed; an error's last line, empty if there was none."""
+    """Run the recipe on the seed; an error's last line, empty if there was none. The processor time of all its
+    processes is a line of `cpu_seconds.jsonl` in the home."""
     command = [sys.executable, "-m", "ratchet.cli.main", "train", recipe, "--seed", str(seed), "--home", str(home)]
     environment = os.environ | {"RATCHET_DECLARATION": declaration}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     ended = subprocess.run(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    home.mkdir(parents=True, exist_ok=True)
+    with open(home / CPU_SECONDS, "a") as file:
+        file.write(json.dumps({"recipe": recipe, "seconds": seconds}) + "\n")
     return (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1] if ended.returncode else ""
 
 
@@ -167,7 +200,7 @@ def measured(experiment: Experiment, seed: int, home: Path, failures: dict[str, 
     baseline, arm = (result(one, seed, home, declaration) for one in (experiment.baseline, experiment.arm))
     values = [experiment.measure.measure(run) for run in (baseline, arm)]
     if None in values:
-        return {"seed": seed, "failed": f"{experiment.measure} is never reached"}
+        return {"seed": seed, "failed": f"{experiment.measure}: no value"}
     cost = {"million_tokens": sum(step["sampled_tokens"] for step in arm.steps) / 1e6, "minutes": arm.seconds / 60}
     return {"seed": seed, "baseline": values[0], "arm": values[1], **cost}
 
@@ -207,13 +240,23 @@ def verdict(experiment: Experiment, outcome: dict[str, Any]) -> str:
     return "seen" if abs(outcome["difference"]) >= experiment.matters else "seen, but too small to matter"
 
 
-def facts(family: Family, declaration: str, rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def cpu_minutes(home: Path) -> float:
+    """Of all runs below the family's home, unfinished ones too."""
+    lines = [line for file in sorted(home.glob(f"*/{CPU_SECONDS}")) for line in file.read_text().splitlines()]
+    return sum(json.loads(line)["seconds"] for line in lines) / 60
+
+
+def facts(
+    family: Family, declaration: str, rows: dict[str, list[dict[str, Any]]], minutes: float | None = None
+) -> dict[str, Any]:
+    """What is kept of a family: `minutes` of processor time, where they were recorded, and each experiment's outcome
+    with its seeds."""
     outcomes = [test(experiment, rows[experiment.name]) for experiment in family.experiments]
     for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
         outcome["corrected"] = p
     named = zip(family.experiments, outcomes, strict=True)
     results = {e.name: {**outcome, "verdict": verdict(e, outcome), "seeds": rows[e.name]} for e, outcome in named}
-    return {"declaration": declaration, "results": results}
+    return {"declaration": declaration} | ({} if minutes is None else {"cpu_minutes": minutes}) | {"results": results}
 
 
 ORDER = ("failed", "not seen", "opposite", "seen, but too small to matter", "seen")
@@ -239,6 +282,28 @@ def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
             )
             lines.append(f"| {one.name}: {one.measure} | {row['seed']} | {' | '.join(values)} |")
     return lines + [line for change in family.before for line in ("", f"Before: {change}")]
+
+
+def overview() -> list[str]:
+    """The page's first section: all families that have run, and what would be left of them with one correction over
+    every experiment that was ever declared and run."""
+    kept = {file.stem: json.loads(file.read_text()) for file in sorted(FACTS.glob("*.json"))}
+    outcomes = [one for found in kept.values() for one in found["results"].values()]
+    for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
+        outcome["over_all"] = p
+    lines = [
+        "| family | seeds | " + " | ".join(ORDER) + f" | below {LEVEL} of all {len(outcomes)} | CPU minutes |",
+        "|---|---|" + "---:|" * (len(ORDER) + 2),
+    ]
+    for name, found in kept.items():
+        family, results = read(DECLARATIONS / f"{name}.yaml")[0], found["results"].values()
+        counts = [sum(one["verdict"] == verdict for one in results) for verdict in ORDER]
+        left = sum(one["over_all"] < LEVEL for one in results)
+        minutes = f"{found['cpu_minutes']:.0f}" if "cpu_minutes" in found else "not recorded"
+        cells = [", ".join(map(str, family.seeds)), *map(str, counts), str(left), minutes]
+        lines.append(f"| [{name}](#{name}) | " + " | ".join(cells) + " |")
+    waiting = [file.stem for file in sorted(DECLARATIONS.glob("*.yaml")) if file.stem not in kept]
+    return lines + ([f"\nDeclared, and not run: {', '.join(waiting)}."] if waiting else [])
 
 
 def _cells(experiment: Experiment, outcome: dict[str, Any]) -> list[str]:
@@ -273,15 +338,16 @@ def main() -> None:
     family, declaration = read(arguments.declaration)
     home = arguments.home / family.family
     hold_to(arguments.declaration, home)
-    found = facts(family, declaration, run_family(family, home, declaration))
+    rows = run_family(family, home, declaration)
+    found = facts(family, declaration, rows, cpu_minutes(home))
     file = f"benchmarks/declared/{arguments.declaration.name}"
     lines = section(family, file, found)
     print("\n".join(lines))
     if arguments.write:
         FACTS.mkdir(parents=True, exist_ok=True)
         (FACTS / f"{family.family}.json").write_text(json.dumps(found, indent=1) + "\n")
-        page = arguments.write.read_text()
-        arguments.write.write_text(with_section(page, f"## {family.family.capitalize()}", lines))
+        page = with_section(arguments.write.read_text(), f"## {family.family.capitalize()}", lines)
+        arguments.write.write_text(with_section(page, "## Overview", overview()))
 
 
 if __name__ == "__main__":

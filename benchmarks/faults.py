@@ -10,8 +10,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ time_t time(time_t *now) {
 
 
 class Missed(Exception):
-    """The run was over before the fault's moment."""
+    """The run was over before the fault's moment, or what the fault needs has not come up."""
 
 
 class Run:
@@ -68,6 +68,7 @@ class Run:
         self.cleanup = ExitStack()
         self.servers: list[subprocess.Popen[bytes]] = []
         self.process: subprocess.Popen[bytes]
+        """The command; `start` sets it."""
 
     def start(self) -> subprocess.Popen[bytes]:
         argv = [*self.prefix, *PYTHON, "ratchet.cli.main", *self.command, "--home", str(self.home)]
@@ -75,6 +76,7 @@ class Run:
             self.process = subprocess.Popen(
                 argv, cwd=ROOT, env=self.environment, stdout=log, stderr=log, start_new_session=True
             )
+        self.servers.append(self.process)
         return self.process
 
     def mirror(self) -> None:
@@ -115,7 +117,7 @@ class Run:
                 return server
             except OSError:
                 if server.poll() is not None or time.monotonic() > deadline:
-                    raise SystemExit(f"{' '.join(argv)} does not come up: {self.directory / 'servers.log'}") from None
+                    raise Missed(f"{' '.join(argv)} does not come up: {self.directory / 'servers.log'}") from None
                 time.sleep(0.2)
 
     def end_servers(self) -> None:
@@ -191,6 +193,7 @@ def kill(words: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
 
 
 FLOW, LAUNCHER, JUDGE = "ratchet.cli.main", "ratchet.training.launch", "ratchet.verifiers.sandbox"
+REWARD_SERVER = "ratchet.verifiers.serving.command"
 PREFECT, MIRROR = "prefect.server.api.server", "ratchet.infra.tracking.mirror"
 killed_flow = kill(FLOW)
 
@@ -210,17 +213,25 @@ def stopped_and_continued(run: Run) -> Generator[None, None, None]:
             os.kill(pid, number)
 
 
-def second_run(run: Run) -> Generator[None, None, None]:
-    yield
-    first, stopped = run.process, list(descendants())
-    for pid in stopped:  # else it may be through with the step before the second comes to it
+@contextmanager
+def standing_still() -> Iterator[None]:
+    """The command's processes: else they may be through with the step before the fault has struck."""
+    stopped = list(descendants())
+    for pid in stopped:
         os.kill(pid, signal.SIGSTOP)
-    second = run.start()
     try:
-        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
+        yield
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+
+
+def second_run(run: Run) -> Generator[None, None, None]:
+    yield
+    first = run.process
+    with standing_still():
+        second = run.start()
+        run.until(lambda: b"Waiting for it" in run.log.read_bytes())
     if second.wait(LONGEST_S):
         raise SystemExit(f"the second run has not waited for the first: {run.log}")
     run.process = first
@@ -228,7 +239,7 @@ def second_run(run: Run) -> Generator[None, None, None]:
 
 def reward_server_killed(run: Run) -> Generator[None, None, None]:
     port = free_port()
-    argv = [*PYTHON, FLOW, "judge", "serve", "--port", str(port), "--workers", "1", "--home", str(run.directory)]
+    argv = [*PYTHON, REWARD_SERVER, "serve", "--port", str(port), "--workers", "1"]
     run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
     run.command += ["--set", f"training.reward_servers=[http://127.0.0.1:{port}]"]
     server = run.serve(argv, port)
@@ -289,11 +300,17 @@ def disk_full(run: Run) -> Generator[None, None, None]:
     on_a_disk_of_its_own(run)
     yield
     with open(run.home / "filler", "wb", buffering=0) as filler:
-        while run.process.poll() is None:
-            for size in (1 << 20, 1 << 12):  # large ones first: the fault strikes at once
+
+        def fill() -> None:
+            for size in (1 << 20, 1 << 12):
                 with suppress(OSError):
                     while True:
                         filler.write(bytes(size))
+
+        with standing_still():
+            fill()
+        while run.process.poll() is None:
+            fill()
             time.sleep(0.01)
     yield
     (run.home / "filler").unlink()
@@ -322,8 +339,9 @@ def store_read_only(run: Run) -> Generator[None, None, None]:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
     yield
     yield
-    for place in places:
-        subprocess.run(["umount", str(place)], check=True)
+    for place in places:  # a mirror that goes on by itself may have it open
+        subprocess.run(["mount", "-o", "remount,bind,rw", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 def no_temporary_space(run: Run) -> Generator[None, None, None]:
@@ -423,8 +441,8 @@ def cable_pulled(run: Run) -> Generator[None, None, None]:
     subprocess.run(["ip", "-n", host, "link", "set", "lo", "up"], check=True)  # by which sandboxes are tried
     run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
     run.command += ["--set", f"training.reward_servers=[http://10.93.72.2:{port}]"]
-    serve = [*PYTHON, FLOW, "judge", "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]
-    run.serve(["ip", "netns", "exec", host, *serve, "--home", str(run.directory)], port, "10.93.72.2")
+    serve = [*PYTHON, REWARD_SERVER, "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]
+    run.serve(["ip", "netns", "exec", host, *serve], port, "10.93.72.2")
     yield
     for state, wait_s in (("down", 25), ("up", 0)):
         subprocess.run(["ip", "link", "set", "drill0", state], check=True)

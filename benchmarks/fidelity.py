@@ -1,7 +1,8 @@
 """The tables of fidelity: `python -m benchmarks.fidelity` makes docs/acereason.md and docs/prorl.md from docs/facts.
 
 Each fact is a claim of a paper with its value and section, where it lives here, and its state; what a recipe has is
-read from the recipe, and a test fails where that is not what the fact says.
+read from the recipe, and a test fails where that is not what the fact says. `findings` names declared experiments
+(`FAMILY: EXPERIMENT`, docs/findings.md), whose outcomes are read from their artifacts' record.
 """
 
 from __future__ import annotations
@@ -76,6 +77,16 @@ def not_seen(file: Path) -> list[str]:
     return missing
 
 
+def outcome(finding: str) -> str:
+    """What a declared experiment showed, in a few words."""
+    family, _, name = finding.partition(": ")
+    result = json.loads((DOCS / "facts" / "experiments" / f"{family}.json").read_text())["results"][name]
+    words = result["verdict"]
+    if "difference" in result:
+        words += f" ({result['difference']:+.2f}, {result['low']:+.2f} to {result['high']:+.2f})"
+    return f"declared, [{name}](findings.md#{family}): {words}"
+
+
 def page(file: Path) -> str:
     document, main = yaml.safe_load(file.read_text()), MAIN[file.stem]
     counted = {state: sum(fact["state"] == state for fact in facts_in(file)) for state in STATES}
@@ -87,7 +98,8 @@ def page(file: Path) -> str:
         f"absent, with the reason. {counted['target']} further rows are *targets*: results of the paper, which nobody "
         f"has reproduced here. Fields are those of `{main}` where no other recipe is named. This page is made from "
         f"`docs/facts/{file.name}` (`python -m benchmarks.fidelity`); a test compares every value with its recipe and "
-        "every mechanism with the rehearsals.",
+        "every mechanism with the rehearsals. *Declared* are experiments in small worlds that were written down before "
+        "they were run ([findings](findings.md)).",
         "",
     ]
     lines += [f"- {note.strip()}" for note in document["notes"]]
@@ -113,6 +125,7 @@ def _row(fact: Mapping[str, Any], main: str) -> str:
     seen = ", ".join(fact.get("mechanisms", ()))
     state = STATES[fact["state"]] + (f" ({seen})" if seen else "") + (f": {fact['reason']}" if "reason" in fact else "")
     state += " (the number was not read in the source itself)" if fact.get("unverified") else ""
+    state += "".join(f"; {outcome(finding)}" for finding in fact.get("findings", ()))
     cells = [fact["claim"], fact["value"], fact["in"], "; ".join(here), state]
     return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 

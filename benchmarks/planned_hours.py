@@ -23,6 +23,7 @@ LAYOUTS = [[f"training.engine.tensor_parallel={n}"] for n in (1, 2, 4, 8)]
 LAYOUTS += [[*layout, "training.hardware.rollout_batch=256"] for layout in LAYOUTS]
 WITHOUT_COPY = "training.hardware.advanced.hierarchical=false"
 TAIL = "training.stages.*.advanced.tail_batching=0.25"
+STALE = "training.stages.*.advanced.max_staleness={}"
 ON_EACH = 8
 
 
@@ -56,26 +57,10 @@ class Hours:
                 count = (self._machines - training) * ON_EACH // gpus
                 urls = ", ".join(f"http://server-{i}:8700" for i in range(count))
                 engine = f"{{kind: vllm-server, url: [{urls}], tensor_parallel: {gpus}, memory_share: 0.9}}"
-                stale = f"training.stages.*.advanced.max_staleness={staleness}"
                 machines = f"training.hardware.machines={training}"
                 wide = "training.hardware.rollout_batch=256"
-                found.append(self.of([[stale, f"training.engine={engine}", machines, wide]], training))
-        return min(filter(None, found), default=None)
-
-    def pausing(self, staleness: int) -> tuple[float, float] | None:
-        """What no engine here does: one on the trainers' GPUs that keeps unfinished responses while they learn, so that
-        a response gets a round more than the updates between."""
-        found = []
-        for layout in LAYOUTS:
-            recipe = load_recipe(self._name, layout, fit=False)
-            stages = []
-            for stage in recipe.training.stages:
-                if stage.dynamic_sampling_rounds or len(stage.domains) > 1:
-                    return None
-                advanced = stage.advanced.model_copy(update={"max_staleness": staleness + 1})
-                stages.append(stage.model_copy(update={"advanced": advanced}))
-            training = recipe.training.model_copy(update={"stages": tuple(stages)})
-            found.append(self._plan(recipe.model_copy(update={"training": training}), self._machines))
+                choice = [STALE.format(staleness), f"training.engine={engine}", machines, wide]
+                found.append(self.of([choice], training))
         return min(filter(None, found), default=None)
 
     def rows(self) -> dict[str, tuple[float, float] | None]:
@@ -87,8 +72,8 @@ class Hours:
             "engine layout, tail batching": self.of([[*layout, TAIL] for layout in LAYOUTS]),
             "staleness 1, servers": self.stale(1),
             "staleness 2, servers": self.stale(2),
-            "(staleness 1, an engine that pauses)": self.pausing(1),
-            "(staleness 2, an engine that pauses)": self.pausing(2),
+            "engine layout, staleness 1": self.of([[*layout, STALE.format(1)] for layout in LAYOUTS]),
+            "engine layout, staleness 2": self.of([[*layout, STALE.format(2)] for layout in LAYOUTS]),
         }
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +23,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import t
+from scipy.stats import entropy, t
 
 from benchmarks.seeds import ROOT, with_section
 from ratchet.evaluation.pass_at_k import pass_at_k_table
+from ratchet.examples.wind_tunnel.world import READINGS
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
@@ -37,14 +40,30 @@ Measure = Callable[["Run"], float | None]
 @dataclass(frozen=True)
 class Run:
     """One recipe on one seed, evaluated at `label`: the lines of its metrics.jsonl, the seconds of its stages so far,
-    scores by benchmark, and for each deep math question its depth and how many of its responses passed, at the start
-    (where that was evaluated) and now."""
+    scores by benchmark, and the directories of the evaluations at the start (where there was one) and now."""
 
     steps: Steps
     seconds: float
     scores: dict[str, Any]
-    deep_at_start: pd.DataFrame | None
-    deep: pd.DataFrame
+    start: Path | None
+    evaluation: Path
+
+    def passed(self, benchmark: str, at_start: bool = False) -> pd.DataFrame | None:
+        """For each question, how many of its responses passed (`passed`) and how many words it has (`depth`), now or at
+        the start; None where the start was not evaluated."""
+        evaluation = self.start if at_start else self.evaluation
+        if evaluation is None:
+            return None
+        of_all = [pd.read_parquet(evaluation / f"{name}.parquet") for name in ("generations", "questions")]
+        rows, questions = (table[table.benchmark == benchmark] for table in of_all)
+        passed = (rows.outcome == "passed").groupby(rows.problem_id).sum()
+        depth = questions.set_index("problem_id").prompt.str.count("\n")
+        return pd.DataFrame({"passed": passed, "depth": depth})
+
+    def responses(self, benchmark: str) -> list[str]:
+        """As the policy wrote them."""
+        rows = pd.read_parquet(self.evaluation / "generations.parquet", columns=["benchmark", "text"])
+        return rows.text[rows.benchmark == benchmark].tolist()
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Million tokens sampled in training, and the values of a metric; noisy ones as a mean of five steps."""
@@ -64,18 +83,34 @@ def deep_pass_at(k: int, least: int = 5) -> Measure:
     """Over the questions of depth `least` to 8."""
 
     def measure(run: Run) -> float:
-        passed = run.deep.passed[run.deep.depth >= least].to_numpy()
+        deep = run.passed("math-deep")
+        passed = deep.passed[deep.depth >= least].to_numpy()
         return float(pass_at_k_table(np.full(len(passed), 64), passed)[:, k - 1].mean())
 
     return measure
 
 
-def never_solved(run: Run) -> float | None:
-    """Of the deep questions that no response solved at the start, the share that one solves now."""
-    if run.deep_at_start is None:
-        return None
-    now = run.deep.passed[run.deep_at_start.passed == 0]
-    return float((now > 0).mean()) if len(now) else None
+def never_solved(benchmark: str) -> Measure:
+    """Of the questions that no response solved at the start, the share that one solves now."""
+
+    def measure(run: Run) -> float | None:
+        before = run.passed(benchmark, at_start=True)
+        if before is None or not (before.passed == 0).any():
+            return None
+        return float((run.passed(benchmark).passed[before.passed == 0] > 0).mean())
+
+    return measure
+
+
+def reading_entropy(run: Run) -> float:
+    """Nats, mean over the words that the traces read in two ways: the entropy of how the deep responses read each. The
+    mean over all tokens is held up by fillers long after this one has fallen."""
+    readings: dict[str, Counter[str]] = {word: Counter() for word in READINGS}
+    for text in run.responses("math-deep"):
+        for word, operation in re.findall(r"^[a-h] (\w+) \d([+*-]\d)=", text, re.MULTILINE):
+            if word in readings:
+                readings[word][operation] += 1
+    return statistics.fmean(float(entropy(list(counts.values()))) for counts in readings.values() if counts)
 
 
 def tokens_until(level: float) -> Measure:
@@ -129,7 +164,7 @@ EFFECTS = {
         "Reach: what the start cannot solve",
         (("start", "reach", "start"), ("after RL", "reach", "rl")),
         {f"deep pass@{k}": deep_pass_at(k) for k in (1, 16, 64)}
-        | {"depth 8 pass@16": deep_pass_at(16, 8), "solved, of those 0 of 64": never_solved},
+        | {"depth 8 pass@16": deep_pass_at(16, 8), "solved, of those 0 of 64": never_solved("math-deep")},
     ),
     "length": Effect(
         "Length: growing or full",
@@ -208,14 +243,14 @@ def read_run(steps: list[PlannedStep], label: str) -> Run:
     stages = [step.output for step in steps if step.output.kind == "checkpoint" and step.output.name != "start"]
     names = [stage.name for stage in stages]
     stages = stages[: names.index(label) + 1] if label in names else stages[:1]
-    lines = (stages[-1].path / "metrics.jsonl").read_text().splitlines()
+    lines = (stages[-1].path / "metrics.jsonl").read_text().splitlines() if stages else []
     evaluation = made["evaluation", label]
     return Run(
         [json.loads(line) for line in lines],
         sum(stage.manifest["seconds"] for stage in stages),
         json.loads((evaluation / "scores.json").read_text())["benchmarks"],
-        _passed(made["evaluation", "start"]) if ("evaluation", "start") in made else None,
-        _passed(evaluation),
+        made.get(("evaluation", "start")),
+        evaluation,
     )
 
 
@@ -225,16 +260,6 @@ def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
     with plan_run(loaded, load_settings(home)) as plan:
         train.fn(loaded)
     return plan.plan
-
-
-def _passed(evaluation: Path) -> pd.DataFrame:
-    rows, questions = (
-        pd.read_parquet(evaluation / f"{name}.parquet").query("benchmark == 'math-deep'")
-        for name in ("generations", "questions")
-    )
-    passed = (rows.outcome == "passed").groupby(rows.problem_id).sum()
-    depth = questions.set_index("problem_id").prompt.str.count("\n")
-    return pd.DataFrame({"passed": passed, "depth": depth})
 
 
 def interval(values: list[float], sign: str = "") -> str:

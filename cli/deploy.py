@@ -49,6 +49,7 @@ def deploy(
     from prefect import get_client
 
     from ratchet.flows.deployments import deployments
+    from ratchet.flows.triggered import FOLDER
 
     with get_client(sync_client=True) as client:
         pools = {work_pool.name: work_pool.type for work_pool in client.read_work_pools()}
@@ -61,9 +62,9 @@ def deploy(
         "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
         "RATCHET_TRACKING": ",".join(settings.trackers), **SAFE_PATH,
     }  # fmt: skip
+    if pools[pool] == "process":  # in a pod or container, paths are others
+        environment[FOLDER] = str(Path.cwd())
     variables: dict[str, Any] = {"env": environment}
-    if pools[pool] == "process":
-        variables["working_dir"] = str(Path.cwd())
     rows = []
     for name in names:
         for deployment in deployments(name, work_pool_name=pool, job_variables=variables, concurrency_limit=at_a_time):

@@ -103,7 +103,8 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     from ratchet.infra.tracking import garbage
 
     unused = garbage.find_garbage(settings, forget, older_than)
-    rows = [{"directory": str(place), "bytes": garbage.size_of(place)} for place in unused.directories]
+    places = [*unused.directories, *unused.pages]
+    rows = [{"directory": str(place), "bytes": garbage.size_of(place)} for place in places]
     print_rows(rows)
     for run in unused.runs:
         console.print(f"run {run.run_id} {run.name}", soft_wrap=True, markup=False)

@@ -26,7 +26,12 @@ from ratchet.cli.plan import plan, show_short
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
 from ratchet.cli.show import show
-from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8
+from ratchet.cli.surroundings import (
+    keep_loopback_off_proxies,
+    read_text_as_utf8,
+    report_to_nobody,
+    require_folder,
+)
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -311,9 +316,11 @@ def main() -> None:
     the command to continue after an interruption."""
     read_text_as_utf8()
     keep_loopback_off_proxies()
+    report_to_nobody()
     for handled in _ending():
         signal.signal(handled, _on_signal)
     try:
+        require_folder()
         app()
     except Exception as error:
         message = in_words(error)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, errors, print_whole
+from ratchet.cli.terminal import columns, console, errors, print_whole, spinner
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.tasks.progress import duration
@@ -56,11 +56,12 @@ def plan(
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     if not resolved.training.stages:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
-    with errors.status("planning: reading the model's shape…"):  # seconds: torch and transformers load
+    with spinner("planning: reading the model's shape…", errors):  # seconds: torch and transformers load
         from ratchet.tasks.plan import Plan
 
         planned = Plan(resolved, settings, machine, mean, price)
         summary = planned.summary()
+    advised: list[Advice] = []
     if advise:
         from ratchet.tasks.advice import Advisor
 
@@ -68,13 +69,13 @@ def plan(
             asked = set_ or ()
             advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
     if as_json:
-        rows = {"advice": [asdict(row) for row in advised]} if advise else {"growth": planned.growth()}
+        rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
         console.file.write(json.dumps({**summary, **rows}, indent=1) + "\n")
         return
     if resolved.fitted:
         console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
     _show(planned)
-    _show_advice(advised) if advise else _show_details(planned)
+    _show_advice(advised) if advised else _show_details(planned)
 
 
 def _show_advice(rows: "list[Advice]") -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 from ratchet.data_curation.base.files import disk_errors, exclusive
+from ratchet.data_curation.base.waiting import by_proxy, saying
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
@@ -26,6 +27,7 @@ HOST = "127.0.0.1"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 """For what a server starts in turn: modules of the working directory are not imported."""
 OTHER_VERSION = ". If another version of Prefect wrote {}, move that file away: it has the pages of runs, no results"
+LOOK_S = 3.0
 START_S = 180  # the first start may migrate a database on a busy laptop
 
 
@@ -41,8 +43,13 @@ def prefect_server(settings: Settings) -> Iterator[None]:
     if running := server_address(settings):
         require_answer(running)
         os.environ["PREFECT_API_URL"] = running
-        with answering(running):
-            yield
+        over = threading.Event()
+        threading.Thread(target=_tell_silence, args=(running, over), daemon=True).start()
+        try:
+            with answering(running):
+                yield
+        finally:
+            over.set()
         return
     port = free_port(HOST)
     argv = [
@@ -98,6 +105,15 @@ def _keep_up(server: Server, start: Callable[[], AbstractContextManager[Server]]
                 server = latest.enter_context(start())
 
 
+def _tell_silence(api: str, over: threading.Event) -> None:
+    """Say when a server that nobody restarts stops answering: Prefect's client asks it for a minute, without a word."""
+    unanswered = 0
+    while not over.wait(LOOK_S):
+        unanswered = 0 if _answers(f"{api}/health") else unanswered + 1
+        if unanswered == 2:
+            print(f"The Prefect server at {api} does not answer. Waiting for it …", file=sys.stderr, flush=True)
+
+
 def prefect_elsewhere() -> str:
     """The API address in `PREFECT_API_URL`, or nothing."""
     return address_in("PREFECT_API_URL", "PREFECT_API_AUTH_STRING, as USER:PASSWORD")
@@ -106,13 +122,15 @@ def prefect_elsewhere() -> str:
 def require_answer(api: str) -> None:
     """Raises RatchetError if no server answers at this address; an HTTP error is an answer."""
     try:
-        urllib.request.urlopen(f"{api}/health", timeout=10).close()
+        with saying(f"Waiting for the Prefect server at {api} …"):
+            urllib.request.urlopen(f"{api}/health", timeout=10).close()
     except urllib.error.HTTPError:
         pass
     except (OSError, ValueError) as error:
         raise RatchetError(
-            f"The Prefect server at PREFECT_API_URL, {api}, does not answer ({getattr(error, 'reason', error)}). Start "
-            "it, or unset PREFECT_API_URL: then this command starts its own."
+            f"The Prefect server at PREFECT_API_URL, {api}{by_proxy(api)}, does not answer "
+            f"({getattr(error, 'reason', error)}). Start it, or unset PREFECT_API_URL: then this command starts its "
+            "own."
         ) from error
 
 

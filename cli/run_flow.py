@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from ratchet.cli.terminal import console, errors
+from ratchet.cli.terminal import console, errors, spinner
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.cautions import cautions
@@ -48,7 +48,7 @@ def run_flow(
 
     with ExitStack() as stack:
         stack.push(_on_interrupt)
-        with console.status("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
+        with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
             flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
             plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run:
@@ -69,7 +69,7 @@ def run_flow(
         prefect = server_address(settings) is not None or not all(step.done for step in plan)
         suspended: tuple[type[BaseException], ...] = ()
         if prefect:
-            with console.status("starting Prefect's server…"):
+            with spinner("starting Prefect's server…"):
                 stack.enter_context(prefect_server(settings))
             stack.enter_context(without_heartbeats())
             from prefect.exceptions import Pause

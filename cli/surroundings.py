@@ -1,8 +1,11 @@
-"""What the environment of a command must not decide: how text is read, and how this machine reaches itself."""
+"""What the environment of a command must not decide: how text is read, how this machine reaches itself, and
+who learns of its use."""
 
 import locale
 import os
 import sys
+
+from ratchet.verifiers.errors import RatchetError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -14,6 +17,20 @@ def read_text_as_utf8() -> None:
         os.environ["PYTHONUTF8"] = "1"
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def require_folder() -> None:
+    """Raises RatchetError where the working directory has been deleted: every relative path would fail in its own
+    way."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise RatchetError("The folder of this terminal has been deleted: change to another with cd.") from error
+
+
+def report_to_nobody() -> None:
+    """Libraries send no statistics of use: where nothing answers, each process would wait for it in silence."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
 def keep_loopback_off_proxies() -> None:

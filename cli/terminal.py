@@ -1,15 +1,26 @@
 """Output of all commands."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.data_curation.base.waiting import saying
+from ratchet.tasks.progress import printable
+
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def spinner(text: str, where: Console = console) -> Iterator[None]:
+    """`text` while the block runs; in a log one line, if that takes longer than five seconds."""
+    with where.status(text) if where.is_terminal else saying(text):
+        yield
 
 
 def columns(*names: str) -> Table:
@@ -42,4 +53,4 @@ def print_json(value: Any) -> None:
 def clean(text: str) -> Text:
     """A text of a model or a data set, without control characters and without markup."""
     shown = text.encode("utf-8", "backslashreplace").decode()
-    return Text("".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in shown))
+    return Text(printable(shown))

@@ -14,7 +14,8 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console
+from ratchet.cli.terminal import console, spinner
+from ratchet.data_curation.base.waiting import saying
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, is_server, load_settings
 from ratchet.verifiers.errors import RatchetError
@@ -74,22 +75,22 @@ def ui(
     healthy |= {} if elsewhere else {"Prefect": f"{api}/health"}
     logs = {name: settings.logs / f"{name.lower()}-ui.log" for name in modules}
     address_file = settings.prefect_home / "server.json"
-    with ExitStack() as servers, console.status(f"starting {' and '.join(healthy)}…") as status:
+    with ExitStack() as servers:
 
         def start(name: str) -> subprocess.Popen[bytes]:
             argv = [sys.executable, "-P", "-m", *modules[name]]
             environment = {**os.environ, **SAFE_PATH, **environments[name]}
             return servers.enter_context(process_group(argv, logs[name], environment))
 
-        started = {name: start(name) for name in healthy}
-        for name, address in healthy.items():
-            wait_until_up(name, address, started[name], logs[name])
+        with spinner(f"starting {' and '.join(healthy)}…"):
+            started = {name: start(name) for name in healthy}
+            for name, address in healthy.items():
+                wait_until_up(name, address, started[name], logs[name])
         if not elsewhere:
             address_file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(address_file, json.dumps({"api": api}))
             servers.callback(address_file.unlink, missing_ok=True)
             started["runner"] = start("runner")
-        status.stop()
         console.print(f"[bold]MLflow[/]   {mlflow}{' (MLFLOW_TRACKING_URI)' if remote else ''}", soft_wrap=True)
         console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
@@ -119,7 +120,8 @@ def _catch_up(settings: Settings) -> None:
 
     mirror = start_mirror(settings)
     try:
-        mirror.wait(60)
+        with saying("Waiting for MLflow to receive earlier runs, a minute at most …"):
+            mirror.wait(60)
     except subprocess.TimeoutExpired:
         mirror.terminate()
 

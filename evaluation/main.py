@@ -34,6 +34,7 @@ from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import SEED, Plan, load_plan, read_spec
+from ratchet.infra.launching.first_verdicts import load_domains
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.domain import Domain
@@ -211,13 +212,17 @@ def _status(work_dir: Path, state: str, message: str) -> None:
     write_atomically(work_dir / STATUS, json.dumps({"state": state, "message": message}))
 
 
-def preload() -> bool:
+def preload(specification: str = "", *_: str) -> bool:
     """Import what an evaluation needs; whether it may be forked then."""
     import pandas  # noqa: F401  for scores
 
     from ratchet.verifiers.math import domain  # noqa: F401
 
-    return sampling.preload()
+    may_fork = sampling.preload()
+    with suppress(OSError, ValueError):  # the evaluation says what is wrong with it
+        spec = json.loads(Path(specification).read_text()) if specification else {}
+        load_domains(spec.get("problems", {}).values() if may_fork else ())
+    return may_fork
 
 
 def main(spec_path: Path | None = None) -> int:

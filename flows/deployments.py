@@ -5,6 +5,7 @@
 `ratchet deploy` registers the same deployments for the workers of a pool.
 """
 
+import os
 import sys
 from typing import Any
 
@@ -16,6 +17,7 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.flows import triggered
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.domains import use_domains
+from ratchet.infra.settings import load_settings
 
 
 def deployments(name: str, **worker: Any) -> list[RunnerDeployment]:
@@ -62,4 +64,8 @@ def _single_steps(recipe: Recipe, domain: str) -> list[tuple[str, tuple[str, ...
 
 if __name__ == "__main__":
     served = {deployment.name: deployment for name in sys.argv[1:] for deployment in deployments(name)}
+    os.environ[triggered.FOLDER] = os.getcwd()
+    neutral = load_settings().prefect_home
+    neutral.mkdir(parents=True, exist_ok=True)
+    os.chdir(neutral)  # where the processes of flows start
     serve(*served.values(), limit=1, print_starting_message=False)  # one run at a time: a run fills the machine

@@ -4,8 +4,10 @@ Each takes a recipe by name or file, common settings, and overrides as for `--se
 first step, so that a mistake costs nothing.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -25,8 +27,31 @@ from ratchet.tasks.flow import Flow, plan_flow
 from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
 from ratchet.verifiers.errors import RatchetError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+FOLDER = "RATCHET_FOLDER"
+"""The variable with the folder from which relative paths of a run count."""
+
+
+def in_folder(work: Callable[P, R]) -> Callable[P, R]:
+    """`work` in the folder that `RATCHET_FOLDER` names, if it names one. To find a flow, Prefect puts the working
+    directory first among the places of modules; so its process starts elsewhere, lest a `torch.py` of the user's be
+    imported. Raises RatchetError where there is no such folder."""
+
+    @functools.wraps(work)
+    def there(*arguments: P.args, **named: P.kwargs) -> R:
+        if folder := os.environ.get(FOLDER):
+            try:
+                os.chdir(folder)
+            except OSError as error:
+                raise RatchetError(f"{FOLDER} is {folder}: {error.strerror} on this machine.") from error
+        return work(*arguments, **named)
+
+    return there
+
 
 @flow(name="pipeline")
+@in_folder
 def pipeline(
     recipe: str = "tiny", changes: TrainingChanges = TrainingChanges(), overrides: tuple[str, ...] = ()
 ) -> str | State[Any]:
@@ -41,6 +66,7 @@ def pipeline(
 
 
 @flow(name="curate")
+@in_folder
 def curate(
     steps: Steps = Steps(),
     domain: str = "math",
@@ -62,6 +88,7 @@ def curate(
 
 
 @flow(name="train")
+@in_folder
 def train(
     stage: str = "",
     start: str = "",
@@ -82,6 +109,7 @@ def train(
 
 
 @flow(name="evaluate")
+@in_folder
 def evaluate(
     model: str = "",
     generations: str = "",
@@ -109,6 +137,7 @@ def evaluate(
 
 
 @flow(name="compare")
+@in_folder
 def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State[Any]:
     """Compare models on the same questions: paired, with a test.
 
@@ -122,6 +151,7 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State
 
 
 @flow(name="report")
+@in_folder
 def report(evaluations: tuple[str, ...] = ()) -> str | State[Any]:
     """Write the report of stored evaluations.
 

@@ -15,6 +15,8 @@ def wrong(problem: Problem) -> str:
     """A response of the right form that no verifier passes. A program is right for some of the tests, so that graded
     rewards differ from passing."""
     if problem.domain == "code":
+        if program := invented.program(problem.prompt, first=3):
+            return PROGRAM.format(program)
         tests = problem.code_tests()
         outputs = {str(test.output) for test in tests}
         if len(outputs) < 2 or any(test.input is None for test in tests):

@@ -123,11 +123,14 @@ def _cases(inputs: Iterable[str], outputs: Iterable[str], **more: str) -> list[V
     return [{"input": text, "output": output, **more} for text, output in zip(inputs, outputs, strict=True)]
 
 
-def program(statement: str) -> str | None:
-    """Of the task that a statement asks for: lines of stdin, or a function `solve`. None for statements of others."""
-    for what, expression, _ in KINDS:
+def program(statement: str, first: int | None = None) -> str | None:
+    """Of the task that a statement asks for: lines of stdin, or a function `solve`. None for statements of others.
+    `first`: it sees only so many numbers, and is right for short inputs; None if for all."""
+    for what, expression, function in KINDS:
         if match := re.search(re.escape(what).replace("K", r"(\d+)"), statement):
-            answer = expression.replace("K", match[1])
+            if first and all(function(nums[:first], int(match[1])) == function(nums, int(match[1])) for nums in INPUTS):
+                return None
+            answer = expression.replace("K", match[1]).replace("nums", f"nums[:{first}]" if first else "nums")
             if "solve(nums)" in statement:
                 return f"def solve(nums):\n    return {answer}"
             return f"nums = list(map(int, input().split()))\nprint({answer})"

@@ -217,6 +217,8 @@ def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechani
     yield from _loss(stage, clips(stage, recipe.training.stages), steps, row)
     for number, intervention in enumerate(stage.interventions):
         yield _intervention(number, intervention, steps, decisions, row)
+    if stage.kl_coefficient and any(each.do.reset for each in stage.interventions):
+        yield _carried_out(stage, steps, decisions, row)
     if stage.validates:
         scores = [line["validation"] for line in steps if "validation" in line]
         missing = [
@@ -289,6 +291,18 @@ def _intervention(number: int, intervention: Intervention, steps: Records, decis
         when += f": {metric} was {min(values):.2g} to {max(values):.2g}, the limit is {limit:g}. A small model may not "
         when += f"come there: rehearse with another, --set training.stages.N.interventions.{number}.when.{trigger}=…"
     return row(f"{words} at {trigger}", bool(due), when)
+
+
+def _carried_out(stage: Stage, steps: Records, decisions: Records, row: Any) -> Mechanism:
+    """After a reset the policy is its own reference: judged by the stage's first, before which it has moved most."""
+    resets = [number for number, each in enumerate(stage.interventions) if each.do.reset]
+    first = min([line["step"] for line in decisions if line["rule"] == RULE and line["number"] in resets], default=0)
+    divergences = {line["step"]: line["kl"] for line in steps if "kl" in line}
+    before, after = divergences.get(first), divergences.get(first + 1)
+    if before is None or after is None:
+        return row("first reset carried out", False, "no step after a reset")
+    words = f"KL to the reference from {before:.2g} to {after:.2g} nats per token after step {first}"
+    return row("first reset carried out", after < before / 2, words)
 
 
 # Evaluation

@@ -1,29 +1,25 @@
-"""Before a rehearsal: read its problems as the pipeline will, answer them, and train the small model on the answers.
+"""Before a rehearsal: read its problems as the pipeline will, and answer them, for its teacher and its small model.
 
 Run as a process of its own (`python -m ratchet.rehearsal.prepare SPEC`), in which HF_ENDPOINT names the local Hub.
 """
 
 import json
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 from typing import Any
-
-import torch
 
 from ratchet.data_curation import read_problems
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
 from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.settings import load_settings
 from ratchet.rehearsal.answers import candidates, wrong
 from ratchet.rehearsal.invented import OTHER_AMOUNT
-from ratchet.rehearsal.small_model import RAMBLING, train_model
-from ratchet.tasks.inputs import GENERATED, GENERATORS
+from ratchet.tasks.inputs import GENERATED, generated
+from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, open_run
 from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
@@ -35,11 +31,15 @@ SHARES_OF_BENCHMARKS = (1.0, 0.0)
 learns their mean, half of its responses are right, which a temperature below 1 leaves as it is."""
 TRACES = 4
 """Of a problem; and one that never ends: a response is truncated only where the policy rambles."""
+RAMBLING = "Well" + " so" * 40
+"""A response that is learned without an end. Each token follows from the one before, so that the policy keeps to it for
+longer than it was taught."""
 TIMES_BY_HEART = 3
-"""Of the traces of a benchmark's puzzles and programs: they follow from nothing, or from more than a small model sees,
-and are learned by heart."""
-MAX_PROMPT = 1100
-"""Characters of a prompt that the small model learns; longer ones cost time and teach it nothing more."""
+"""Of right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a small model
+sees, and are learned by heart."""
+MAX_PROMPT, MAX_PUZZLE = 700, 300
+"""Characters of a prompt that the small model learns, and of a puzzle to train on, which tells nothing about others;
+longer ones cost time and teach it nothing more."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Asked:
     right: str | None = None
 
 
-def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
+def read_all(recipe: Recipe) -> list[Asked]:
     """The problems of every source and benchmark that is evaluated. A file that cannot be read is left to the pipeline,
     which says why."""
     own, curations = recipe.model.prompt, recipe.curation.items()
@@ -69,7 +69,7 @@ def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
     problems: dict[tuple[str, str], Asked] = {}
     for domain, path, columns, prompt_format, select, shares in wanted:
         try:
-            table = read_problems(_local(recipe, path, directory), domain, columns=columns).kept
+            table = read_problems(_local(recipe, path), domain, columns=columns).kept
         except RatchetError as error:
             print(f"! {error}")
             continue
@@ -84,17 +84,12 @@ def read_all(recipe: Recipe, directory: Path) -> list[Asked]:
     return [problems[key] for key in sorted(problems)]
 
 
-def _local(recipe: Recipe, path: str, directory: Path) -> str:
-    """The path, generated if it is to be."""
+def _local(recipe: Recipe, path: str) -> str:
+    """The path; of a generated file, that of the run's artifact, which the pipeline finds."""
     if not path.startswith(GENERATED):
         return path
     name, _, file = path.removeprefix(GENERATED).partition("/")
-    place = directory / name
-    if name in recipe.generate and not place.exists():
-        place.mkdir(parents=True)
-        generator = recipe.generate[name]
-        GENERATORS.get(generator.by)(place, recipe.seed, **generator.settings)
-    return str(place / file)
+    return str(generated(recipe, name).path / file)
 
 
 def answer(problems: Sequence[Asked], workers: int) -> None:
@@ -106,40 +101,34 @@ def answer(problems: Sequence[Asked], workers: int) -> None:
             asked.right = text
 
 
-def traces(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, str]]:
-    """{"prompt", "response"}, with thinking where the recipe's responses begin with it. Those of `RAMBLING` go on."""
+def lessons(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, Any]]:
+    """As `small_model.Lesson`: responses with thinking where the recipe's begin with it. Those of `RAMBLING` go on."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
     for asked in problems:
         right = round(TRACES * asked.share) if asked.right else 0
-        texts = [asked.right or ""] * right + [wrong(asked.problem)] * (TRACES - right)
-        responses = [*(start + text for text in texts), prefix + RAMBLING]
-        if asked.is_question and asked.problem.domain in ("logic", "code"):
-            responses *= TIMES_BY_HEART
-        for message in (message for message in asked.messages if len(message) <= MAX_PROMPT):
-            yield from ({"prompt": message, "response": response} for response in responses)
+        weights = {start + (asked.right or ""): right, start + wrong(asked.problem): TRACES - right}
+        responses = {text: weight for text, weight in weights.items() if weight} | {prefix + RAMBLING: 1}
+        by_heart = asked.is_question and right and asked.problem.domain in ("logic", "code")
+        most = MAX_PUZZLE if asked.problem.domain == "logic" and not asked.is_question else MAX_PROMPT
+        for message in (message for message in asked.messages if len(message) <= most):
+            yield {"prompt": message, "responses": responses, "visits": TIMES_BY_HEART if by_heart else 1}
 
 
 def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
-    recipe = load_recipe(spec["recipe"])
-    with tempfile.TemporaryDirectory() as directory:
-        problems = read_all(recipe, Path(directory))
+    recipe, settings = load_recipe(spec["recipe"]), load_settings(Path(spec["home"]))
+    with called_by(Caller(settings, Watcher(), prefect=False, mirrored=False)), open_run(recipe, "prepare"):
+        problems = read_all(recipe)
     answer(problems, spec["workers"])
     with open(spec["answers"], "w") as file:
         for asked in problems:
             texts = {"prompt": asked.problem.prompt, "right": asked.right, "wrong": wrong(asked.problem)}
             file.write(json.dumps({"id": asked.problem.problem_id, **texts}) + "\n")
-    if spec["config"]:
-        lessons = list(traces(problems, recipe))
-        Random(recipe.seed).shuffle(lessons)
-        model = Path(spec["model"])
-        shutil.rmtree(model, ignore_errors=True)
-        train_model(spec["config"], lessons, recipe.model.prompt, recipe.seed, model)
+    Path(spec["lessons"]).write_text(json.dumps([*lessons(problems, recipe)]))
     return {
         "problems": len(problems),
         "answered": sum(asked.right is not None for asked in problems),
         "rows": Counter(asked.problem.domain for asked in problems if not asked.is_question),
-        "gpus": torch.cuda.device_count(),
     }
 
 

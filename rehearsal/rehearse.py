@@ -17,7 +17,7 @@ from huggingface_hub import hf_hub_download
 
 from ratchet.data_curation.base.files import sha256_file
 from ratchet.data_curation.base.hub import hub_answers
-from ratchet.infra.inference.models import KNOWN_MODELS
+from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.rehearsal.hub import hub
@@ -32,7 +32,7 @@ from ratchet.verifiers.processes import core_count, free_port, last_lines
 KEY = "RATCHET_REHEARSAL_KEY"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
 """A process group of one, as torch's launcher would describe it."""
-RECIPE, TABLE = "rehearsal.yaml", "rehearsal.json"
+RECIPE, TABLE, ANSWERS = "rehearsal.yaml", "rehearsal.json", "answers.jsonl"
 DATA = ("datasets", "files")
 """Folders of the local Hub that are written again; its small model stays."""
 
@@ -85,30 +85,18 @@ def rehearse(
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
         say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
-        reduced, _ = smaller(recipe, {}, recipe.training.hardware.processes, engine)
-        prepared = _prepare(reduced, home, mirror, config, environment, say)
+        prepared = _prepare(recipe, engine, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
         say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")
-        _forget_others(home, mirror)
-        with serving(teacher(home / "answers.jsonl")) as teacher_address:
+        with serving(teacher(home / ANSWERS)) as teacher_address:
             ranks = prepared["gpus"] or min(2, core_count())
             reduced, changes = smaller(recipe, prepared["rows"], ranks, engine)
             earlier = _journals(home)
-            code = _run(_with_teacher(reduced, f"{teacher_address}/v1"), home, environment)
+            _write(_with_teacher(reduced, teacher_address), home / RECIPE)
+            code = subprocess.run(_pipeline(home), env=environment).returncode
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
     (home / TABLE).write_text(json.dumps([vars(row) for row in rows], indent=1, ensure_ascii=False))
     return Rehearsal(rows, changes, time.perf_counter() - started, code)
-
-
-def _forget_others(home: Path, mirror: Path) -> None:
-    """Remove what another small model or teacher has left: a run knows both by name, and would take it for its own."""
-    files = [home / "answers.jsonl", *sorted(mirror.glob("models/**/*.safetensors"))]
-    content, before = " ".join(map(sha256_file, files)), home / "content"
-    if before.is_file() and before.read_text() != content:
-        settings = load_settings(home)
-        for directory in (settings.artifacts, settings.home / "generations"):
-            shutil.rmtree(directory, ignore_errors=True)
-    before.write_text(content)
 
 
 def _journals(home: Path) -> set[Path]:
@@ -135,10 +123,13 @@ def _config(path: str) -> dict[str, Any]:
 
 
 def _prepare(
-    recipe: Recipe, home: Path, mirror: Path, config: Any, environment: Mapping[str, str], say: Callable[[str], None]
-) -> dict[str, Any]:
-    """Answers and a small model, or those of an earlier rehearsal with the same data and recipe."""
-    data, code = recipe.model_dump(mode="json"), Path(__file__).parent
+    recipe: Recipe, engine: Mapping[str, Any] | None, home: Path, mirror: Path, config: Any,
+    environment: Mapping[str, str], say: Callable[[str], None],
+) -> dict[str, Any]:  # fmt: skip
+    """Answers, a small model, and meanwhile the curation; or those of an earlier rehearsal with the same data and
+    recipe."""
+    reduced, _ = smaller(recipe, {}, recipe.training.hardware.processes, engine)
+    data, code = reduced.model_dump(mode="json"), Path(__file__).parent
     of_run = {**data, "training": None, "config": config}
     files = {place: _hashes(mirror / place) for place in DATA} | {"code": _hashes(code)}
     of = hashlib.sha256(json.dumps([of_run, files], sort_keys=True).encode()).hexdigest()
@@ -146,24 +137,47 @@ def _prepare(
     if done_file.is_file() and (earlier := json.loads(done_file.read_text()))["of"] == of:
         return earlier
     done_file.unlink(missing_ok=True)
-    _write(data, home)
-    spec, log = home / "prepare.json", home / "prepare.log"
-    model = mirror / "models" / (recipe.model.path or "")
-    places = {"recipe": home / RECIPE, "answers": home / "answers.jsonl", "model": model}
+    settings = load_settings(home)
+    for directory in (settings.artifacts, settings.home / "generations"):
+        # A run knows small model and teacher by name, and would take what others have left for their own.
+        shutil.rmtree(directory, ignore_errors=True)
+    spec = home / "prepare.json"
+    names = {"recipe": "prepared.yaml", "answers": ANSWERS, "lessons": "lessons.json"}
+    places = {part: home / name for part, name in names.items()}
+    places |= {"home": home, "model": mirror / f"models/{recipe.model.path}"}
+    _write(data, places["recipe"])
     facts = {name: str(place) for name, place in places.items()} | {"config": config, "workers": core_count()}
     spec.write_text(json.dumps(facts))
-    command = [sys.executable, "-P", "-m", "ratchet.rehearsal.prepare", str(spec)]
     # One thread: the products of a model this small are not worth more.
     alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
-    with open(log, "w") as file:
-        done = subprocess.run(command, env=alone, stdout=subprocess.PIPE, stderr=file, text=True)
-    if done.returncode:
-        raise RatchetError(f"The small model could not be made. The end of {log}:\n{last_lines(log, 25)}")
-    *notes, prepared = done.stdout.splitlines()
+    with _started("prepare", spec, alone) as process:
+        *notes, answered = _lines(process, spec)
     for note in notes:
         say(note)
-    done_file.write_text(json.dumps({**json.loads(prepared), "of": of}))
-    return json.loads(prepared)
+    prepared = {**json.loads(answered), "gpus": 0, "of": of}
+    if config:  # learned on one core, while another curates
+        with _started("small_model", spec, alone) as process:
+            with serving(teacher(home / ANSWERS)) as address:
+                _write(_with_teacher(reduced, address), home / RECIPE)
+                subprocess.run([*_pipeline(home), "curate"], env=environment)
+            prepared["gpus"] = int(_lines(process, spec)[-1])
+    done_file.write_text(json.dumps(prepared))
+    return prepared
+
+
+def _started(module: str, spec: Path, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-P", "-m", f"ratchet.rehearsal.{module}", str(spec)]
+    with open(spec.with_suffix(".log"), "a") as log:
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+
+
+def _lines(process: "subprocess.Popen[str]", spec: Path) -> list[str]:
+    """What it prints to its end. Raises RatchetError if it fails."""
+    lines = process.communicate()[0].splitlines()
+    if process.returncode:
+        log = spec.with_suffix(".log")
+        raise RatchetError(f"The small model could not be made. The end of {log}:\n{last_lines(log, 25)}")
+    return lines
 
 
 def _hashes(directory: Path) -> dict[str, str]:
@@ -171,14 +185,14 @@ def _hashes(directory: Path) -> dict[str, str]:
     return {str(file.relative_to(directory)): sha256_file(file) for file in files}
 
 
-def _write(data: dict[str, Any], home: Path) -> None:
-    (home / RECIPE).write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
+def _write(data: dict[str, Any], file: Path) -> None:
+    file.write_text(yaml.safe_dump(data, allow_unicode=True, sort_keys=False))
 
 
 def _with_teacher(recipe: Recipe, address: str) -> dict[str, Any]:
     """The recipe with the local teacher instead of every model that is asked at an endpoint."""
     data = recipe.model_dump(mode="json")
-    _redirect(data, {"base_url": address, "api_key_env": KEY, "concurrency": 8})
+    _redirect(data, {"base_url": f"{address}/v1", "api_key_env": KEY, "concurrency": 8})
     return data
 
 
@@ -189,8 +203,5 @@ def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
         value.update(endpoint)
 
 
-def _run(data: dict[str, Any], home: Path, environment: Mapping[str, str]) -> int:
-    """The pipeline with the reduced recipe; its exit code."""
-    _write(data, home)
-    command = [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]
-    return subprocess.run(command, env=environment).returncode
+def _pipeline(home: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]

@@ -42,8 +42,10 @@ def _fewer(count: Any) -> Any:
 
 RULES = (
     Rule(f"responses: a {TOKENS}th, at least 32 tokens", (
-        "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens",
-        "evaluation.max_tokens"), lambda tokens: max(32, tokens // TOKENS)),
+        "training.stages.*.max_response_tokens", "training.stages.*.interventions.*.do.max_response_tokens"),
+         lambda tokens: max(32, tokens // TOKENS)),
+    Rule("responses of evaluations: a 256th, at least 32 tokens", ("evaluation.max_tokens",),
+         lambda tokens: max(32, tokens // (2 * TOKENS))),
     Rule(f"limits of length: a {TOKENS}th, at least 16 tokens", (
         "training.stages.*.advanced.overlong_buffer_tokens", "curation.*.length.drop_below_tokens",
         "curation.*.length.downsample_below_tokens"), lambda tokens: tokens and max(16, tokens // TOKENS)),

@@ -151,6 +151,7 @@ class Advisor:
             return
         for staleness in (1, 2):
             stale = f"{STAGES}.*.advanced.max_staleness={staleness}"
+            yield Change(f"staleness {staleness}", (stale,), STALE.format(staleness))
             for train in {total // 2, total // 4} - {0}:
                 serve = total - train
                 urls = ", ".join(f"http://machine-{train + 1 + i}:8700" for i in range(serve))

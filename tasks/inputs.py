@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import Draft
-from ratchet.data_curation.base.hub import hub_answers
+from ratchet.data_curation.base.hub import hub_address, hub_answers
+from ratchet.data_curation.base.waiting import by_proxy
 from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.recipe import Generator, Recipe
@@ -94,8 +95,9 @@ def _to_fetch(name: str, error: NotFetched) -> Artifact:
         if hub_answers():
             raise error
         raise RatchetError(
-            "The Hub cannot be reached, and files are not downloaded yet: check the network (HF_ENDPOINT, "
-            "HF_HUB_OFFLINE), or use `hf download --repo-type dataset NAME` elsewhere and give the directory."
+            f"The Hub{by_proxy(hub_address())} cannot be reached, and files are not downloaded yet: check the network "
+            "(HF_ENDPOINT, HF_HUB_OFFLINE), or use `hf download --repo-type dataset NAME` elsewhere and give the "
+            "directory."
         )
 
     run, absent = active_run(), Artifact("hub", name, UNKNOWN + name, Path(name))

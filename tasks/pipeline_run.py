@@ -19,7 +19,7 @@ from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
-from ratchet.tasks.progress import Progress
+from ratchet.tasks.progress import Progress, printable
 from ratchet.verifiers.errors import RatchetError, Waiting, nearest
 
 PROGRESS_EVERY_S = 60
@@ -42,7 +42,8 @@ class Watcher:
         print(text, flush=True)
 
     def say(self, text: str, style: str = "", level: int = logging.INFO) -> None:
-        """Print one line, here and in Prefect's log."""
+        """Print one line, here and in Prefect's log; what a model or a data set wrote in it commands no terminal."""
+        text = printable(text)
         self.show(text, style)
         prefect_page.log(text.strip(), level)
 

@@ -58,3 +58,8 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{int(seconds) // 60}m {int(seconds) % 60:02d}s"
     return f"{seconds / 3600:.1f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.1f} days"
+
+
+def printable(text: str) -> str:
+    """The text with its control characters, line ends and tabs aside, written out."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,6 +16,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.base.waiting import saying
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
@@ -34,6 +36,7 @@ from ratchet.training.stage import specification
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
+from ratchet.verifiers.serving.local_pool import open_pool
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
 STAGE = Step("train", 9, "checkpoint", resumable=True)
@@ -158,10 +161,23 @@ def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:
 
 
 def check_machines(recipe: Recipe) -> None:
-    """Raises RatchetError if the recipe's machines or its engine are not available."""
+    """Raises RatchetError if the recipe's machines, its engine or its reward servers are not available."""
     settings = active_run().settings
     launcher_of(settings).check(recipe.training.hardware.machines)
     recipe.training.engine.check(settings.python)
+    if recipe.training.reward_servers and (fault := _silence_of(recipe.training.reward_servers)):
+        raise RatchetError(fault)
+
+
+@cache
+def _silence_of(reward_servers: tuple[str, ...]) -> str:
+    """Why no reward server can be used; asked once for all stages."""
+    try:
+        with saying(f"Waiting for the reward servers {', '.join(reward_servers)} …"):
+            open_pool(reward_servers).close()
+    except RatchetError as error:
+        return str(error)
+    return ""
 
 
 def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
@@ -273,6 +289,11 @@ def run_worker(
                 ) from reason
             run.watcher.note(f"{name}: {reason}; continuing from its last checkpoint")
             continue
+        if not draft.path.is_dir():  # with all that the group would have said
+            raise RatchetError(
+                f"{name}: its unfinished directory was deleted while it ran, {draft.path}. Run the same command again: "
+                "it starts over."
+            )
         follow.poll()
         status = _status(status_file)
         if status.get("state") == "failed":

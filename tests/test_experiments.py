@@ -1,14 +1,17 @@
 """Declared experiments: a changed declaration is refused, failures are shown, and p-values are corrected."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
 from benchmarks import experiments
-from benchmarks.experiments import Experiment, Refused, facts, hold_to, holm, read, section
+from benchmarks.experiments import Experiment, Measured, Refused, facts, hold_to, holm, read, section
+from benchmarks.wind_tunnel import Run, reading_entropy
 from ratchet.infra.recipe import load_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -96,6 +99,38 @@ def test_an_unknown_field_is_named(tmp_path):
     (tmp_path / "wrong.yaml").write_text(yaml.safe_dump({**SMALL, "seed": [1]}))
     with pytest.raises(Refused, match=r"(?s)wrong.yaml is not a declaration.*seed"):
         read(tmp_path / "wrong.yaml")
+
+
+def evaluated(directory: Path, *responses: tuple[str, str, str]) -> Path:
+    """An evaluation with (question, outcome, text) of `math-deep`."""
+    directory.mkdir()
+    rows = pd.DataFrame(responses, columns=["problem_id", "outcome", "text"]).assign(benchmark="math-deep")
+    rows.to_parquet(directory / "generations.parquet")
+    questions = (
+        rows[["benchmark", "problem_id"]].drop_duplicates().assign(prompt="x=5 on a ring of ten.\na lift\nb sink")
+    )
+    questions.to_parquet(directory / "questions.parquet")
+    return directory
+
+
+def test_the_entropy_of_readings_is_that_of_the_operations_and_not_of_fillers(tmp_path):
+    def entropy(name: str, *texts: str) -> float:
+        evaluation = evaluated(tmp_path / name, *(("1", "passed", text) for text in texts))
+        return reading_entropy(Run([], 0.0, {}, None, evaluation))
+
+    sure, torn = "wait\na lift 5+3=8\nb gain 8+1=9\n", "so\na lift 5+2=7\n"
+    assert entropy("one", sure, "now\n" + sure) == 0.0
+    assert entropy("two", sure, torn) == pytest.approx(math.log(2))
+    assert entropy("another word", sure, torn, "a sink 5-4=1\n") == pytest.approx(math.log(2) / 2)
+
+
+def test_of_what_the_start_never_solved_the_solved_share_counts(tmp_path):
+    start = evaluated(tmp_path / "start", *((q, "failed", "") for q in "abc"), ("c", "passed", ""))
+    now = evaluated(tmp_path / "now", *((q, "failed", "") for q in "bc"), ("a", "failed", ""), ("a", "passed", ""))
+    measure = Measured(never_solved="math-deep").measure
+    assert measure(Run([], 0.0, {}, start, now)) == 0.5  # of a and b; c is not counted
+    assert measure(Run([], 0.0, {}, now, start)) == 0.5  # b and c: the other way round
+    assert measure(Run([], 0.0, {}, None, now)) is None
 
 
 @pytest.mark.parametrize("file", DECLARED, ids=lambda file: file.stem)

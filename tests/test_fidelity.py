@@ -35,6 +35,7 @@ def test_every_fact_says_where_it_is_or_why_it_is_not(file):
             "reason",
             "unverified",
             "mechanisms",
+            "findings",
         }, fact
         assert fact["state"] in fidelity.STATES
         assert (fact["state"] == "rehearsed") == bool(fact.get("mechanisms")), fact["claim"]

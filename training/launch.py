@@ -6,50 +6,68 @@ fresh, because CUDA does not survive a fork. With several machines the command r
 HOST:PORT on one of them.
 """
 
+import errno
 import json
 import os
+import socket
 import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from ratchet.infra.launching.first_verdicts import load_domains
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
 
+LOOPBACK = "127.0.0.1"
 
-def preload() -> bool:
-    """Import what ranks need; whether they may be forked then."""
+
+def preload(specification: str = "", *_: str) -> bool:
+    """Import what ranks need; whether they may be forked then, and if so load what their domains need."""
     import torch
     from transformers import conversion_mapping
 
     from ratchet.training import process  # noqa: F401
     from ratchet.verifiers.math import domain  # noqa: F401
 
+    if torch.cuda.is_available():
+        return False
+    from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  with torch's compiler, by every engine
+
     conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
-    return not torch.cuda.is_available()
+    with suppress(OSError, ValueError):  # the ranks say what is wrong with it
+        spec = json.loads(Path(specification).read_text()) if specification else {}
+        load_domains([*spec.get("problems", {}).values(), *spec.get("validation", {}).values()])
+    return True
 
 
-def launch(specification: Path, meeting: str = "localhost:0") -> None:
+def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
     """Run every rank of this machine to its end. Raises torch's ChildFailedError if one fails; SystemExit, with the
     reason in `status.json`, if the machines do not meet."""
-    start_method = "fork" if preload() else "spawn"
+    start_method = "fork" if preload(str(specification)) else "spawn"
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     spec = json.loads(specification.read_text())
     hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])
+    alone = hardware.machines == 1  # then nothing depends on the machine's name, which may have no address
     config = LaunchConfig(
         min_nodes=hardware.machines, max_nodes=hardware.machines, nproc_per_node=hardware.processes, run_id="ratchet",
         rdzv_backend="c10d", rdzv_endpoint=meeting, start_method=start_method,
         rdzv_configs={"join_timeout": int(60 * hardware.advanced.timeout_minutes)},
         logs_specs=DefaultLogsSpecs(log_dir=os.devnull),  # the task has a log; torch's would remain in /tmp
         max_restarts=0,  # a failed stage is restarted by its step, from its last checkpoint
+        local_addr=LOOPBACK if alone else None,
     )  # fmt: skip
-    if hardware.machines > 1:
+    if alone:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        socket.getfqdn = lambda name="": name or socket.gethostname()  # torch asks the network for each of its events
+    else:
         threading.Thread(target=_watch, args=(hardware.advanced.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
@@ -58,6 +76,12 @@ def launch(specification: Path, meeting: str = "localhost:0") -> None:
         # torch leaves a file for each failed rank
         with tempfile.TemporaryDirectory(prefix=".launch-", dir=scratch) as tempfile.tempdir:
             elastic_launch(config, _rank)(specification)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        reason = f"no space for what its processes share ({error}): free some in /dev/shm, and run the command again"
+        one_rank.write_status(Path(spec["work_dir"]), "failed", reason, 0)
+        sys.exit(2)
     except RendezvousError as error:
         reason = (
             f"{hardware.machines} machines did not meet at {meeting} within {hardware.advanced.timeout_minutes:g} "

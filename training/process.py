@@ -169,6 +169,12 @@ def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
     return {i: count for path in paths for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 
+def _judges(cores: int, ranks: int) -> int:
+    """Workers of a rank's pool: twice its share of the cores, for when other ranks have nothing to judge. Each holds a
+    sandbox and its domains' libraries, which are not worth it where ranks have no more than a core each."""
+    return min(cores, 2 * cores // ranks) if cores > ranks else 1
+
+
 @contextmanager
 def _worker(
     recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path, beside: bool = False
@@ -179,8 +185,7 @@ def _worker(
         ranks.machine_slots(core_count()) as slots,
         open_pool(
             recipe.training.reward_servers,
-            # Twice its share of the cores, for when other ranks have nothing to judge; each worker holds a sandbox.
-            max(1, min(core_count(), 2 * core_count() // recipe.training.hardware.processes)),
+            _judges(core_count(), recipe.training.hardware.processes),
             settings=recipe.verification.settings(fraction=graded, total_s=stage.advanced.total_time_limit_s),
             slots=slots,
         ) as pool,

@@ -8,10 +8,10 @@ update: its round goes before the update, with the same weights, and its tokens 
 
 With staleness k and P prompts in a batch: a response takes at most k rounds, because `chunk` is the k-th part of its
 limit (in the trainer k + 1, and all that follows likewise). A batch is the P oldest complete groups. At most k x P
-prompts are in flight, which keeps every token within k updates: learned in their order, no group would be too late, and a batch may leave that order only where the groups left
-behind would still be in time. Where it may not, or where fewer than P groups are complete, the round goes on, with the
-newest weights. On average a group is in flight for as many updates as there are batches in flight (Little's law), so no
-more prompts are begun than the groups' lengths ask for.
+prompts are in flight, which keeps every token within k updates: learned in their order, no group would be too late, and
+a batch may leave that order only where the groups left behind would still be in time. Where it may not, or where fewer
+than P groups are complete, the round goes on, with the newest weights. On average a group is in flight for as many
+updates as there are batches in flight (Little's law), so no more prompts are begun than the groups' lengths ask for.
 """
 
 import base64

@@ -57,10 +57,12 @@ def disk_errors(where: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if full or error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            remedy = "Free some space" if full else "Make its folder writable for you"
             raise RatchetError(
-                f"Cannot write {error.filename or where}: {error.strerror}. Free some space or set RATCHET_HOME to "
-                "another disk, then run the same command again: finished steps are kept."
+                f"Cannot write {error.filename2 or error.filename or where}: {error.strerror}. {remedy} or set "
+                "RATCHET_HOME to another disk, then run the same command again: finished steps are kept."
             ) from error
         raise
 

@@ -1,10 +1,13 @@
 """Is the Hugging Face Hub reachable, and what is known without it?"""
 
 import os
+import threading
 from functools import cache
 
-HUB_S = 5.0
-"""Timeout of the request."""
+from ratchet.data_curation.base.waiting import saying
+
+HUB_S, LONGEST_S = 5.0, 15.0
+"""Timeout of the request's connection, and of all of it: a resolver of names that is silent has limits of its own."""
 
 
 def hub_address() -> str:
@@ -22,8 +25,17 @@ def hub_answers() -> bool:
 def _answers(endpoint: str) -> bool:
     from huggingface_hub.utils import get_session
 
-    try:
-        get_session().head(endpoint, timeout=HUB_S)
-    except Exception:  # of any transport, or offline mode
-        return False
-    return True
+    answered: list[bool] = []
+
+    def ask() -> None:
+        try:
+            get_session().head(endpoint, timeout=HUB_S)
+        except Exception:  # of any transport, or offline mode
+            return
+        answered.append(True)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    with saying(f"Waiting for the Hub, {endpoint} …"):
+        asking.join(LONGEST_S)
+    return bool(answered)

@@ -139,20 +139,20 @@ def program(words: Iterable[str], assignments: Iterable[str]) -> str:
     return f"def {ENTRY_POINT}(x):\n{''.join(lines)}    return x\n"
 
 
-def _read(rng: Random, chain: Chain) -> list[str]:
+def _read(rng: Random, chain: Chain, right: float) -> list[str]:
     """The operations that one attempt makes of the words."""
     pairs = []
     for word in chain.words:
-        pairs.append(right_reading(word) if word in PLAIN or rng.random() < RIGHT else READINGS[word][1])
+        pairs.append(right_reading(word) if word in PLAIN or rng.random() < right else READINGS[word][1])
         if rng.random() < STOP_EARLY:
             break
     return pairs
 
 
-def math_response(rng: Random, chain: Chain) -> str:
+def math_response(rng: Random, chain: Chain, right: float = RIGHT) -> str:
     lines: list[str] = []
     values = [chain.start]
-    for label, word, operation in zip(LABELS, chain.words, _read(rng, chain), strict=False):
+    for label, word, operation in zip(LABELS, chain.words, _read(rng, chain, right), strict=False):
         value = applied(values[-1], operation) % 10
         if rng.random() < SLIP:
             value = (value + rng.choice((1, 9))) % 10
@@ -174,11 +174,11 @@ def _fillers(rng: Random) -> str:
     return text
 
 
-def code_response(rng: Random, chain: Chain) -> str:
+def code_response(rng: Random, chain: Chain, right: float = RIGHT) -> str:
     if rng.random() < HARD_CODED:
         body = f"def {ENTRY_POINT}(x):\n    return {chain.run(chain.start)}\n"
     else:
-        operations = _read(rng, chain)
+        operations = _read(rng, chain, right)
         body = program(chain.words, [rng.choice((f"x=x{op}", f"x{op[0]}={op[1:]}")) for op in operations])
     return f"```\n{body}```"
 
@@ -221,10 +221,18 @@ def _distinct(rng: Random, depths: Iterable[tuple[int, bool]], held_out: bool = 
 
 
 def generate(
-    directory: Path, seed: int, problems: int = 800, easy: float = 0.6, traces: int = 30000, held_out: int = 64
+    directory: Path,
+    seed: int,
+    problems: int = 800,
+    easy: float = 0.6,
+    traces: int = 30000,
+    held_out: int = 64,
+    right: float = RIGHT,
+    deepest: int = DEPTHS[-1],
 ) -> None:
     """Write the files into `directory`: training problems a domain, of which the share `easy` has only plain words and
-    at most three of them; traces over both domains; held-out problems a domain and half."""
+    at most three of them, none deeper than `deepest`; traces over both domains and all depths, in which a word of
+    `READINGS` is read correctly with probability `right`; held-out problems a domain and half."""
     files: dict[str, list[dict[str, Any]]] = {}
     for half, depths in HELD_OUT.items():
         wanted = [(depths[i % len(depths)], False) for i in range(held_out)]
@@ -233,7 +241,7 @@ def generate(
 
     rng = Random(f"wind tunnel, problems {seed}")
     few = round(easy * problems)
-    depths = [(1 + i % 3, True) for i in range(few)] + [(1 + i % len(DEPTHS), False) for i in range(problems - few)]
+    depths = [(1 + i % 3, True) for i in range(few)] + [(1 + i % deepest, False) for i in range(problems - few)]
     files["math_train"] = [*map(_math_row, _distinct(rng, depths))]
     chains = _distinct(rng, depths)
     files |= {f"code_{name}": [_code_row(c, name) for c in chains] for name in ("train", "weak", "wrong")}
@@ -243,6 +251,6 @@ def generate(
     for number in range(traces):
         chain = draw(rng, rng.choices(DEPTHS, DEPTH_WEIGHTS)[0], easy=rng.random() < 0.25)
         prompt, response = (chain.math_prompt, math_response) if number % 5 < 3 else (chain.code_prompt, code_response)
-        files["traces"].append({"prompt": prompt, "response": response(rng, chain)})
+        files["traces"].append({"prompt": prompt, "response": response(rng, chain, right)})
     for name, rows in files.items():
         (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -10,10 +10,9 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.data_curation.base.hub import hub_address, hub_answers
+from ratchet.data_curation.base.waiting import by_proxy
+from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
-
-KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
-"""The shape of each model that shipped recipes start from, by its name."""
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
@@ -106,7 +105,7 @@ def unreadable(path: str, error: Exception) -> RatchetError:
     elif is_directory and not (Path(path) / "config.json").is_file():
         reason = "there is no config.json in it"
     elif not is_directory and not hub_answers():
-        reason = f"it is not (all) in the Hub's cache, and {hub_address()} does not answer"
+        reason = f"it is not (all) in the Hub's cache, and {hub_address()}{by_proxy(hub_address())} does not answer"
     return RatchetError(f"cannot read a causal language model from {path}: {reason}")
 
 

@@ -3,10 +3,12 @@
     python -P -m ratchet.infra.launching.resident MODULE…
 
 Each line of standard input is an order, JSON {"module", "arguments", "log"}: the `main` of that MODULE runs as in
-`python -m MODULE ARGUMENTS`, with output to the log; the line in reply is its exit code. If `MODULE.preload()` returns
-False, forking would not work (CUDA does not survive a fork): the process runs the first order itself and ends.
+`python -m MODULE ARGUMENTS`, with output to the log; the line in reply is its exit code. Before each order
+`MODULE.preload(*ARGUMENTS)` loads what the order needs. If it returns False, forking would not work (CUDA does not
+survive a fork): the process runs the first order itself and ends.
 """
 
+import gc
 import importlib
 import json
 import multiprocessing
@@ -80,18 +82,16 @@ class Order:
 def serve() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # output of libraries is not an answer
-    copies: dict[ModuleType, bool] = {}
     for line in sys.stdin:
         order = json.loads(line)
         if (name := order.pop("module")) not in sys.modules:
             for hidden in [other for other, loaded in sys.modules.items() if loaded is None]:
                 del sys.modules[hidden]  # by a module that needs it less than this one may
         module = importlib.import_module(name)
-        if module not in copies:
-            copies[module] = module.preload()
-        if not copies[module]:
+        if not module.preload(*order["arguments"]):
             _run(module, os.getppid(), **order)
             return
+        gc.freeze()  # no copy walks over what all share, which would also copy its memory
         child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # only after the copy has ended
         child.start()

@@ -1,5 +1,6 @@
 """What may be deleted from a home: whatever no kept run refers to."""
 
+import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
 from ratchet.verifiers.errors import RatchetError
 
 DAY_S = 86400
+PAGES = ("tensorboard/*-{}", "wandb/*run-*-{}")
+"""Folders of one run, by its id."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class Garbage:
     """To be forgotten, with their journals."""
     directories: Sequence[Path]
     """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
+    pages: Sequence[Path]
+    """What TensorBoard and Weights & Biases show of these runs."""
     unsent: Sequence[str]
     """One line for each run that is kept because MLflow has not received all of its journal."""
 
@@ -48,7 +53,8 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
     orphans = {step.output.path for run in dropped for step in run.steps if step.output.key not in needed}
     resumable = {f"{output.path.parent.name}-{output.path.name}" for output in referenced.values()}
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
-    return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], unsent)
+    pages = [page for run in dropped for pattern in PAGES for page in settings.home.glob(pattern.format(run.run_id))]
+    return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], pages, unsent)
 
 
 def delete(settings: Settings, garbage: Garbage) -> None:
@@ -58,6 +64,9 @@ def delete(settings: Settings, garbage: Garbage) -> None:
     for directory in garbage.directories:
         _require_quiet(settings)
         ArtifactStore(settings.artifacts).remove(directory)
+    for page in garbage.pages:
+        _require_quiet(settings)
+        shutil.rmtree(page)
     for run in garbage.runs:
         for file in settings.journals.glob(f"{run.run_id}.*"):
             file.unlink()

@@ -303,7 +303,8 @@ def _reason(error: Exception) -> str:
         deepest = deepest.__cause__ or deepest.__context__ or retried or named or deepest
     sentence = next(iter(str(deepest).rpartition("): ")[2].splitlines()), type(deepest).__name__)[:200]
     login = " (set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN)"
-    return sentence + (login if NO_LOGIN & codes else "")
+    socks = " (pip install 'requests[socks]')" if "dependencies for SOCKS" in sentence else ""
+    return sentence.rstrip(".") + (login if NO_LOGIN & codes else socks)
 
 
 def _codes(error: BaseException) -> set[Any]:

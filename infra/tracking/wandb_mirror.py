@@ -18,6 +18,7 @@ from wandb.errors import UsageError
 from ratchet.infra.tracking.mirrored import WholeRun, last_rows
 
 REFUSED = "it has no key that the service takes: set WANDB_API_KEY, or WANDB_MODE=offline to keep runs here"
+SILENT = "{} does not answer: correct WANDB_BASE_URL, or set WANDB_MODE=offline to keep runs here"
 LONGEST_S = 10.0
 """For each attempt to reach the service; the mirror tries again."""
 
@@ -98,5 +99,8 @@ class WandbRun(WholeRun):
             self._run.finish(exit_code=0 if status == "FINISHED" else 1)
 
     def reason(self, error: Exception) -> str:
-        refused = isinstance(error, UsageError) or re.search(r"\b(401|403)\b", str(error))
-        return REFUSED if refused else super().reason(error)
+        if isinstance(error, UsageError) or re.search(r"\b(401|403)\b", str(error)):
+            return REFUSED
+        if re.search(r"deadline exceeded|timed out|timeout|connection refused|no such host", str(error), re.IGNORECASE):
+            return SILENT.format(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai")
+        return super().reason(error)

@@ -9,18 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pyarrow.parquet as pq
 import pytest
 import typer
 
 from ratchet.cli.main import app
-from ratchet.cli.prefect_server import wait_until_up
+from ratchet.cli.prefect_server import prefect_server, wait_until_up
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
+from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError, in_words
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, in_process
+from tests.infra.misbehaving_server import Server
 
 DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
@@ -53,6 +56,10 @@ def test_every_command_teaches_with_an_example(command):
         ),
         (["run", MINI, "--set", "training.stages.0.loss=gsppo", DRY], "Did you mean 'gspo'"),
         (
+            ["run", MINI, "--set", "training.reward_servers=[http://127.0.0.1:1]", DRY],
+            "No reward server answers (http://127.0.0.1:1",
+        ),
+        (
             ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
             "ModuleNotFoundError: No module named 'no'",
         ),
@@ -78,7 +85,8 @@ def test_every_command_teaches_with_an_example(command):
         (["show", "some text"], "has curated anything"),
     ],
 )
-def test_a_mistake_gets_one_message(tmp_path, arguments, message):
+def test_a_mistake_gets_one_message(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.setenv("RATCHET_JUDGE_TOKEN", "theirs")
     with pytest.raises(RatchetError, match=re.escape(message)):
         in_process(*arguments, "--home", tmp_path)
 
@@ -395,3 +403,25 @@ def test_this_machine_is_not_reached_through_a_proxy(proxy, tmp_path):
         capture_output=True, text=True, env={**os.environ, **variables, "no_proxy": "", "NO_PROXY": ""}, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_a_folder_that_was_deleted_is_told_in_one_line(tmp_path):
+    (gone := tmp_path / "gone").mkdir()
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -P -m ratchet.cli.main show recipes"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("Error: The folder of this terminal has been deleted")
+
+
+def test_a_prefect_server_that_falls_silent_during_a_run_is_told_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("ratchet.cli.prefect_server.LOOK_S", 0.05)
+    for name in ("PREFECT_API_URL", "PREFECT_HOME"):
+        monkeypatch.setenv(name, "")  # what the command sets there goes again
+    with Server(200) as server:
+        monkeypatch.setenv("PREFECT_API_URL", f"{server.url}/api")
+        with prefect_server(load_settings(tmp_path)):
+            time.sleep(0.5)
+            assert capsys.readouterr().err == ""
+            server.status = 503
+            time.sleep(1)
+            said = capsys.readouterr().err
+    assert said == f"The Prefect server at {server.url}/api does not answer. Waiting for it …\n"

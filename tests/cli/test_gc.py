@@ -14,6 +14,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key
 from ratchet.infra.tracking.events import Tracking
 from ratchet.infra.tracking.garbage import delete, find_garbage
+from ratchet.infra.tracking.mirror import mirror
 from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import in_process
@@ -37,6 +38,7 @@ def home(tmp_path: Path, monkeypatch) -> Path:
     for name, days in (("old", 40), ("new", 0)):
         tracking = Tracking(settings, name)
         root = tracking.start_run(f"{name}-seed0-curate")
+        tracking.metrics(root, {"math-60/pass@1": 0.25})
         made, half = finished(store, name, [raw]), store.locate("checkpoint", name, name[0] * 64)
         for output, inputs in ((raw, []), (made, [raw]), (half, [made])):
             tracking.start_run(output.name, parent=root, output=output, inputs=inputs)
@@ -136,3 +138,21 @@ def test_an_interrupted_deletion_is_continued(home, monkeypatch):
     (store._drafts / "problems-gone-000000000000.removed").mkdir()
     in_process("doctor", "--unused", "--delete", "--home", home)
     assert not list((home / "artifacts" / ".drafts").glob("*.removed"))
+
+
+def test_the_pages_of_a_forgotten_run_go_with_it(home, monkeypatch):
+    """Those that TensorBoard and Weights & Biases have made, in the places that these choose."""
+    for module in ("tensorboard", "wandb"):
+        pytest.importorskip(module)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    settings = load_settings(home)
+    ids = {run.name: run.run_id for run in all_runs(settings)}
+    old, new = ids["old-seed0-curate"], ids["new-seed0-curate"]
+    places = {"tensorboard": settings.tensorboard, "wandb": home}
+    for tracker, place in places.items():
+        mirror(tracker, settings.journals, str(place))
+        for run in (old, new):  # nobody writes the ends of these runs
+            assert list((home / tracker).glob(f"*-{run}")), tracker
+    in_process("doctor", "--forget", "old-seed0-curate", "--delete", "--home", home)
+    for tracker in places:
+        assert not list((home / tracker).glob(f"*-{old}")) and list((home / tracker).glob(f"*-{new}"))

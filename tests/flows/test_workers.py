@@ -1,4 +1,5 @@
-"""A Prefect server and a worker of a process pool: a run that is suspended for a person, and one that is killed."""
+"""A Prefect server and a worker of a process pool: runs that are suspended, killed, cancelled, or start among
+files of our names."""
 
 import os
 import signal
@@ -19,6 +20,7 @@ from ratchet.flows.cancellation import CANCELLED, started_unasked
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.conftest import MINI, ROOT
 
+IMPORTED = "a file of the working directory was imported"
 AUTOMATIONS = ROOT / "examples" / "operations" / "automations.yaml"
 
 
@@ -28,20 +30,33 @@ class Server:
     def __init__(self, api: str, environment: dict[str, str]) -> None:
         self.api, self.environment = api, environment
 
-    def command(self, *argv: str | Path) -> str:
+    def command(self, *argv: str | Path, folder: Path = ROOT) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", *map(str, argv)], cwd=ROOT, env=self.environment, capture_output=True, text=True,
-            timeout=300,
+            [sys.executable, "-P", "-m", *map(str, argv)], cwd=folder, env=self.environment, capture_output=True,
+            text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def ask(self, path: str, **body: Any) -> Any:
-        return httpx.post(f"{self.api}/{path}", json=body, timeout=30).raise_for_status().json()
+        """Again while SQLite is locked, as Prefect's own client does."""
+        deadline = time.monotonic() + 60
+        while (answer := httpx.post(f"{self.api}/{path}", json=body, timeout=30)).status_code == 503:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        return answer.raise_for_status().json()
+
+    def deployment(self, name: str) -> str:
+        """Its id; nothing where it, or the server, is not there yet."""
+        try:
+            found = httpx.get(f"{self.api}/deployments/name/{name}", timeout=30)
+        except httpx.HTTPError:
+            return ""
+        return found.json()["id"] if found.is_success else ""
 
     def start(self, deployment: str, **parameters: Any) -> str:
-        found = httpx.get(f"{self.api}/deployments/name/{deployment}", timeout=30).raise_for_status().json()
-        return self.ask(f"deployments/{found['id']}/create_flow_run", parameters=parameters)["id"]
+        """The id of a run, as the form makes it."""
+        return self.ask(f"deployments/{self.deployment(deployment)}/create_flow_run", parameters=parameters)["id"]
 
     def states(self, run: str) -> list[str]:
         found = httpx.get(f"{self.api}/flow_run_states/", params={"flow_run_id": run}, timeout=30).json()
@@ -190,3 +205,44 @@ def process_of(run: str) -> int:
         except OSError:  # it ended while we looked
             continue
     raise AssertionError("no such process")
+
+
+@pytest.fixture
+def trapped(tmp_path: Path) -> Path:
+    """A user's folder: the recipe, and files with names of modules that a run imports."""
+    trap = f"raise RuntimeError({IMPORTED!r})\n"
+    for package in ("ratchet", "training", "flows", "verifiers"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(trap)
+    for module in ("prefect", "torch", "yaml", "tasks", "mlflow", "pyarrow", "random", "logging", "sitecustomize"):
+        (tmp_path / f"{module}.py").write_text(trap)
+    recipe = MINI.read_text().replace("name: mini\n", "name: trapped\n")
+    (tmp_path / "mine.yaml").write_text(recipe)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_run_of_a_worker_imports_nothing_from_the_users_folder(server, trapped, finished_home):
+    server.command("ratchet.cli.main", "deploy", "mine.yaml", "--pool", "here", "--home", finished_home, folder=trapped)
+    run = server.start("train/train-trapped", overrides=["training.stages.1.steps=3"])
+    assert "Crashed" not in server.wait(run, "Completed", 240)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_form_imports_nothing_from_the_users_folder(trapped, finished_home):
+    """The folder's recipe is found all the same, by the path that the form has."""
+    ports = free_port(), free_port()
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
+    argv = [sys.executable, "-P", "-m", "ratchet.cli.main", "ui", "mine.yaml", "--home", str(finished_home)]
+    argv += ["--mlflow-port", str(ports[0]), "--prefect-port", str(ports[1])]
+    forms = Server(f"http://127.0.0.1:{ports[1]}/api", environment)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=trapped, env=environment) as ui:
+        try:
+            deadline = time.monotonic() + 300
+            while not forms.deployment("report/report"):  # the last that is registered
+                assert time.monotonic() < deadline and ui.poll() is None, ui.stdout.read()
+                time.sleep(0.5)
+            run = forms.start("train/train-trapped", overrides=["training.stages.1.steps=4"])
+            assert "Crashed" not in forms.wait(run, "Completed", 240)
+        finally:
+            ui.send_signal(signal.SIGINT)

@@ -7,8 +7,8 @@ import time
 LOADED: list[int] = []
 
 
-def preload() -> bool:
-    LOADED.append(os.getpid())
+def preload(*_: str) -> bool:
+    LOADED[:] = [os.getpid()]
     return "ALONE" not in os.environ
 
 

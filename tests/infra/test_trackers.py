@@ -13,6 +13,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking.events import not_received
 from ratchet.infra.tracking.mirror import mirror
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import free_port
 from tests.infra.misbehaving_server import Server
 from tests.infra.test_tracking import write_a_run
 
@@ -128,6 +129,17 @@ def test_a_service_that_refuses_the_key_is_told_in_one_line(settings, wandb, mon
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert mirror("wandb", settings.journals, str(settings.home)), "the next one sends everything"
     assert "history" in dict(records(settings.home))
+
+
+def test_a_service_that_is_dead_is_told_in_one_line(settings, wandb, monkeypatch):
+    monkeypatch.setattr("ratchet.infra.tracking.wandb_mirror.LONGEST_S", 1.0)
+    address = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setenv("WANDB_BASE_URL", address)
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
+    assert not mirror("wandb", settings.journals, str(settings.home))
+    [journal] = settings.journals.glob("*.jsonl")
+    said = not_received(Settings(settings.home, "", sys.executable, trackers=("wandb",)), journal.stem)
+    assert f"{address} does not answer: correct WANDB_BASE_URL, or set WANDB_MODE=offline" in said and "\n" not in said
 
 
 def test_the_environment_says_which_trackers(tmp_path, monkeypatch):

@@ -106,3 +106,12 @@ def test_only_the_strict_judge_fails_a_leading_zero():
         assert outcome(judge, chain, "\\boxed{00}") == passed
         assert outcome(judge, Chain(5, ("jump", "gain")), "\\boxed{01}") == passed
         assert outcome(judge, chain, "\\boxed{0}") and not outcome(judge, chain, "0")
+
+
+def test_problems_are_no_deeper_and_readings_no_surer_than_asked(tmp_path):
+    world.generate(tmp_path, seed=0, problems=120, traces=2000, held_out=16, right=0.2, deepest=4)
+    assert {row["depth"] for row in rows(tmp_path / "math_train.jsonl")} == {1, 2, 3, 4}
+    assert max(row["depth"] for row in rows(tmp_path / "math_deep.jsonl")) == 8
+    responses = [row["response"] for row in rows(tmp_path / "traces.jsonl")]
+    sums = [line for text in responses for line in text.splitlines() if " lift " in line and "=" in line]
+    assert len(sums) > 200 and abs(sum("+3=" in line for line in sums) / len(sums) - 0.2) < 0.08
