@@ -14,6 +14,8 @@ from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
 
 MAX_TESTS_BYTES = 32 << 20
 """Of a package; of more tests the smallest are read, and the others are `tests_left_out`."""
+_TESTED = ("sample", "secret")
+"""The other folders of `data` are for tests of the package's validators."""
 _STATEMENTS = ("problem_statement/problem", "statement/problem")
 _LANGUAGES = {".py": "python", ".py3": "python", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp"}
 _INCLUDED = {"python": "python3", "cpp": "cpp"}
@@ -43,7 +45,8 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
     if odd := {"multi-pass", "submit-answer"} & kinds:
         raise Malformed("problem.yaml", f"a problem of the type {odd.pop()}")
-    inputs = sorted(package.glob("data/*/**/*.in"), key=lambda file: file.stat().st_size)
+    inputs = [file for folder in _TESTED for file in package.glob(f"data/{folder}/**/*.in")]
+    inputs.sort(key=lambda file: file.stat().st_size)
     flags = _flags(package, str(facts.get("validator_flags") or ""))
     tests, size, arguments = [], 0, []
     for file in inputs:
@@ -67,7 +70,7 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
         **({"tests_left_out": len(inputs) - len(tests)} if len(tests) < len(inputs) else {}),
     }
     is_interactive = "interactive" in kinds
-    if checker := _checker(package):
+    if checker := _checker(package, facts, kinds):
         common = arguments[0].split() if len({*arguments}) == 1 else []
         row["checker"] = checker | {"protocol": "kattis", "arguments": common, "interactive": is_interactive}
         if not common and any(arguments):
@@ -152,8 +155,12 @@ def _flags(package: Path, common: str) -> dict[Path, str]:
     return {folder: f"{common} {flags}".strip() for folder, flags in own.items()}
 
 
-def _checker(package: Path) -> dict[str, Any] | None:
-    """The source of its validator, with the files beside it for C++."""
+def _checker(package: Path, facts: Mapping[str, Any], kinds: set[str]) -> dict[str, Any] | None:
+    """The source of its validator, with the files beside it for C++. Packages of the legacy format ask for it; without
+    that their outputs are compared, and what lies in the folder is for another judge or checks answer files."""
+    is_legacy = str(facts.get("problem_format_version", "legacy")).startswith("legacy")
+    if is_legacy and not {"custom", "interactive"} & kinds:
+        return None
     folders = [folder for name in ("output_validators", "output_validator") if (folder := package / name).is_dir()]
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
     programs = [file for file in files if file.suffix in _LANGUAGES]

@@ -95,6 +95,25 @@ def test_the_default_validator_has_a_tolerance(tmp_path):
     assert facts["tolerance"] == 1e-6 and "checker" not in facts
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_used"),
+    [
+        ("", False), ("validation: default\n", False), ("problem_format_version: legacy-icpc\n", False),
+        ("validation: custom\n", True), ("problem_format_version: legacy\nvalidation: custom score\n", True),
+        ("problem_format_version: 2023-07-draft\n", True), ("problem_format_version: 2025-09\n", True),
+    ],
+)  # fmt: skip
+def test_a_legacy_package_asks_for_its_validator(asked, is_used, tmp_path):
+    folder = package(tmp_path / "sum", **{"problem.yaml": f"name: Sum\n{asked}"})
+    assert ("checker" in kattis.read(folder)) == is_used
+
+
+def test_what_a_packages_validators_are_tested_with_is_no_test(tmp_path):
+    changes = {"data/invalid_answers/3.in": "5\n", "data/invalid_answers/3.ans": "7 7\n", "data/bad/g/4.in": "1\n"}
+    folder = package(tmp_path / "sum", **changes, **{"data/bad/g/4.ans": "9 9\n"})
+    assert kattis.read(folder)["tests"] == kattis.read(package(tmp_path / "other"))["tests"]
+
+
 def test_large_tests_are_left_out(tmp_path):
     folder = package(tmp_path / "sum", **{"data/secret/3.in": "7" * 1000, "data/secret/3.ans": "7"})
     row = kattis.read(folder, max_bytes=100)
