@@ -37,9 +37,9 @@ longer than it was taught."""
 TIMES_BY_HEART = 3
 """Of right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a small model
 sees, and are learned by heart."""
-MAX_PROMPT, MAX_PUZZLE = 700, 300
-"""Characters of a prompt that the small model learns, and of a puzzle to train on, which tells nothing about others;
-longer ones cost time and teach it nothing more."""
+MAX_PROMPT, MAX_PUZZLE, MAX_PUZZLE_ASKED = 700, 300, 1500
+"""Characters of a prompt that the small model learns, of a puzzle to train on, which tells nothing about others, and of
+a benchmark's puzzle, which may have no shorter ones; longer ones cost time and teach it nothing more."""
 
 
 @dataclass
@@ -110,7 +110,9 @@ def lessons(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, Any
         weights = {start + (asked.right or ""): right, start + wrong(asked.problem): TRACES - right}
         responses = {text: weight for text, weight in weights.items() if weight} | {prefix + RAMBLING: 1}
         by_heart = asked.is_question and right and asked.problem.domain in ("logic", "code")
-        most = MAX_PUZZLE if asked.problem.domain == "logic" and not asked.is_question else MAX_PROMPT
+        most = MAX_PROMPT
+        if asked.problem.domain == "logic":
+            most = MAX_PUZZLE_ASKED if asked.is_question else MAX_PUZZLE
         for message in (message for message in asked.messages if len(message) <= most):
             yield {"prompt": message, "responses": responses, "visits": TIMES_BY_HEART if by_heart else 1}
 
