@@ -346,7 +346,7 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
             r"tensor_parallel \(3\) must divide hardware\.processes \(2\)",
         ),
         ("{kind: vllm, memory_shar: 0.5}", r"Did you mean 'memory_share'\? Its settings: memory_share, cpu_cache_gib"),
-        ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*Its : beside"),
+        ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*settings: beside"),
         ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
         ("my_lab.nothing:Engine", r"engine 'my_lab\.nothing:Engine' cannot be imported: ModuleNotFoundError"),
         ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*Vllm"),
