@@ -16,6 +16,7 @@ from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.compiled_attacks import STEAL, stealing
 from tests.verifiers.sandbox_world import World
+from tests.verifiers.test_checkers import GUESSING as GUESSING_IN_WORDS
 from tests.verifiers.test_sealing import SEARCH, Planted
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, compiled.COMPILERS)), reason="there is no C++ compiler")
@@ -132,17 +133,7 @@ def test_which_module_is_run(files, source, sandbox):
     assert verdict.passed, verdict
 
 
-GUESSING = """import sys
-n, asked = int(open(sys.argv[1]).read()), 0
-while True:
-    word, number = input().split()
-    if word == "!":
-        sys.exit(42 if int(number) == n else 43)
-    asked += 1
-    if asked > 40:
-        sys.exit(43)
-    print(int(n < int(number)), flush=True)
-"""
+GUESSING = GUESSING_IN_WORDS.replace('"less" if n < int(number) else "not less"', "int(n < int(number))")
 LIBRARY = """#include "less.h"
 #include <cstdio>
 int asked = 0;
