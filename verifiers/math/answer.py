@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ratchet.verifiers.math.nodes import Node
-from ratchet.verifiers.math.tokens import Tokens, spelled
+from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.units import Unit
 
 
@@ -37,3 +37,8 @@ class Answer:
     @functools.cached_property
     def text(self) -> str:
         return spelled(self.tokens)
+
+    @functools.cached_property
+    def letters(self) -> str:
+        """`text` with runs of letters as products of names."""
+        return spelled(single_letters(self.tokens))

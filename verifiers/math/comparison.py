@@ -15,7 +15,6 @@ from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportion
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
-from ratchet.verifiers.math.tokens import single_letters, spelled
 from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.words import moment
 
@@ -117,8 +116,7 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     if reference.value is not None and answer.value is not None and not is_angle:
         return _same_number(reference, replace(answer, value=answer.value * scale))
     if reference.node is None or answer.node is None:
-        ours, theirs = (spelled(single_letters(side.tokens)) for side in (reference, answer))
-        return reference.node is answer.node and ours == theirs != ""
+        return reference.node is answer.node and reference.letters == answer.letters != ""
     if reference.percent != answer.percent:
         return False
     if reference.places is not None and (value := constant_value(answer.node)) is not None:
@@ -290,7 +288,7 @@ def _is_same_name(one: Answer, other: Answer) -> bool:
 
 
 def _name_and_variable(answer: Answer) -> tuple[str, str]:
-    text = spelled(single_letters(answer.tokens))
+    text = answer.letters
     if match := _DERIVATIVE.fullmatch(text):
         return match[2] + " " + "'" * int(match[1] or 1), match[3]
     match = _CALLED.fullmatch(text)
