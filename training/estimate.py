@@ -214,6 +214,7 @@ def estimate(
         weights=parameters * size, token=shape.layers * shape.cache_width * size,
         responses=math.ceil(responses * max(1 + beyond, rounds)), longest=longest,
         ranks=ranks, hardware=hardware, gpu=gpu, adapted=adapter > 0,
+        beside=staleness > 0 and training.engine.samples_beside,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
     engine = training.engine.needs(work)

@@ -166,6 +166,8 @@ class Work:
     """Bytes of one token's activations in the widest layer, forward only."""
     adapted: bool = False
     """Whether the policy is a base model with an adapter, which engines get merged."""
+    beside: bool = False
+    """Whether responses are sampled while the policy learns."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,10 @@ class Transformers(InferenceEngine):
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
-        if work.adapted or work.hardware.zero_stage == 3:
+        if work.beside or work.adapted or work.hardware.zero_stage == 3:
             memory[COPY] = work.weights
+            if work.beside:  # a process of its own, which does not stop for the update
+                return Needs(memory, room, batch, engines=work.ranks, kept=tuple(memory))
             return Needs(memory, room, batch, engines=work.ranks, kept=(COPY,))
         return Needs(memory, room, batch, engines=work.ranks, transfer="")
 

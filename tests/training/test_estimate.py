@@ -245,6 +245,17 @@ def test_an_adapter_by_hand():
     assert 0.7 < found.seconds["update"] / all_of_it.seconds["update"] < 0.85
 
 
+def test_a_sampling_process_has_weights_and_a_cache_while_the_policy_learns():
+    machine, stale = parse_machine("8xH100"), stage(advanced={"max_staleness": 1}, importance_cap=2.0)
+    beside, between = (
+        estimate(Shape.of(QWEN_14B), stale, Training(engine={"kind": "transformers", "beside": where}), machine)
+        for where in (True, False)
+    )
+    for part in ("whole copy to sample with", "key-value cache"):
+        assert beside.updating[part] == beside.sampling[part] > 0
+        assert part not in between.updating
+
+
 def test_gpus_of_24_gb_are_planned_by_their_own_figures():
     for name, gib in (("4090", 23.5), ("A10", 22.0), ("L4", 22.0)):
         machine = parse_machine(f"2x{name}")
