@@ -4,8 +4,10 @@
 # pyright: reportMissingImports=false
 # vLLM is an extra, and is not installed where types are checked.
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch
 
@@ -36,6 +38,8 @@ def write_models(directory: Path) -> None:
 def on_an_h100() -> None:
     """vLLM then configures itself for one."""
     torch.cuda.is_available, torch.cuda.device_count = lambda: True, lambda: 8
+    # Kernels for GPUs, which the package for CPUs does not have. No configuration calls one.
+    sys.modules.setdefault("vllm._C_stable_libtorch", ModuleType("vllm._C_stable_libtorch"))
     from vllm import platforms
     from vllm.platforms.cuda import CudaPlatformBase
     from vllm.platforms.interface import DeviceCapability
@@ -57,16 +61,26 @@ def on_an_h100() -> None:
         def is_fully_connected(cls, device_ids) -> bool:
             return True
 
+        @classmethod
+        def device_count(cls) -> int:
+            return 8
+
+        def is_cumem_allocator_available(self) -> bool:
+            return True
+
     platforms._current_platform = H100()
 
 
 def main(models: Path, out: Path) -> None:
+    write_models(models)
+    # What vLLM has to know of the architecture, it finds in a process that knows of no H100, and keeps.
+    inspection = "import sys; from vllm.engine.arg_utils import EngineArgs; EngineArgs(sys.argv[1]).create_model_config()"
+    subprocess.run([sys.executable, "-c", inspection, str(models / "1.5B")], check=True)
     on_an_h100()
     from vllm.engine.arg_utils import EngineArgs
 
     from ratchet.infra.inference.vllm_engine import _arguments
 
-    write_models(models)
     configurations = {}
     for file in RECIPES:
         recipe = load_recipe(str(file))

@@ -261,7 +261,7 @@ def done(work: Path) -> int:
 
 
 def finish(work: Path, model: Path, **changes) -> None:
-    assert start(work, model, **changes).wait(300) == 0, (work / "log").read_text()
+    assert start(work, model, **changes).wait(900) == 0, (work / "log").read_text()
 
 
 def kill_when(seen, work: Path, model: Path, **changes) -> None:
