@@ -74,7 +74,9 @@ def on_an_h100() -> None:
 def main(models: Path, out: Path) -> None:
     write_models(models)
     # What vLLM has to know of the architecture, it finds in a process that knows of no H100, and keeps.
-    inspection = "import sys; from vllm.engine.arg_utils import EngineArgs; EngineArgs(sys.argv[1]).create_model_config()"
+    inspection = (
+        "import sys; from vllm.engine.arg_utils import EngineArgs; EngineArgs(sys.argv[1]).create_model_config()"
+    )
     subprocess.run([sys.executable, "-c", inspection, str(models / "1.5B")], check=True)
     on_an_h100()
     from vllm.engine.arg_utils import EngineArgs
