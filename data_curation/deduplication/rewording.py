@@ -121,7 +121,7 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 @cache
 def _known() -> tuple[np.ndarray, np.ndarray]:
     """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
-    listed = [*_VALUES, *(word for word in INSTRUCTION_WORDS.split() if word not in _VALUES)]
+    listed = [*_VALUES, *sorted(INSTRUCTION_WORDS - _VALUES.keys())]
     tokens = tokenise(listed)
     weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
     hashes = tokens.hashes[tokens.bounds[:-1]]
