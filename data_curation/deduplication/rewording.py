@@ -41,7 +41,8 @@ def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
     texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
     first = data[tokens.starts]
-    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~_is_ideograph(data, tokens.starts)
+    is_ideograph = (first >= 0xE3) & (first <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
+    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_ideograph
     frequent, weights = _known()
     place = np.minimum(np.searchsorted(frequent, tokens.hashes), len(frequent) - 1)
     is_known = frequent[place] == tokens.hashes
@@ -107,10 +108,6 @@ def _reordered(one: str, other: str) -> bool:
 
 def _row(domain: str, prompt: str, answer: str | None) -> dict[str, Any]:
     return {"domain": domain, "prompt": prompt, "answer": answer, "tests": None, "entry_point": None}
-
-
-def _is_ideograph(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    return (data[starts] >= 0xE3) & (data[starts] <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
 
 
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:

@@ -51,9 +51,8 @@ class _Parser(Cursor):
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._in_function = self._in_bars = 0
+        self._in_function = self._in_bars = self._bound = 0
         self._is_bare = False
-        self._bound = 0
 
     def sum(self, depth: int) -> Node:
         if depth > _MOST_DEPTH:
@@ -290,15 +289,14 @@ class _Parser(Cursor):
     def _arguments(self, depth: int) -> list[Node]:
         """Those of a function, in brackets; what is no expression is one opaque text."""
         begin = self.position
-        if not self.token.isa("(", "[", "{"):
+        opening = self.eat("(", "[", "{")
+        if not opening:
             return [self._atom(depth + 1)]
         try:
-            closing = CLOSING[self.token.text]
-            self.position += 1
             nodes = [self.sum(depth + 1)]
             while self.eat(","):
                 nodes.append(self.sum(depth + 1))
-            self.expect(closing)
+            self.expect(CLOSING[opening])
             return nodes
         except Unsupported:
             self.position = begin
@@ -378,11 +376,10 @@ class _Parser(Cursor):
         if not rest or above.split()[0] != sign or not (rest[0].isalpha() or rest[0] == "\\"):
             self.position = begin
             return None
-        above = " ".join(above.replace("{", "").replace("}", "").split())
-        orders = above.split()
+        orders = above.replace("{", "").replace("}", "").split()
         bare = len(orders) == 1 or (len(orders) == 3 and orders[1] == "^")
         operand = [self._power(depth)] if bare else []
-        return ("call", f"{above} / {below}", *operand)
+        return ("call", f"{' '.join(orders)} / {below}", *operand)
 
     def _series(self, name: str, depth: int) -> Node:
         """The bound index gets a name by its depth, everywhere: in x_i too."""
@@ -396,10 +393,7 @@ class _Parser(Cursor):
             index = names[:1] if is_plain else every
         bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
         self._bound += 1
-        for i in range(begin, len(self.tokens)):
-            token = self.tokens[i]
-            if token.kind == "name" and token.text in bound:
-                self.tokens[i] = token._replace(text=bound[token.text])
+        self._rename(begin, bound)
         self.position = begin
         bounds = self.skipped() if self.tokens[begin - 1].isa("_") else ""
         if index == ["p"] and bounds == "\\#" + bounds[2:3] + "0":
@@ -412,10 +406,13 @@ class _Parser(Cursor):
             bounds, above = f"{start[1]} = 0", "\\infty"
         bounds += f"^{above}" * bool(above)
         self._bound -= 1
-        for i in range(self.position, len(self.tokens)):
-            if (text := self.tokens[i].text) in bound.values():
-                self.tokens[i] = self.tokens[i]._replace(text=next(k for k, v in bound.items() if v == text))
+        self._rename(self.position, {to: text for text, to in bound.items()})
         return ("series" if name == "sum" else "product", bounds, body, *bound.values())
+
+    def _rename(self, begin: int, names: dict[str, str]) -> None:
+        for i, token in enumerate(self.tokens[begin:], begin):
+            if token.kind == "name" and token.text in names:
+                self.tokens[i] = token._replace(text=names[token.text])
 
     def _application(self, name: str, depth: int) -> Node:
         """sin(x), sin^2 x, log_2 8; without brackets the argument is the product up to the next function or sign."""
