@@ -88,15 +88,13 @@ class Items:
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
         shingles = Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits)
         for row in np.flatnonzero(last > first).tolist():
-            own, copies = shingles.of(row), []
-            for item in self._order[first[row] : last[row]].tolist():
-                if (alike := minhash.jaccard(own, self._words[item])) >= LEAST:
-                    copies.append((-alike, item))
-            stated = _row(self._domain, *read(row)) if copies else {}
-            for alike, item in sorted(copies):
+            own, items = shingles.of(row), self._order[first[row] : last[row]].tolist()
+            similar = [(alike, item) for item in items if (alike := minhash.jaccard(own, self._words[item])) >= LEAST]
+            stated = _row(self._domain, *read(row)) if similar else {}
+            for alike, item in sorted(similar, key=lambda found: (-found[0], found[1])):
                 held = self._rows[item]
-                if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, -alike):
-                    yield row, item, -alike
+                if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):
+                    yield row, item, alike
                     break
 
 
