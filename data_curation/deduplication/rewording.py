@@ -91,7 +91,7 @@ class Items:
             own, items = shingles.of(row), self._order[first[row] : last[row]].tolist()
             similar = [(alike, item) for item in items if (alike := minhash.jaccard(own, self._words[item])) >= LEAST]
             stated = _row(self._domain, *read(row)) if similar else {}
-            for alike, item in sorted(similar, key=lambda found: (-found[0], found[1])):
+            for alike, item in sorted(similar, key=lambda pair: (-pair[0], pair[1])):
                 held = self._rows[item]
                 if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):
                     yield row, item, alike

@@ -73,10 +73,8 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     if not _same_numbers(mine, its):
         return False
-    agree, shared = (
-        same_answer(one["domain"], one["answer"], other["answer"]),
-        _same_tests(one["tests"], other["tests"]),
-    )
+    agree = same_answer(one["domain"], one["answer"], other["answer"])
+    shared = _same_tests(one["tests"], other["tests"])
     other_function = one["tests"] and other["tests"] and one["entry_point"] != other["entry_point"]
     if agree is False or shared is False or (other_function and not shared):
         return False
@@ -89,9 +87,9 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
-    """Whether two rows with the columns of `READ` state the same problem in other words: the numbers and, where both
-    have one, the answers are the same, no sign or function is replaced, no word by its opposite, no two things have
-    exchanged their numbers, and the words have the Jaccard `similarity` that so few or many digits ask for."""
+    """Whether two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
+    the answers where both have one. No sign or function is replaced, no word by its opposite, and no two things have
+    exchanged their numbers. The words have the Jaccard `similarity` that so many digits ask for."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     agree = same_answer(one["domain"], one["answer"], other["answer"])
     if not _same_numbers(mine, its) or agree is False:
