@@ -26,12 +26,7 @@ from ratchet.cli.plan import plan, show_short
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
 from ratchet.cli.show import show
-from ratchet.cli.surroundings import (
-    keep_loopback_off_proxies,
-    read_text_as_utf8,
-    report_to_nobody,
-    require_folder,
-)
+from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8, report_to_nobody, require_folder
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -259,8 +254,7 @@ def compare(
 @app.command(rich_help_panel=LOOK)
 def report(
     evaluations: Annotated[
-        list[str] | None,
-        artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest)."),
+        list[str] | None, artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest).")
     ] = None,
     home: Home = None,
 ) -> None:

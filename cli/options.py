@@ -1,6 +1,6 @@
 """Arguments and options that several commands have, with their shell completion."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,35 +13,23 @@ from ratchet.infra.recipe.load import hidden_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 
 
-def complete_recipe(incomplete: str) -> list[str]:
+def _recipes(context: typer.Context, incomplete: str) -> list[str]:
     """Shipped recipes and recipe files."""
     files = [str(file) for file in Path().glob(f"{incomplete}*") if file.suffix in (".yaml", ".yml")]
-    return _beginning(incomplete, [*shipped_recipes(), *files])
+    return [*shipped_recipes(), *files]
 
 
-def complete_benchmark(incomplete: str) -> list[str]:
-    return _beginning(incomplete, CATALOG)
-
-
-def complete_step(incomplete: str) -> list[str]:
-    return _beginning(incomplete, CURATION_STEPS)
-
-
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def complete_artifact(context: typer.Context, incomplete: str) -> Iterator[str]:
-    """Finished artifacts by the names of their directories: nothing is read."""
+def _artifacts(context: typer.Context, incomplete: str) -> list[str]:
+    """Finished ones, by the names of their directories: nothing is read."""
     store = load_settings(context.params.get("home")).artifacts
-    for manifest in sorted(store.glob("*/*/manifest.json")):
-        name = f"{manifest.parts[-3]}/{manifest.parts[-2]}"
-        if name.startswith(incomplete):
-            yield name
+    return ["/".join(manifest.parts[-3:-1]) for manifest in sorted(store.glob("*/*/manifest.json"))]
 
 
-def _completed(complete: Callable[..., Any]) -> Callable[..., Any]:
+def _completed(candidates: Callable[[typer.Context, str], Iterable[str]]) -> Callable[..., Any]:
     """Makes arguments, or with `names` options, that the shell completes."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        return [name for name in candidates(context, incomplete) if name.startswith(incomplete)]
 
     def make(help_: str, *names: str, **settings: Any) -> Any:
         kind = typer.Option if names else typer.Argument
@@ -50,9 +38,8 @@ def _completed(complete: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-artifact, benchmark, recipe, step = map(
-    _completed, (complete_artifact, complete_benchmark, complete_recipe, complete_step)
-)
+artifact, recipe = _completed(_artifacts), _completed(_recipes)
+benchmark, step = _completed(lambda *_: CATALOG), _completed(lambda *_: CURATION_STEPS)
 
 
 def _say_what_is_hidden(name: str) -> str:

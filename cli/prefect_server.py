@@ -88,7 +88,9 @@ def prefect_server(settings: Settings) -> Iterator[None]:
                     yield
             finally:
                 try:
-                    _send_logs()
+                    from prefect.logging.handlers import APILogWorker
+
+                    APILogWorker.drain_all(timeout=5)  # sends the logs that are still queued
                 finally:
                     over.set()
                     again.join()
@@ -173,13 +175,6 @@ def without_heartbeats() -> Iterator[None]:
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         yield
-
-
-def _send_logs() -> None:
-    """Send the logs that are still queued."""
-    from prefect.logging.handlers import APILogWorker
-
-    APILogWorker.drain_all(timeout=5)
 
 
 def wait_until_up(name: str, address: str, server: Server, log: Path, advice: str = "") -> None:

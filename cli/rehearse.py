@@ -20,8 +20,7 @@ def rehearse(
         typer.Option("--engine", help="Sample with this engine, or the recipe's own."),
     ] = "transformers",
     samples: Annotated[
-        Path | None,
-        typer.Option("--samples", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE."),
+        Path | None, typer.Option("--samples", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE.")
     ] = None,
     data: Annotated[
         Literal["bundled", "published"],

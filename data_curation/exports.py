@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 
 from ratchet.data_curation.base.files import replacing
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
@@ -57,7 +58,7 @@ Columns = Mapping[str, tuple[pa.DataType, Callable[[Source], Any]]]
 @dataclass(frozen=True)
 class Export:
     columns: Columns
-    usage: str = ""
+    usage: str
     """How to train with it, for the README; `{train}` and `{validation}` are its files."""
 
     @property
@@ -91,112 +92,38 @@ _ORIGIN: Columns = {
 _PROMPT: Columns = {"prompt": (_CHAT, lambda source: source.chat)}
 _ROW: Columns = {**_PROMPT, **_PROBLEM, "answer": _own("answer"), **_ORIGIN}
 
-EXPORTS = {
-    "verl": Export(
-        {
-            "data_source": (pa.string(), lambda source: source.data_source or f"ratchet/{source.problem.domain}"),
-            **_PROMPT,
-            "ability": (pa.string(), lambda source: source.problem.domain),
-            "reward_model": _nested(
-                {"style": (pa.string(), lambda source: "rule"), "ground_truth": (pa.large_string(), _truth)}
-            ),
-            "extra_info": _nested(
-                {
-                    "split": (pa.string(), lambda source: source.split),
-                    "index": (pa.int64(), lambda source: source.number),
-                    **_PROBLEM,
-                    **_ORIGIN,
-                    "entry_point": _own("entry_point"),
-                }
-            ),
-        },
-        """```
-pip install verl 'ratchet-verifiers[all]'
-python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_files={train} data.val_files={validation} \\
-  actor_rollout_ref.model.path=Qwen/Qwen2.5-1.5B-Instruct actor_rollout_ref.rollout.name=vllm \\
-  reward.custom_reward_function.path=pkg://ratchet.verifiers.adapters.verl
-```""",
-    ),
-    "trl": Export(
-        _ROW,
-        """```
-pip install trl 'ratchet-verifiers[all]'
-```
-
-```python
-from datasets import load_dataset
-from ratchet.verifiers.adapters.trl import ratchet_reward
-from trl import GRPOConfig, GRPOTrainer
-
-data, config = load_dataset("parquet", data_files="{train}", split="train"), GRPOConfig(output_dir="trained")
-GRPOTrainer("Qwen/Qwen2.5-1.5B-Instruct", ratchet_reward, args=config, train_dataset=data).train()
-```""",
-    ),
-    "openrlhf": Export(
-        {**_PROMPT, **_PROBLEM, **_ORIGIN, "datasource": (pa.string(), lambda source: source.problem.domain)},
-        """```
-pip install 'openrlhf[vllm]' 'ratchet-verifiers[all]'
-python -m openrlhf.cli.train_ppo_ray --actor.model_name_or_path Qwen/Qwen2.5-1.5B-Instruct \\
-  --data.prompt_dataset {train} --data.input_key prompt --data.apply_chat_template \\
-  --data.label_key ratchet_problem --reward.remote_url $(python -m ratchet.verifiers.adapters.openrlhf)
-```""",
-    ),
-    "nemo-rl": Export(
-        {"input": (pa.large_string(), lambda source: source.message), **_PROBLEM, **_ORIGIN},
-        """In the configuration (`examples/configs/grpo_math_1B.yaml`):
-
-```yaml
-data:
-  train: {{dataset_name: ResponseDataset, data_path: {train}, input_key: input, output_key: ratchet_problem}}
-  validation: {{dataset_name: ResponseDataset, data_path: {validation}, input_key: input, output_key: ratchet_problem}}
-  default: {{processor: math_hf_data_processor, env_name: ratchet, prompt_file: null, system_prompt_file: null}}
-env:
-  ratchet: {{}}
-```
-
-```
-uv pip install 'ratchet-verifiers[all]'
-python -m ratchet.verifiers.adapters.nemo_rl examples/run_grpo.py --config CONFIGURATION
-```""",
-    ),
-    "open-instruct": Export(
-        {
-            "messages": (_CHAT, lambda source: source.chat),
-            "ground_truth": _PROBLEM[COLUMN],
-            "dataset": (pa.string(), lambda source: "ratchet"),
-            **_ORIGIN,
-        },
-        """```
-uv pip install 'ratchet-verifiers[all]'
-python -m ratchet.verifiers.adapters.open_instruct open_instruct/grpo_fast.py --dataset_mixer_list {train} 1.0 \\
-  --dataset_mixer_list_splits train --model_name_or_path Qwen/Qwen2.5-1.5B-Instruct
-```""",
-    ),
-    "prime-rl": Export(
-        _ROW,
-        """`uv pip install ratchet-environments` where prime-rl is. In its configuration:
-
-```toml
-[[orchestrator.train.source]]
-name = "ratchet"
-env.taskset = {{id = "ratchet-environments", data = "{train}"}}
-env.agent.harness.id = "null"
-env.agent.runtime.type = "subprocess"
-```
-
-The rewards of a model behind an OpenAI-compatible endpoint, by the library `verifiers` alone:
-
-```
-uv run eval ratchet-environments --env.taskset.data {validation} \\
-  --env.agent.harness.id null --env.agent.runtime.type subprocess \\
-  --model Qwen/Qwen2.5-1.5B-Instruct --client.base-url http://localhost:8000/v1 --no-push
-```
-
-Instead of `ratchet-environments`, `ratchet-math`, `ratchet-code`, `ratchet-science`, `ratchet-instructions` and
-`ratchet-logic` take the rows of their domain.""",
-    ),
-    "ratchet": Export({name: _own(name) for name in PROBLEM_SCHEMA.names}),
+_COLUMNS: dict[str, Columns] = {
+    "verl": {
+        "data_source": (pa.string(), lambda source: source.data_source or f"ratchet/{source.problem.domain}"),
+        **_PROMPT,
+        "ability": (pa.string(), lambda source: source.problem.domain),
+        "reward_model": _nested(
+            {"style": (pa.string(), lambda source: "rule"), "ground_truth": (pa.large_string(), _truth)}
+        ),
+        "extra_info": _nested(
+            {
+                "split": (pa.string(), lambda source: source.split),
+                "index": (pa.int64(), lambda source: source.number),
+                **_PROBLEM,
+                **_ORIGIN,
+                "entry_point": _own("entry_point"),
+            }
+        ),
+    },
+    "trl": _ROW,
+    "openrlhf": {**_PROMPT, **_PROBLEM, **_ORIGIN, "datasource": (pa.string(), lambda source: source.problem.domain)},
+    "nemo-rl": {"input": (pa.large_string(), lambda source: source.message), **_PROBLEM, **_ORIGIN},
+    "open-instruct": {
+        "messages": (_CHAT, lambda source: source.chat),
+        "ground_truth": _PROBLEM[COLUMN],
+        "dataset": (pa.string(), lambda source: "ratchet"),
+        **_ORIGIN,
+    },
+    "prime-rl": _ROW,
+    "ratchet": {name: _own(name) for name in PROBLEM_SCHEMA.names},
 }
+_USAGE = yaml.safe_load(Path(__file__).with_name("exports.yaml").read_text(encoding="utf-8"))
+EXPORTS = {name: Export(columns, _USAGE.get(name, "")) for name, columns in _COLUMNS.items()}
 
 
 def export_problems(

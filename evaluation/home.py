@@ -36,16 +36,15 @@ class Home:
     def runs(self) -> pd.DataFrame:
         """One row per run, oldest first: `run`, `started` (local time), `name`, `recipe`, `seed`, `overrides`, `steps`,
         `cached` (steps found finished), `outputs` (artifacts that no later step of the run has read)."""
-        rows = []
-        for run in filter(None, map(read_run, sorted(self.journals.glob("*.jsonl")))):
-            rows.append(
-                {
-                    "run": run.run_id, "started": pd.to_datetime(run.run_id[:15], format="%Y%m%d-%H%M%S"),
-                    "name": run.name, "recipe": run.recipe.get("name"), "seed": run.recipe.get("seed"),
-                    "overrides": run.tags.get("ratchet.overrides", ""), "steps": len(run.steps),
-                    "cached": sum(step.cached for step in run.steps), "outputs": [a.ref for a in run.ends],
-                }
-            )  # fmt: skip
+        rows = [
+            {
+                "run": run.run_id, "started": pd.to_datetime(run.run_id[:15], format="%Y%m%d-%H%M%S"),
+                "name": run.name, "recipe": run.recipe.get("name"), "seed": run.recipe.get("seed"),
+                "overrides": run.tags.get("ratchet.overrides", ""), "steps": len(run.steps),
+                "cached": sum(step.cached for step in run.steps), "outputs": [a.ref for a in run.ends],
+            }
+            for run in filter(None, map(read_run, sorted(self.journals.glob("*.jsonl"))))
+        ]  # fmt: skip
         return pd.DataFrame(rows)
 
     def evaluations(self) -> pd.DataFrame:

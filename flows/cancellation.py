@@ -28,7 +28,9 @@ def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
     if not flow_run.id:
         return work()
     run = UUID(flow_run.id)
-    if started_unasked(_states(run)):
+    with get_client(sync_client=True) as client:
+        states = client.read_flow_run_states(run)
+    if started_unasked(states):
         return Cancelled(message="It was cancelled before its process ended. Retry starts it again.")
     over = threading.Event()
     watching = threading.Thread(target=_watch, args=(run, over, threading.get_ident()), daemon=True)
@@ -68,8 +70,3 @@ def _is_cancelled(run: UUID) -> bool:
     except Exception:  # of the client, its transport, or a server that is restarting
         return False
     return state is not None and state.type in CANCELLED
-
-
-def _states(run: UUID) -> list[State[Any]]:
-    with get_client(sync_client=True) as client:
-        return client.read_flow_run_states(run)

@@ -92,12 +92,11 @@ def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
 
 def require_defined(recipe: Recipe) -> None:
     """Raises RatchetError naming each benchmark with a k of pass@k above its number of responses."""
-    undefined = []
-    for benchmark in recipe.evaluation.benchmarks:
-        if beyond := [f"pass@{k}" for k in _pass_at(recipe, benchmark) if k > benchmark.samples]:
-            undefined.append(
-                f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
-            )
+    undefined = [
+        f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
+        for benchmark in recipe.evaluation.benchmarks
+        if (beyond := [f"pass@{k}" for k in _pass_at(recipe, benchmark) if k > benchmark.samples])
+    ]
     if undefined:
         raise RatchetError(
             f"{'; '.join(undefined)}: undefined. Raise evaluation.benchmarks.N.samples, or set the benchmark's pass_at."

@@ -127,7 +127,8 @@ class Plan:
         """The same on a quarter of the machines; None if there are too few."""
         if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
-        return self.on(fewer_of(self.machine, FEWER))
+        count, cores = self.machine.count // FEWER, self.machine.cores // FEWER
+        return self.on(replace(self.machine, count=count, cores=cores, in_one=min(self.machine.in_one, count)))
 
     def on(self, machine: Machine, recipe: Recipe | None = None) -> "Plan":
         """The same on another machine, or of a recipe with other settings for the same model."""
@@ -236,12 +237,6 @@ class Plan:
                 }
             )  # fmt: skip
         return rows
-
-
-def fewer_of(machine: Machine, times: int) -> Machine:
-    """A part of its GPUs, and of its cores."""
-    count = machine.count // times
-    return replace(machine, count=count, cores=machine.cores // times, in_one=min(machine.in_one, count))
 
 
 def questions(benchmark: Benchmark) -> int | None:

@@ -22,10 +22,7 @@ REPORT = Step("report", 12, "report")
 
 
 def report(
-    recipe: Recipe,
-    evaluations: Sequence[Artifact],
-    curated: Mapping[str, Artifact] = {},
-    title: str = "",
+    recipe: Recipe, evaluations: Sequence[Artifact], curated: Mapping[str, Artifact] = {}, title: str = ""
 ) -> Artifact:
     """One HTML page, and the same in Markdown: the pipeline's last artifact, with the lineage of all others.
 

@@ -1,9 +1,9 @@
 """Starts this machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
 Equals `torchrun … -m ratchet.training.main SPEC.json`, except that without a GPU torch, transformers and DeepSpeed are
-loaded once, here or for all stages of a run in `infra.resident`, and the ranks are forked. With a GPU each rank starts
-fresh, because CUDA does not survive a fork. With several machines the command runs on each of them; they meet at
-HOST:PORT on one of them.
+loaded once, here or for all stages of a run in `infra.launching.resident`, and the ranks are forked. With a GPU each
+rank starts fresh, because CUDA does not survive a fork. With several machines the command runs on each of them; they
+meet at HOST:PORT on one of them.
 """
 
 import errno

@@ -35,7 +35,7 @@ def domain_of(name: str) -> Domain:
 
 
 def code_of(domains: Iterable[str]) -> list[str]:
-    """Import paths of the code that asks and judges in these domains, for `infra.own_code`."""
+    """Import paths of the code that asks and judges in these domains, for `infra.store.own_code`."""
     return [path for name in domains for path in domain_of(name).import_paths()]
 
 

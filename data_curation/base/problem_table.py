@@ -36,16 +36,12 @@ PROBLEM_SCHEMA = _schema()
 
 def to_table(problems: Iterable[Problem | dict[str, Any]]) -> pa.Table:
     """Rows to an Arrow table with `PROBLEM_SCHEMA`; dictionary keys outside the schema are an error."""
-    rows = [row if isinstance(row, dict) else as_row(row) for row in problems]
+    rows = [row if isinstance(row, dict) else {n: getattr(row, n) for n in PROBLEM_SCHEMA.names} for row in problems]
     for row in rows:
         unknown = row.keys() - set(PROBLEM_SCHEMA.names)
         if unknown:
             raise ValueError(f"problem {row.get('problem_id')}: columns outside the schema: {sorted(unknown)}")
     return pa.Table.from_pylist(rows, schema=PROBLEM_SCHEMA)
-
-
-def as_row(problem: Problem) -> dict[str, Any]:
-    return {name: getattr(problem, name) for name in PROBLEM_SCHEMA.names}
 
 
 def from_table(table: pa.Table) -> list[Problem]:

@@ -41,7 +41,8 @@ def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
     texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
     first = data[tokens.starts]
-    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~_is_ideograph(data, tokens.starts)
+    is_ideograph = (first >= 0xE3) & (first <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
+    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_ideograph
     frequent, weights = _known()
     place = np.minimum(np.searchsorted(frequent, tokens.hashes), len(frequent) - 1)
     is_known = frequent[place] == tokens.hashes
@@ -87,15 +88,13 @@ class Items:
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
         shingles = Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits)
         for row in np.flatnonzero(last > first).tolist():
-            own, copies = shingles.of(row), []
-            for item in self._order[first[row] : last[row]].tolist():
-                if (alike := minhash.jaccard(own, self._words[item])) >= LEAST:
-                    copies.append((-alike, item))
-            stated = _row(self._domain, *read(row)) if copies else {}
-            for alike, item in sorted(copies):
+            own, items = shingles.of(row), self._order[first[row] : last[row]].tolist()
+            similar = [(alike, item) for item in items if (alike := minhash.jaccard(own, self._words[item])) >= LEAST]
+            stated = _row(self._domain, *read(row)) if similar else {}
+            for alike, item in sorted(similar, key=lambda pair: (-pair[0], pair[1])):
                 held = self._rows[item]
-                if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, -alike):
-                    yield row, item, -alike
+                if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):
+                    yield row, item, alike
                     break
 
 
@@ -109,10 +108,6 @@ def _row(domain: str, prompt: str, answer: str | None) -> dict[str, Any]:
     return {"domain": domain, "prompt": prompt, "answer": answer, "tests": None, "entry_point": None}
 
 
-def _is_ideograph(data: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    return (data[starts] >= 0xE3) & (data[starts] <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
-
-
 def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values)])
     return sums[bounds[1:]] - sums[bounds[:-1]]
@@ -121,7 +116,7 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 @cache
 def _known() -> tuple[np.ndarray, np.ndarray]:
     """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
-    listed = [*_VALUES, *(word for word in INSTRUCTION_WORDS.split() if word not in _VALUES)]
+    listed = [*_VALUES, *sorted(INSTRUCTION_WORDS - _VALUES.keys())]
     tokens = tokenise(listed)
     weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
     hashes = tokens.hashes[tokens.bounds[:-1]]

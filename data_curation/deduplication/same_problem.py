@@ -10,7 +10,10 @@ import json
 import re
 from collections import Counter, defaultdict
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
@@ -38,14 +41,8 @@ _TIMES = (
     (re.compile(r"\b(?:twice|doubled?|doubles)\b", re.IGNORECASE), "2 times"),
     (re.compile(r"\b(?:thrice|tripled?|triples)\b", re.IGNORECASE), "3 times"),
 )
-INSTRUCTION_WORDS = """
-    a an the this that these those it its is are was were be been do does did of to in on at for with by from as then
-    so thus hence here there you your we i now please following given let suppose what which where how find compute
-    calculate evaluate determine solve simplify express give state write print output return define make code say tell
-    start begin take have has put down get left problem exercise question example task number value result answer total
-    note solution equation mathrm align aligned array end"""
-"""Words that say nothing about the problem itself."""
-_SAYS_NOTHING = frozenset(INSTRUCTION_WORDS.split())
+_WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text())
+INSTRUCTION_WORDS = frozenset(_WORDS["instruction_words"].split())
 _INFORMATIVE = 3
 """An answer with so many digits and signs is shared by few problems."""
 WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
@@ -53,29 +50,7 @@ WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
 Jaccard similarity of its words. With fewer, it has the same variables, and leaves words out or adds some."""
 WITHOUT_ANSWER = 0.3
 """Where an answer is missing, the words have so much more similarity."""
-_OPPOSITES = """
-    most more max maximum maximal largest greatest highest biggest longest | least min minimum minimal smallest lowest
-        fewest fewer less shortest
-    left remain remains remaining | total altogether combined sum
-    sum | product | difference | quotient
-    odd | even
-    area | perimeter circumference | volume
-    radius | diameter
-    increase increased | decrease decreased
-    before | after
-    mean average | median | mode | range
-    arithmetic | geometric
-    sin sine | cos cosine | tan tangent
-    parallel | perpendicular
-    positive | negative
-    ascending | descending
-    with | without
-    boys men | girls women
-    profit gain | loss
-    minute minutes | hour hours | day days | week weeks | month months | year years"""
-_SIDES = [
-    [frozenset(side.split()) for side in line.split("|")] for line in re.sub(r"\n {8}", " ", _OPPOSITES).splitlines()
-]
+_SIDES = [[frozenset(side.split()) for side in sides] for sides in _WORDS["opposites"]]
 _OPPOSED = frozenset(word for sides in _SIDES for side in sides for word in side)
 _ONE = re.compile(r"\bone\b", re.IGNORECASE)
 _SIGNS = re.compile(
@@ -98,10 +73,8 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     if not _same_numbers(mine, its):
         return False
-    agree, shared = (
-        same_answer(one["domain"], one["answer"], other["answer"]),
-        _same_tests(one["tests"], other["tests"]),
-    )
+    agree = same_answer(one["domain"], one["answer"], other["answer"])
+    shared = _same_tests(one["tests"], other["tests"])
     other_function = one["tests"] and other["tests"] and one["entry_point"] != other["entry_point"]
     if agree is False or shared is False or (other_function and not shared):
         return False
@@ -114,9 +87,9 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
-    """Whether two rows with the columns of `READ` state the same problem in other words: the numbers and, where both
-    have one, the answers are the same, no sign or function is replaced, no word by its opposite, no two things have
-    exchanged their numbers, and the words have the Jaccard `similarity` that so few or many digits ask for."""
+    """Whether two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
+    the answers where both have one. No sign or function is replaced, no word by its opposite, and no two things have
+    exchanged their numbers. The words have the Jaccard `similarity` that so many digits ask for."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     agree = same_answer(one["domain"], one["answer"], other["answer"])
     if not _same_numbers(mine, its) or agree is False:
@@ -205,7 +178,7 @@ def _in_digits(match: re.Match[str]) -> str:
 def _words(text: str) -> Counter[str]:
     tokens = tokenise([text])
     words = (word.decode(errors="replace") for word in tokens.words(0, len(tokens.hashes)))
-    return Counter(word for word in words if word.isalpha() and word not in _SAYS_NOTHING)
+    return Counter(word for word in words if word.isalpha() and word not in INSTRUCTION_WORDS)
 
 
 def _only_in_one(one: Counter[str], other: Counter[str]) -> tuple[list[str], list[str]]:

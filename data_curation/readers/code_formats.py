@@ -103,8 +103,8 @@ def codeforces(row: RawRow) -> Row:
     for title, name in (("Input", "input_format"), ("Output", "output_format"), ("Note", "note")):
         if text := row.take(name):
             parts.append(f"{title}\n\n{text}")
-    for example in row.pop("examples", None) or []:
-        parts.append(f"Example\n\nInput:\n{example['input']}\n\nOutput:\n{example['output']}")
+    examples = row.pop("examples", None) or []
+    parts += [f"Example\n\nInput:\n{each['input']}\n\nOutput:\n{each['output']}" for each in examples]
     started, contest, index = row.get("contest_start"), row.get("contest_id"), row.get("index")
     row.pop("editorial", None)
     return tested(row, from_specification(cases)) | {

@@ -1,4 +1,4 @@
-"""Tests of code problems, from their published shapes to ours (`infra.problems.CodeTest`).
+"""Tests of code problems, from their published shapes to ours (`verifiers.problem.CodeTest`).
 
 Published tests are parallel lists of inputs and outputs, lists of cases, Python functions with assertions
 (`verifiers.code.published_checks`), or classes of `unittest`.

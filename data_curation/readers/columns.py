@@ -18,7 +18,7 @@ _MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
 OPTIONS = ("options", "choices", "answer_option_list")
 RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
 """Columns that name the right option by its letter, number or text."""
-_LABELLED = re.compile(r"\(?[A-Za-z]\s?[).:]")
+_LABELED = re.compile(r"\(?[A-Za-z]\s?[).:]")
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class RawRow(Row):
         if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
             self["answer"] = letters[answer]
         texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
-        labeled = [t if _LABELLED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True)]
+        labeled = [t if _LABELED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True)]
         self[name], self[APPENDED_OPTIONS] = "\n".join([self[name], *labeled]), labeled
 
     def with_solution(self, name: str) -> None:

@@ -2,7 +2,10 @@
 no response could be judged."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ratchet.data_curation.readers.columns import RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import Columns, plain
@@ -11,40 +14,7 @@ from ratchet.data_curation.readers.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
 
 STATEMENTS = ("prompt", "messages")
-# Functions of RLVR-IFeval (allenai/open-instruct): function, kind of IFEval, and the kind's arguments=its own.
-_RLVR = """
-verify_keywords keywords:existence keywords=keyword_list
-verify_keyword_frequency keywords:frequency keyword=word frequency=N
-validate_forbidden_words keywords:forbidden_words forbidden_words=forbidden_words
-verify_letter_frequency keywords:letter_frequency letter=letter let_frequency=N
-validate_response_language language:response_language language=language
-verify_paragraph_count length_constraints:number_paragraphs num_paragraphs=N
-validate_word_constraint length_constraints:number_words num_words=N relation=quantifier
-verify_sentence_constraint length_constraints:number_sentences num_sentences=N relation=quantifier
-validate_paragraphs length_constraints:nth_paragraph_first_word num_paragraphs=N nth_paragraph=i first_word=first_word
-verify_postscript detectable_content:postscript postscript_marker=postscript_marker
-validate_placeholders detectable_content:number_placeholders num_placeholders=N
-verify_bullet_points detectable_format:number_bullet_lists num_bullets=N
-validate_title detectable_format:title
-validate_choice detectable_format:constrained_response options=options
-validate_highlighted_sections detectable_format:number_highlighted_sections num_highlights=N
-validate_sections detectable_format:multiple_sections num_sections=N section_spliter=section_splitter
-validate_json_format detectable_format:json_format
-validate_repeat_prompt combination:repeat_prompt prompt_to_repeat=original_prompt
-validate_two_responses combination:two_responses
-validate_uppercase change_case:english_capital
-validate_lowercase change_case:english_lowercase
-validate_frequency_capital_words change_case:capital_word_frequency capital_frequency=N capital_relation=quantifier
-validate_end startend:end_checker end_phrase=end_phrase
-validate_quotation startend:quotation
-validate_no_commas punctuation:no_comma
-"""
-_RLVR_KINDS = {function: (kind, names) for function, kind, *names in map(str.split, _RLVR.strip().splitlines())}
-_RLVR_MEANS = {
-    "keywords:frequency": {"relation": "exactly"},
-    "keywords:letter_frequency": {"let_relation": "exactly"},
-    "length_constraints:number_paragraphs": {"divider": "* * *"},
-}
+_RLVR_KINDS, _RLVR_ALWAYS = yaml.safe_load(Path(__file__).with_name("rlvr.yaml").read_text()).values()
 
 
 def ifeval(row: RawRow) -> Row:
@@ -81,8 +51,8 @@ def _from_function(truth: Mapping[str, Any]) -> list[Any]:
     if truth["func_name"] not in _RLVR_KINDS:
         raise Malformed("ground_truth", f"unknown function {truth['func_name']!r}")
     kind, names = _RLVR_KINDS[truth["func_name"]]
-    arguments = {name: truth.get(key) for name, key in (pair.split("=") for pair in names)}
-    return [{"instruction_id": [kind], "kwargs": [arguments | _RLVR_MEANS.get(kind, {})]}]
+    arguments = {name: truth.get(key) for name, key in names.items()}
+    return [{"instruction_id": [kind], "kwargs": [arguments | _RLVR_ALWAYS.get(kind, {})]}]
 
 
 def _tests(truth: list[Any], field: str) -> Row:

@@ -2,8 +2,11 @@
 columns that has a value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ratchet.data_curation.readers.columns import RawRow, answer_text, marked_answer
 from ratchet.data_curation.readers.raw_files import Malformed, Row
@@ -12,8 +15,6 @@ from ratchet.verifiers.errors import RatchetError
 
 Columns = Mapping[str, str]
 """From a problem's field, or `metadata.NAME`, to the file's column."""
-
-
 _TAKE = {
     "prompt": RawRow.take_statement,
     "answer": RawRow.take_answer,
@@ -26,31 +27,7 @@ _TAKE = {
     "time_limit_s": RawRow.take_number,
     "memory_limit_mb": RawRow.take_number,
 }
-MATH_COLUMNS = {
-    "prompt": (
-        "problem", "question", "prompt", "Problem", "Question", "content", "input", "Input",
-        "problem_statement", "informal_statement", "conversations", "messages", "question_text", "sQuestion",
-        "original_text", "text",
-    ),
-    "answer": (
-        "answer", "final_answer", "expected_answer", "gold_answer", "correct_answer", "reference_answer", "golden",
-        "gold", "ground_truth", "Answer", "target", "answers", "Output Answer", "informal_solution", "lSolutions",
-        "ans",
-    ),
-    "source_url": ("url", "source_url", "link"),
-    "released": ("released", "date"),
-}  # fmt: skip
-CODE_COLUMNS = {
-    "prompt": ("problem", "question", "prompt", "description"),
-    "tests": ("tests", "test_cases", "test", "test_code", "input_output"),
-    "entry_point": ("entry_point", "fn_name"),
-    "starter_code": ("starter_code",),
-    "golden_solutions": ("solutions", "golden_solutions", "solution", "code"),
-    "source_url": ("url", "source_url", "link"),
-    "released": ("released", "date", "contest_date"),
-    "time_limit_s": ("time_limit_s", "time_limit"),
-    "memory_limit_mb": ("memory_limit_mb", "memory_limit"),
-}
+MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text()).values()
 SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
 _PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of MAWPS, ASDiv and SVAMP
@@ -58,7 +35,7 @@ _A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _NO_ANSWER = ("notfound", "none", "nan", "n/a")  # in NuminaMath and others
 
 
-def plain(row: RawRow, usual: Mapping[str, tuple[str, ...]], columns: Columns) -> Row:
+def plain(row: RawRow, usual: Mapping[str, Sequence[str]], columns: Columns) -> Row:
     """The fields of `usual` and `columns`; a mapped field is read from its mapped column only."""
     more = {field.partition(".")[2]: row.pop(name) for field, name in columns.items() if "." in field and name in row}
     names = {**usual, **{field: (name,) for field, name in columns.items() if "." not in field}}

@@ -5,50 +5,16 @@ Otherwise all rows would share the n-grams of a template, and the recipe's own p
 
 import re
 import unicodedata
+from pathlib import Path
 
+import yaml
 
-def _prefix(text: str) -> re.Pattern[str]:
-    return re.compile(rf"\A\s*(?:{text})", re.DOTALL | re.IGNORECASE)
-
-
-def _suffix(text: str) -> re.Pattern[str]:
-    return re.compile(rf"(?:{text})\s*\Z", re.DOTALL | re.IGNORECASE)
-
-
-# Removed only at the start or the end of a statement. Each is named after its source.
-TEMPLATES: dict[str, re.Pattern[str]] = {
-    "leetcode_dataset_code": _suffix(r"\n[^\n]*please complete the following python code precisely:\s*```.*?```"),
-    "rllm_code": _prefix(
-        r"please solve the programming task below using a self-contained code snippet in a markdown code block\.\s*"
-    ),
-    "livecodebench_opening": _prefix(
-        r"(?:you are an expert python programmer\.\s*)?you will be given a question \(problem specification\) and will "
-        r"generate a correct python program that matches the specification and passes all tests\."
-        r"(?:[^\n]*\n)+?\s*#{2,3} question:"
-    ),
-    "livecodebench_format": _suffix(r"#{2,3} format:[^\n]*\n(?:(?!#{2,3} format:).)*"),
-    "dapo_opening": _prefix(
-        r"solve the following math problem step by step\. the last line of your response should be of the form "
-        r"answer: \$?\\?answer\b[^\n]*\n"
-    ),
-    "dapo_reminder": _suffix(r"remember to put your answer on its own line after \"answer:\"\.?"),
-    "verl_boxed": _suffix(r"(?:let'?s think step by step and|please) output the final answer within \\boxed\{\}\.?"),
-    "reason_boxed": _suffix(
-        r"(?:please )?reason step by step,? and put your final answer (?:with)?in(?:side)? \\boxed\{\}\.?"
-    ),
-    "return_boxed": _suffix(r"(?:please )?return your final response within \\boxed\{\}\.?[^\n]{0,200}"),
-    "eurus_math": _suffix(r"present the answer in latex format: \\boxed\{your answer\}\.?"),
-    "eurus_code": _suffix(
-        r"write python code to solve the problem\. present the code in\s*```python\s*your code\s*```\s*at the end\.?"
-    ),
-    "ratchet_math": _suffix(r"reason step by step and put the final answer in \\boxed\{\}\.?"),
-    "ratchet_code": _suffix(r"write python code that solves the problem, in one fenced ```python block\.?"),
-    "ratchet_starter": _suffix(
-        r"start from this function header:\s*```.*?```\s*give the whole program in one fenced ```python block\.?"
-    ),
-    "question_heading": _prefix(r"(?:#{1,4}\s*|\*\*)(?:question|problem)(?: statement)?\s*:?\s*(?:\*\*)?\s*:?\s*\n"),
+_PLACES = {"start": r"\A\s*(?:%s)", "end": r"(?:%s)\s*\Z"}
+TEMPLATES = {
+    name: re.compile(_PLACES[place] % "".join(parts), re.DOTALL | re.IGNORECASE)
+    for name, at in yaml.safe_load(Path(__file__).with_name("templates.yaml").read_text()).items()
+    for place, parts in at.items()
 }
-
 _SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _INVISIBLE = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u00ad\u200b-\u200f\u2028-\u202e\u2060\ufeff]")
 

@@ -49,7 +49,6 @@ _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△�
 _NO_VALUE = re.compile(  # asks for a drawing or a reason
     r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss|how do(?:es)?)\b", re.IGNORECASE
 )
-_IN_BRACKETS = re.compile(r"\\\( ?| ?\\\)")
 MOST_FORMULAS = 1
 """With more formulas, or a number, the text may describe its picture."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")

@@ -7,9 +7,11 @@ can be read, the rules decide as they do without it.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import yaml
 
 from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.split import Split, add_metadata, assemble
@@ -17,41 +19,10 @@ from ratchet.data_curation.teacher.attempts import Prompt, Prompts
 from ratchet.verifiers.extraction import after_thinking
 
 STEP = "exclusions"
-CUES = {
-    name: re.compile("|".join(alternatives), re.IGNORECASE | re.MULTILINE)
-    for name, alternatives in {
-        "figure": (
-            r"\b(?:figure|diagram|picture[ds]?|illustrat\w+|sketch(?:ed)?|image|drawing|histogram|shaded)\b",
-            r"\b(?:shown|depicted|graphed)\b(?! (?:that|to|how|by)\b)|\bdrawn (?:below|above|at|on|here)\b",
-            r"\b(?:pie|bar) chart\b|\b(?:this|the) graph (?!of)",
-            r"\bgraph of a function\b|\b(?:array|grid|board) (?:below|above)\b",
-            r"<ima?ge?\b|!\[|\\includegraphics",
-        ),
-        "sub_questions": (
-            r"\?[^?]{5,}\?|\bfind\b[^.?!]{5,160}\band (?:find|determine)\b",
-            r"(?:\(a\)|\(i\)|\(1\)|^\s*[a1][.)]\s)(?:.|\n)*(?:\(b\)|\(ii\)|\(2\)|^\s*[b2][.)]\s)",
-            r"[.;] (?:also,?|then) (?:find|determine|calculate)\b|_{2,}[^_]{2,200}_{2,}",
-        ),
-        "proof": (
-            r"\b(?:dis)?prove\b|\bproofs?\b|\b(?:show|verify|demonstrate) (?:that|why)\b",
-            r"\b(?:justify|explain|derive|establish)\b",
-        ),
-        "special_judge": (
-            r"\bany (?:of them|order|one of|valid|correct|answer|solution)\b",
-            r"\b(?:multiple|several|many) (?:valid |correct |possible )?(?:answers|solutions|ways|options)\b",
-            r"\b(?:absolute|relative) (?:or \w+ )?error\b|\brandom\w*\b",
-        ),
-        "interactive": (r"\binteracti(?:ve|on|vely)\b|\bflush\b|\b(?:judge|jury|grader|API)\b|\bguess(?:es|ing)?\b",),
-    }.items()
-}
+_RULES = yaml.safe_load(Path(__file__).with_name("exclusions.yaml").read_text(encoding="utf-8"))
+CUES = {name: re.compile("|".join(rule["cues"]), re.IGNORECASE | re.MULTILINE) for name, rule in _RULES.items()}
 """By the rule's name."""
-MEANINGS = {
-    "figure": "it cannot be solved without a picture that is not here; not when the text describes all that is needed",
-    "sub_questions": "it asks for two or more separate answers; not when only one final value is wanted",
-    "proof": "it asks only for a proof, a reason or a demonstration, and for no value",
-    "special_judge": "one input has several correct outputs, so that comparing with one expected output is wrong",
-    "interactive": "the program must talk to a judge: ask queries and read the replies before it goes on",
-}
+MEANINGS = {name: rule["meaning"] for name, rule in _RULES.items()}
 ASKED = """Below is a problem that may be used to train a model whose final answer is compared with one reference. \
 Decide which of these faults it has.
 

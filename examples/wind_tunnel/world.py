@@ -82,10 +82,6 @@ class Chain:
         return len(self.words) > 1 and hashlib.sha256(" ".join(self.words).encode()).digest()[0] < 64
 
     @property
-    def is_easy(self) -> bool:
-        return all(word in PLAIN for word in self.words)
-
-    @property
     def instructions(self) -> str:
         return "\n".join(f"{label} {word}" for label, word in zip(LABELS, self.words, strict=False))
 

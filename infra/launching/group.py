@@ -27,7 +27,7 @@ class ProcessGroup:
     on_one_machine: bool = False
     """Whether `argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
     resident: bool = False
-    """Whether `infra.resident` can run its module."""
+    """Whether `infra.launching.resident` can run its module."""
 
 
 class TakenAway(Exception):

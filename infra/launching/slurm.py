@@ -52,7 +52,7 @@ class Slurm:
 
     @contextmanager
     def launch(self, group: ProcessGroup, say: Callable[[str], None]) -> Iterator["Job"]:
-        name = job_name(group.work)
+        name = f"ratchet-{group.work.name}-{hashlib.sha256(str(group.work).encode()).hexdigest()[:8]}"
         try:
             number = _active(name)
             if number:
@@ -174,10 +174,6 @@ class Job:
 
 
 ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore
-
-
-def job_name(work: Path) -> str:
-    return f"ratchet-{work.name}-{hashlib.sha256(str(work).encode()).hexdigest()[:8]}"
 
 
 def _active(name: str) -> str:

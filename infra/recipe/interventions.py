@@ -6,16 +6,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from ratchet.data_curation.base.section import Section
 
-
-def _largest_first(mix: dict[str, float]) -> dict[str, float]:
-    # The order matters, and a mapping's is easily lost, so it is derived from the shares.
-    return dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))
-
-
 Mix = Annotated[
-    dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]], Field(min_length=1), AfterValidator(_largest_first)
+    dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]],
+    Field(min_length=1),
+    AfterValidator(lambda mix: dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))),
 ]
-"""Shares of each batch's prompts, by domain, largest first."""
+"""Shares of each batch's prompts, by domain, largest first: the order matters, and a mapping's is easily lost."""
 
 
 class When(Section):

@@ -266,9 +266,8 @@ class ArtifactStore:
                 yield str(error)
 
     def file(self, path: str | Path) -> Artifact:
-        """A raw input file as an artifact: its key is the hash of its content, in a folder of
-        that of its files. A link keeps its own name, because the
-        Hub's cache names the target after its hash."""
+        """A raw input file, or a folder, as an artifact: its key is the hash of what it holds. A link keeps its own
+        name, because the Hub's cache names the target after its hash."""
         file = Path(path).expanduser()
         try:
             inside = sorted(path for path in file.rglob("*") if path.is_file()) if file.is_dir() else ()

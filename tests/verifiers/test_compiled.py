@@ -229,7 +229,8 @@ def test_a_checker_has_its_files_and_leaves_none(level):
     shop, limits = compiled.workshop(level), Limits(2.0, 2.0, 64 << 20, 1 << 16)
     with shop.build(LISTS, headers={"own.h": b"#include <cstdio>\n#define SAME 42\n"}) as checker:
         for wanted, code in ((b"7", 42), (b"8", 1)):
-            ended = shop.run_checker(checker, ["answer"], b"7\n", {"answer": wanted}, limits)
+            argv, files = ["./checker", "answer"], {"answer": wanted}
+            ended = shop.run_native("checker", checker.file, argv, b"7\n", limits, files)
             assert (ended.code, sorted(ended.errors.decode().split())) == (code, [".", "..", "answer"])
 
 

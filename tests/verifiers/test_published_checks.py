@@ -83,8 +83,7 @@ def test_statements_that_need_one_another_stay_together():
     assert kinds(checked("assert candidate(9) == '9'", "import math", loop)) == ["call", "check"]
     assert kinds(checked("x = [1]", "assert candidate(x) == 1", "assert candidate([2]) == 2")) == ["call", "check"]
     assert kinds(checked("import math", "assert candidate(1) == 1")) == ["call"]
-    wrapped = checked("candidate = sorted(candidate)", "assert candidate(1) == 1")
-    assert kinds(wrapped) == ["check"]
+    assert kinds(checked("candidate = sorted(candidate)", "assert candidate(1) == 1")) == ["check"]
 
 
 @pytest.mark.parametrize("source", ["def check(", "x = 1", "def check():\n    pass", "\0", "(" * 5000])
@@ -323,8 +322,7 @@ def test_a_check_that_is_slow_itself_is_a_timeout(sandbox, monkeypatch):
 
 def test_a_check_that_asks_for_ever_ends(sandbox):
     problem = checked("x = 0\nwhile True:\n    x = candidate(x)\n    if x is None: break")
-    verdict = judge(problem, "def f(x): return x + 1", sandbox)
-    assert verdict.outcome is Outcome.TIMEOUT
+    assert judge(problem, "def f(x): return x + 1", sandbox).outcome is Outcome.TIMEOUT
 
 
 def test_a_program_that_ends_in_one_check_is_asked_again_by_the_next(sandbox):
@@ -337,17 +335,15 @@ def test_a_program_that_ends_in_one_check_is_asked_again_by_the_next(sandbox):
 
 def test_a_name_that_the_program_was_to_define_is_its_own_failure(sandbox):
     problem = checked("assert candidate([Pair(1, 2)]) == 3")
-    assert judge(
-        problem, "class Pair:\n    def __init__(self, *a): self.a = a\ndef f(x): return sum(x[0].a)", sandbox
-    ).passed
+    pair = "class Pair:\n    def __init__(self, *a): self.a = a\n"
+    assert judge(problem, pair + "def f(x): return sum(x[0].a)", sandbox).passed
     verdict = judge(problem, "def f(x): return 3", sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error") and "Pair" in verdict.detail
 
 
 def test_endless_programs_end_in_checks_too(sandbox):
     problem = checked("for i in range(50):\n    assert candidate(i) == i")
-    verdict = judge(problem, "def f(x):\n    while True: pass", sandbox)
-    assert verdict.outcome is Outcome.TIMEOUT
+    assert judge(problem, "def f(x):\n    while True: pass", sandbox).outcome is Outcome.TIMEOUT
 
 
 class Point:

@@ -13,7 +13,8 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
-from ratchet.verifiers.serving.rows import graded_domains, paired, reward_of, settings_for
+from ratchet.verifiers.serving.rows import graded_domains, paired, reward_of
+from ratchet.verifiers.submission import JudgeSettings
 
 _log, _lock = logging.getLogger("ratchet"), threading.Lock()
 
@@ -36,7 +37,7 @@ class Rewards:
         self._servers = [url.strip() for url in urls.split(",") if url.strip()]
         self._workers = int(os.environ.get("RATCHET_JUDGE_WORKERS", 0) if workers is None else workers) or None
         self._graded = graded_domains(graded)
-        self._settings = settings_for(self._graded, total_s, either)
+        self._settings = JudgeSettings(fraction=bool(self._graded), either=either, total_s=total_s)
         self._pool: Pool | None = None
         self._pid, self._changed = 0, threading.Lock()
         self.judged = self.infra_errors = 0

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 import warnings
@@ -22,6 +21,7 @@ from typing import Any
 
 from ratchet.verifiers.code.problem import DEFAULT_STANDARD, InvalidProblem
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles
+from ratchet.verifiers.sandbox import canaries
 from ratchet.verifiers.sandbox.runs import Execution, Limits, NativeRun, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
@@ -195,12 +195,6 @@ class Workshop(Sandbox):
         """Run it on one test: nothing but its standard input and output."""
         return self.run_native("program", program.file, ["./program"], stdin, limits)
 
-    def run_checker(
-        self, program: Program, arguments: list[str], stdin: bytes, files: Mapping[str, bytes], limits: Limits
-    ) -> NativeRun:
-        """Run it in a directory with `files`, which it may also write to; standard error is kept."""
-        return self.run_native("checker", program.file, ["./program", *arguments], stdin, limits, files)
-
 
 def workshop(sandbox: Sandbox) -> Workshop:
     """The server for C++ beside this one, which closes it."""
@@ -249,14 +243,9 @@ _escaped: dict[str, list[str]] = {}
 
 
 def _attacked(shop: Workshop) -> list[str]:
-    with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
-        secret = Path(directory, "secret")
-        secret.write_text("SECRET")
-        os.chmod(directory, 0o777)
-        os.chmod(secret, 0o666)
-        quoted = {"secret": secret, "new": Path(directory, "new"), "python": "/bin/sh", "version": "--version"}
-        facts: dict[str, Any] = {name: f'"{text}"' for name, text in quoted.items()}
-        facts |= {"port": server.getsockname()[1], "judge": os.getpid()}
+    with canaries.targets() as targets:
+        facts = targets | {"python": "/bin/sh", "version": "--version"}
+        facts = {name: f'"{fact}"' if isinstance(fact, str) else fact for name, fact in facts.items()}
         attempts = "".join(
             f'if ({attempt.format(**facts)}) puts("{name}");\n    ' for name, attempt in _ATTACKS.items()
         )
@@ -264,7 +253,7 @@ def _attacked(shop: Workshop) -> list[str]:
             shop.build(f"#include {facts['secret']}\nint main() {{}}").close()
             raise Unavailable("a compiler read nothing from a file that is no program")
         except DoesNotCompile as reason:
-            escaped = ["include a file of the host"] if "SECRET" in str(reason) else []
+            escaped = ["include a file of the host"] if canaries.SECRET in str(reason) else []
         try:
             with shop.build(_ATTACK.format(attempts=attempts, **facts)) as program:
                 ended = shop.run_program(program, b"", Limits(5.0, 5.0, 64 << 20, 1 << 16))

@@ -4,23 +4,25 @@ import contextlib
 import re
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import ZERO, Node, Unsupported, in_radians, is_sum, kinds_of, names_of, replaced
-from ratchet.verifiers.math.propositions import set_table
-from ratchet.verifiers.math.tokens import (
-    FUNCTIONS,
-    OPAQUE_FUNCTIONS,
-    VOCABULARY,
-    Token,
-    Tokens,
-    single_letters,
-    spelled,
+from ratchet.verifiers.math.cursor import CLOSING, END, Cursor
+from ratchet.verifiers.math.nodes import (
+    ZERO,
+    Node,
+    Unsupported,
+    in_radians,
+    is_sum,
+    kinds_of,
+    minus,
+    names_of,
+    replaced,
 )
+from ratchet.verifiers.math.propositions import set_table
+from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, VOCABULARY, Token, Tokens
 
 _MOST_TOKENS = 300
 """With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""
 _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
 _ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
 _INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
@@ -31,7 +33,6 @@ _START = re.compile(r"(\\#\d+) (?:=|\\ge) (\d)")
 _STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
 """\\Z_6: a set or a group, and no number."""
 _INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
-_END = Token("end", "")
 
 
 def parse_expression(tokens: Tokens) -> Node | None:
@@ -41,61 +42,35 @@ def parse_expression(tokens: Tokens) -> Node | None:
     parser = _Parser(tokens)
     with contextlib.suppress(Unsupported):
         node = parser.sum(0)
-        return node if parser.token is _END else None
+        return node if parser.token is END else None
     return None
 
 
-class _Parser:
+class _Parser(Cursor):
     """A recursive descent parser: sum, product, power, atom. Juxtaposition multiplies."""
 
     def __init__(self, tokens: Tokens) -> None:
-        self.tokens = [*single_letters(tokens)]
-        for i, (one, name, slash, other) in enumerate(zip(*(self.tokens[i:] for i in range(4)), strict=False)):
-            same = one.text in ("d", "\\partial") and one.text == other.text and name.kind == "name" and slash.isa("/")
-            if same and len(self.tokens) > i + 4 and self.tokens[i + 4].kind == "name":  # dy/dx
-                opened, closed, below = Token("op", "{"), Token("op", "}"), self.tokens[i + 4]
-                fraction = [Token("command", "\\frac"), opened, one, name, closed, opened, other, below, closed]
-                self.tokens[i : i + 5] = fraction
-                break
-        self.tokens += [_END, _END, _END]
-        self.position = 0
-        self._in_function = self._in_bars = 0
+        super().__init__(tokens)
+        self._in_function = self._in_bars = self._bound = 0
         self._is_bare = False
-        self._bound = 0
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.position]
-
-    def _eat(self, *options: str) -> str:
-        """Skips one of these operators or commands, and returns it; "" if the next token is none of them."""
-        token = self.token
-        if not token.isa(*options):
-            return ""
-        self.position += 1
-        return token.text
-
-    def _expect(self, text: str) -> None:
-        if not self._eat(text):
-            raise Unsupported
 
     def sum(self, depth: int) -> Node:
         if depth > _MOST_DEPTH:
             raise Unsupported
         node = self._product(depth)
-        while sign := self._eat("+", "-"):
+        while sign := self.eat("+", "-"):
             node = (sign, node, self._product(depth))
         return node
 
     def _product(self, depth: int) -> Node:
         negative = divided = False
-        while sign := self._eat("+", "-"):
+        while sign := self.eat("+", "-"):
             negative ^= sign == "-"
         node: Node = self._power(depth)
         while True:
-            if sign := self._eat("\\cdot", "\\times", "/", "\\div"):
-                while minus := self._eat("-", "+"):
-                    negative ^= minus == "-"
+            if sign := self.eat("\\cdot", "\\times", "/", "\\div"):
+                while another := self.eat("-", "+"):
+                    negative ^= another == "-"
                 opening = self.token
                 factor = self._denominator(depth) if sign in ("/", "\\div") else self._power(depth)
                 if sign == "\\div":  # left to do, and no fraction
@@ -111,10 +86,8 @@ class _Parser:
                 if divided:
                     raise Unsupported  # 1/2x: which of the two?
                 node = self._juxtaposed(node, depth)
-            elif not negative:
-                return node
             else:
-                return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
+                return minus(node) if negative else node
 
     def _denominator(self, depth: int) -> Node:
         """1/f(x) is not 1/f times x; t/RC is t/(RC)."""
@@ -130,14 +103,14 @@ class _Parser:
     def _starts_factor(self) -> bool:
         token = self.token
         if token.kind == "op":
-            return token.text in _CLOSING or (token.text == "|" and not self._in_bars)
+            return token.text in CLOSING or (token.text == "|" and not self._in_bars)
         ends = token.text in ("\\degree", "\\rfloor", "\\rceil", "\\end")
         return token.kind in ("number", "name") or (token.kind == "command" and not ends)
 
     def _juxtaposed(self, node: Node, depth: int) -> Node:
         begin, after = self.token, self.tokens[self.position + 1]
         is_index = self.position > 1 and self.tokens[self.position - 2].isa("_")  # N_0 2^n
-        before = _END if is_index else self.tokens[self.position - 1]
+        before = END if is_index else self.tokens[self.position - 1]
         factor = self._power(depth)
         if begin.kind == "number" and not before.isa("!", ")", "]") and (before.kind == "number" or not after.isa("^")):
             raise Unsupported  # two numbers side by side, or x2
@@ -151,14 +124,14 @@ class _Parser:
     def _power(self, depth: int) -> Node:
         node: Node = self._atom(depth)
         while True:
-            if self._eat("!"):
+            if self.eat("!"):
                 if node[0] == "factorial" or self.token.isa("!"):
                     raise Unsupported
                 node = ("factorial", node)
-            elif self._eat("\\degree"):
+            elif self.eat("\\degree"):
                 if self._in_function:
                     node = in_radians(node)
-            elif self._eat("^"):
+            elif self.eat("^"):
                 exponent = self._exponent(depth)
                 if node[0] == "name" and self.token.isa("_"):  # v^2_0
                     node = ("name", self._decorated(node[1]))
@@ -169,7 +142,7 @@ class _Parser:
                 return node
 
     def _exponent(self, depth: int) -> Node:
-        negative, token = bool(self._eat("-")), self.token
+        negative, token = bool(self.eat("-")), self.token
         if token.kind == "name" and token.text not in ("i", "e"):  # 2^n(n - 2)
             self.position += 1
             exponent: Node = ("name", self._decorated(token.text))
@@ -178,13 +151,13 @@ class _Parser:
         return ("-", ZERO, exponent) if negative else exponent
 
     def _group(self, depth: int) -> Node:
-        closing = _CLOSING.get(self.token.text)
+        closing = CLOSING.get(self.token.text)
         if closing is None:
             raise Unsupported
         self.position += 1
         bare, self._is_bare = self._is_bare, False
         node = self.sum(depth + 1)
-        self._expect(closing)
+        self.expect(closing)
         self._is_bare = bare
         return node
 
@@ -201,7 +174,7 @@ class _Parser:
         token = self.token
         if depth > _MOST_DEPTH:
             raise Unsupported
-        if token.kind == "op" and token.text in _CLOSING:
+        if token.kind == "op" and token.text in CLOSING:
             return self._group(depth)
         self.position += 1
         if token.kind == "number":
@@ -219,7 +192,7 @@ class _Parser:
             self._in_bars += 1
             node = self.sum(depth + 1)
             self._in_bars -= 1
-            self._expect("|")
+            self.expect("|")
             return ("abs", node)
         raise Unsupported
 
@@ -248,27 +221,24 @@ class _Parser:
 
     def _decorated(self, text: str) -> str:
         """A name with its indices, primes and stars."""
-        while mark := self._eat("_", "'", "''", "'''") or self._raised(text):
-            text += mark + (self._skipped() if mark == "_" else "")
+        while mark := self.eat("_", "'", "''", "'''") or self._raised(text):
+            text += mark + (self.skipped() if mark == "_" else "")
         return text
 
     def _raised(self, text: str) -> str:
         """The mark in `x^*`, `f^{(n)}` and `T^{ij}`, which are no powers; "" if there is none."""
         begin = self.position
-        if not self._eat("^"):
+        if not self.eat("^"):
             return ""
         length = 3 if self.token.isa("{") else 1
-        if "".join(token.text for token in self.tokens[self.position :][:length]).strip("{}") in (
-            "*",
-            "\\cdot",
-            "\\ast",
-        ):
+        mark = "".join(token.text for token in self.tokens[self.position :][:length]).strip("{}")
+        if mark in ("*", "\\cdot", "\\ast"):
             if not text.isupper():
                 self.position += length
                 return "^*"
             self.tokens[self.position : self.position + length] = [Token("command", "\\dagger")]  # an adjoint
         elif self.token.isa("{"):
-            inside = self._skipped()
+            inside = self.skipped()
             is_order = _ORDER.fullmatch(inside) and (text[0] in _DERIVED or self.token.isa("("))
             if is_order or (text[0] in _TENSORS and _INDICES.fullmatch(inside)):
                 return "^" + inside
@@ -286,20 +256,20 @@ class _Parser:
             return ("call", name + "^()", ("name", index.split()[0]), *self._arguments(depth))
         if "\\#" in text and not text.startswith("\\#"):
             self.position = begin
-            self._expect("_")
+            self.expect("_")
             return ("call", text.partition("_")[0] + "_", *self._arguments(depth))
         inverse = ("^", "{", "-", "1", "}", "(")
         if tuple(each.text for each in self.tokens[self.position : self.position + 6]) == inverse:
             self.position += 5
             return ("call", text + "^-1", *self._arguments(depth))
         if self._is_bare and self.token.isa("("):  # \\sin x(1 + \\cos x), but not \\sin x(1 + x)
-            if self._holds_function():
+            if self.holds_function():
                 return ("vector" if token.vector else "name", text)
             if is_sum((inside := self._arguments(depth))[0]):
                 raise Unsupported
             return ("call", text, *inside)
         if self.token.isa("["):
-            begin, inside = self.position, self._skipped()
+            begin, inside = self.position, self.skipped()
             self.position = begin
             if text == "E" or (text not in "nkm" and _SEQUENCE.fullmatch(inside)):  # x[n - 1]
                 return ("call", text if text == "E" else text + "[", *self._arguments(depth))
@@ -316,46 +286,23 @@ class _Parser:
             return ("applied" if may_multiply and not token.vector else "call", text, *inside)
         return ("vector" if token.vector else "name", text)
 
-    def _holds_function(self) -> bool:
-        """Whether the bracket that opens here holds a sine or the like."""
-        begin = self.position
-        self._skipped()
-        inside, self.position = self.tokens[begin : self.position], begin
-        return any(token.text[1:] in FUNCTIONS for token in inside)
-
     def _arguments(self, depth: int) -> list[Node]:
         """Those of a function, in brackets; what is no expression is one opaque text."""
         begin = self.position
-        if not self.token.isa("(", "[", "{"):
+        opening = self.eat("(", "[", "{")
+        if not opening:
             return [self._atom(depth + 1)]
         try:
-            closing = _CLOSING[self.token.text]
-            self.position += 1
             nodes = [self.sum(depth + 1)]
-            while self._eat(","):
+            while self.eat(","):
                 nodes.append(self.sum(depth + 1))
-            self._expect(closing)
+            self.expect(CLOSING[opening])
             return nodes
         except Unsupported:
             self.position = begin
-            text = self._skipped()
+            text = self.skipped()
             inside = tuple(self.tokens[begin + 1 : self.position - 1])
             return [("text", set_table(inside) or text)]
-
-    def _skipped(self) -> str:
-        """Skips a group or a single token, and returns its spelling."""
-        begin = self.position
-        self.position += 1
-        depth = int(self.tokens[begin].isa("{", "(", "["))
-        if not depth and self.tokens[begin].kind not in ("name", "number", "word", "command"):
-            raise Unsupported
-        while depth:
-            if self.token is _END:
-                raise Unsupported
-            depth += self.token.isa("{", "(", "[") - self.token.isa("}", ")", "]")
-            self.position += 1
-        inside = tuple(self.tokens[begin : self.position])
-        return spelled(inside[1:-1] if inside[0].isa("{") else inside)
 
     def _command(self, name: str, depth: int) -> Node:
         if name == "begin":
@@ -377,7 +324,7 @@ class _Parser:
             return ("conjugate", inside) if is_complex else ("call", "\\overline", inside)
         if name in ("lfloor", "lceil"):
             inside = self.sum(depth + 1)
-            self._expect("\\r" + name[1:])
+            self.expect("\\r" + name[1:])
             return ("floor", inside) if name == "lfloor" else ("-", ZERO, ("floor", ("-", ZERO, inside)))
         if name in FUNCTIONS:
             return self._application(name, depth)
@@ -387,9 +334,9 @@ class _Parser:
             return ("call", "\\mean", *self._arguments(depth))
         token = self.tokens[self.position - 1]
         if token.upright or token.text in _OPAQUE:
-            mark = name + self._eat("\\cdot", "\\times")
-            if name == "nabla" and self._eat("^"):
-                mark += "^" + self._skipped()
+            mark = name + self.eat("\\cdot", "\\times")
+            if name == "nabla" and self.eat("^"):
+                mark += "^" + self.skipped()
             inside = self._arguments(depth) if self.token.isa("(", "[") else [self._power(depth)]
             return ("call", "\\" + mark, *inside)
         if token.text not in _SYMBOLS:
@@ -403,18 +350,18 @@ class _Parser:
 
     def _rows(self, depth: int) -> Node:
         """A matrix among other terms."""
-        kind = self._skipped().replace(" ", "")
+        kind = self.skipped().replace(" ", "")
         if not kind.endswith(("matrix", "array")):
             raise Unsupported
         if kind == "array" and self.token.isa("{"):
-            self._skipped()
+            self.skipped()
         rows: list[list[Node]] = [[]]
-        while not self._eat("\\end"):
-            if not self._eat("&", "\\\\"):
+        while not self.eat("\\end"):
+            if not self.eat("&", "\\\\"):
                 rows[-1].append(self.sum(depth + 1))
             elif self.tokens[self.position - 1].text != "&" and not self.token.isa("\\end"):
                 rows.append([])
-        self._skipped()
+        self.skipped()
         if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > 64:
             raise Unsupported
         return ("rows", *(("row", *row) for row in rows))
@@ -423,44 +370,35 @@ class _Parser:
         r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
         begin, above, below = self.position, "", ""
         if self.token.isa("{") and self.tokens[begin + 1].text in ("d", "D", "\\partial", "\\delta"):
-            above = self._skipped()
-            below = self._skipped() if self.token.isa("{") else ""
+            above = self.skipped()
+            below = self.skipped() if self.token.isa("{") else ""
         sign, _, rest = below.partition(" ")
         if not rest or above.split()[0] != sign or not (rest[0].isalpha() or rest[0] == "\\"):
             self.position = begin
             return None
-        above = " ".join(above.replace("{", "").replace("}", "").split())
-        orders = above.split()
+        orders = above.replace("{", "").replace("}", "").split()
         bare = len(orders) == 1 or (len(orders) == 3 and orders[1] == "^")
         operand = [self._power(depth)] if bare else []
-        return ("call", f"{above} / {below}", *operand)
+        return ("call", f"{' '.join(orders)} / {below}", *operand)
 
     def _series(self, name: str, depth: int) -> Node:
         """The bound index gets a name by its depth, everywhere: in x_i too."""
-        begin, index = self.position, [t.text for t in self.tokens[self.position :] if t.kind == "name"][:1]
-        bounds = ""
-        if self._eat("_"):
-            at = self.position
-            names = [t.text for t in self.tokens[at : at + 6] if t.kind == "name" and len(t.text) == 1]
-            self._skipped()
-            is_plain = self.tokens[at].kind == "name" or self.tokens[at + 2].isa("=")
-            index = (
-                names[:1] if is_plain else sorted({t.text for t in self.tokens[at : self.position] if t.kind == "name"})
-            )
-            begin = at
-        else:
-            index = ["i"]
+        begin, index = self.position, ["i"]
+        if self.eat("_"):
+            begin = self.position
+            names = [t.text for t in self.tokens[begin : begin + 6] if t.kind == "name" and len(t.text) == 1]
+            self.skipped()
+            is_plain = self.tokens[begin].kind == "name" or self.tokens[begin + 2].isa("=")
+            every = sorted({t.text for t in self.tokens[begin : self.position] if t.kind == "name"})
+            index = names[:1] if is_plain else every
         bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
         self._bound += 1
-        for i in range(begin, len(self.tokens)):
-            token = self.tokens[i]
-            if token.kind == "name" and token.text in bound:
-                self.tokens[i] = token._replace(text=bound[token.text])
+        self._rename(begin, bound)
         self.position = begin
-        bounds = self._skipped() if self.tokens[begin - 1].isa("_") else ""
+        bounds = self.skipped() if self.tokens[begin - 1].isa("_") else ""
         if index == ["p"] and bounds == "\\#" + bounds[2:3] + "0":
             bounds = "p"  # the primes
-        above = self._skipped().removeprefix("+ ") if self._eat("^") else ""
+        above = self.skipped().removeprefix("+ ") if self.eat("^") else ""
         body = self._product(depth + 1)
         start = _START.fullmatch(bounds)
         if start and len(bound) == 1 and above in ("\\infty", ""):  # from zero on
@@ -468,16 +406,19 @@ class _Parser:
             bounds, above = f"{start[1]} = 0", "\\infty"
         bounds += f"^{above}" * bool(above)
         self._bound -= 1
-        for i in range(self.position, len(self.tokens)):
-            if (text := self.tokens[i].text) in bound.values():
-                self.tokens[i] = self.tokens[i]._replace(text=next(k for k, v in bound.items() if v == text))
+        self._rename(self.position, {to: text for text, to in bound.items()})
         return ("series" if name == "sum" else "product", bounds, body, *bound.values())
+
+    def _rename(self, begin: int, names: dict[str, str]) -> None:
+        for i, token in enumerate(self.tokens[begin:], begin):
+            if token.kind == "name" and token.text in names:
+                self.tokens[i] = token._replace(text=names[token.text])
 
     def _application(self, name: str, depth: int) -> Node:
         """sin(x), sin^2 x, log_2 8; without brackets the argument is the product up to the next function or sign."""
         base: Node = ("number", Fraction(10))
         exponent: Node | None = None
-        while mark := self._eat("^", "_"):
+        while mark := self.eat("^", "_"):
             if mark == "^":
                 exponent = self._exponent(depth)
             elif name == "log":
@@ -498,7 +439,7 @@ class _Parser:
             argument = self._juxtaposed(argument, depth)
         self._is_bare = bare
         self._in_function -= 1
-        after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self._holds_function()
+        after = self.token.isa("(") and self.tokens[self.position - 1].kind != "number" and self.holds_function()
         over = self.token.isa("/") and argument[0] == "number" and self.tokens[self.position + 1].kind != "number"
         if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after or over)):  # \\ln 2/T
             raise Unsupported

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import ZERO, Node, rational_value
+from ratchet.verifiers.math.nodes import ZERO, Node, minus, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}
@@ -40,9 +40,9 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
         return ()
     if len(sides) == 2 and sides[0].node and sides[0].node[0] == "abs":
         return _distance(operators[0], sides[0].node[1], sides[1])
-    minus = [side.node[2] if side.node and side.node[0] == "-" and side.node[1] == ZERO else None for side in sides]
-    if len(sides) == 2 and any(node and node[0] == "name" for node in minus):
-        sides = [expression(node or _negative(side.node or ZERO)) for node, side in zip(minus, sides, strict=True)]
+    negated = [side.node[2] if side.node and side.node[0] == "-" and side.node[1] == ZERO else None for side in sides]
+    if len(sides) == 2 and any(node and node[0] == "name" for node in negated):
+        sides = [expression(node or minus(side.node or ZERO)) for node, side in zip(negated, sides, strict=True)]
         operators = [RELATIONS[operators[0]]]
     if operators[0] in (">", "\\ge"):
         operators, sides = [RELATIONS[operator] for operator in reversed(operators)], sides[::-1]
@@ -54,10 +54,6 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
         ends, operators = ([None, *sides], ["<", *operators]) if first else ([*sides, None], [*operators, "<"])
     name = variable_of(ends[1])
     return (line(ends[0], ends[2], _brackets(*operators), name),) if name else ()
-
-
-def _negative(node: Node) -> Node:
-    return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
 
 
 def _distance(operator: str, inside: Node, bound: Answer) -> tuple[Answer, ...]:

@@ -32,6 +32,10 @@ def is_sum(node: Node) -> bool:
     return node[0] in ("+", "-") and node[1] != ZERO
 
 
+def minus(node: Node) -> Node:
+    return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
+
+
 def in_radians(degrees: Node) -> Node:
     return ("/", ("*", degrees, ("name", "\\pi")), ("number", Fraction(180)))
 

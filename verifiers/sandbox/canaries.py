@@ -6,8 +6,10 @@ Each takes the path of a real solution, and does no harm if it succeeds. Togethe
 import os
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ratchet.verifiers.sandbox.runs import Execution, Limits, TestRun
 
@@ -60,18 +62,25 @@ Run = Callable[..., Execution]
 """`Sandbox.run`"""
 
 
-def escaped(run: Run) -> list[str]:
-    """Names of the attacks that a started sandbox did not stop. Raises SandboxFault if one crashed the sandbox."""
+SECRET = "SECRET"
+
+
+@contextmanager
+def targets() -> Iterator[dict[str, Any]]:
+    """What attacks aim at: a file with SECRET, the path of a new one, a port that listens, the judge's process."""
     with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
         secret = Path(directory, "secret")
-        secret.write_text("x")
+        secret.write_text(SECRET)
         # File permissions must not be what stops an attack, except where another user is a layer.
         os.chmod(directory, 0o777)
         os.chmod(secret, 0o666)
-        facts = {
-            "secret": str(secret), "new": str(Path(directory, "new")), "port": server.getsockname()[1],
-            "judge": os.getpid(),
-        }  # fmt: skip
+        new, port = str(Path(directory, "new")), server.getsockname()[1]
+        yield {"secret": str(secret), "new": new, "port": port, "judge": os.getpid()}
+
+
+def escaped(run: Run) -> list[str]:
+    """Names of the attacks that a started sandbox did not stop. Raises SandboxFault if one crashed the sandbox."""
+    with targets() as facts:
         leaks = []
         for name, attack in _CALLS.items():
             source = _CALL.format(attack=attack.format(**facts))

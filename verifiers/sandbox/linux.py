@@ -83,8 +83,8 @@ def landlock_abi() -> int:
 
 def landlock_ruleset(readable: list[str], writable: list[str], executable: bool = False, scratch: str = "") -> int:
     """A ruleset (file descriptor) that allows reading beneath `readable`, if `executable` also running what is there,
-    writing to the files `writable`, and making files in the directory `scratch`, but, if the kernel supports them, no
-    TCP, signals or abstract sockets to the outside. See landlock(7)."""
+    writing to the files `writable`, and making files in the directory `scratch`. Where the kernel can forbid them, it
+    allows no TCP, and no signals or abstract sockets to the outside. See landlock(7)."""
     abi = _checked(_libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
     files = _ALL_FILE_ACCESS[min(abi, 5)]
     attributes = struct.pack("QQQ", files, 3 if abi >= 4 else 0, 3 if abi >= 6 else 0)

@@ -55,7 +55,7 @@ _FCNTL = (0, 1, 2, 3, 4, 1030, 1032)  # F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SE
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
 _RESOURCES = tuple(range(1, 16))  # all but RLIMIT_CPU
 _THREAD = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000  # CLONE_VM, FS, FILES, SIGHAND, THREAD: what pthread_create asks for
-_CLOSE_RANGE_CLOEXEC = 4
+_OTHER_THAN_CLOEXEC = ~4 & 0xFFFFFFFF  # flags of close_range
 _ARCH_SET_FS = 0x1002
 _AF_UNIX, _SOCK_STREAM, _SOCK_TYPE = 1, 1, 0xF
 _WRITING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o20000000  # O_WRONLY, O_RDWR, O_CREAT, O_TRUNC, O_TMPFILE
@@ -76,14 +76,18 @@ def _answer(value: int) -> bytes:
     return _instruction(_ANSWER, value)
 
 
+_DENY_OR_ALLOW = [_answer(_DENY), _answer(_ALLOW)]
+"""The end of a test that skips the first where it holds."""
+
+
 def _one_of(position: int, values: tuple[int, ...]) -> Program:
     tests = [_instruction(_EQUAL, value, len(values) - index) for index, value in enumerate(values)]
-    return [_argument(position), *tests, _answer(_DENY), _answer(_ALLOW)]
+    return [_argument(position), *tests, *_DENY_OR_ALLOW]
 
 
 def _rules(read_only: bool) -> dict[str, Program]:
     """The programs of calls that are allowed only with certain arguments."""
-    reading = [_argument(1), _instruction(_ANY_BIT, _WRITING, 0, 1), _answer(_DENY), _answer(_ALLOW)]
+    reading = [_argument(1), _instruction(_ANY_BIT, _WRITING, 0, 1), *_DENY_OR_ALLOW]
     reading_at = [_argument(2), *reading[1:]]
     stream = [_argument(1), _instruction(_AND, _SOCK_TYPE), _instruction(_EQUAL, _SOCK_STREAM, 1), _answer(_DENY)]
     rules = {
@@ -98,19 +102,8 @@ def _rules(read_only: bool) -> dict[str, Program]:
         "socketpair": [*stream, *_one_of(0, (_AF_UNIX,))],
         # A thread of the same process, with the same table of descriptors: each table holds megabytes of buffers, which
         # are in nobody's memory. So does a table that close_range unshares.
-        "clone": [
-            _argument(0),
-            _instruction(_AND, _THREAD),
-            _instruction(_EQUAL, _THREAD, 1),
-            _answer(_DENY),
-            _answer(_ALLOW),
-        ],
-        "close_range": [
-            _argument(2),
-            _instruction(_ANY_BIT, ~_CLOSE_RANGE_CLOEXEC & 0xFFFFFFFF, 0, 1),
-            _answer(_DENY),
-            _answer(_ALLOW),
-        ],
+        "clone": [_argument(0), _instruction(_AND, _THREAD), _instruction(_EQUAL, _THREAD, 1), *_DENY_OR_ALLOW],
+        "close_range": [_argument(2), _instruction(_ANY_BIT, _OTHER_THAN_CLOEXEC, 0, 1), *_DENY_OR_ALLOW],
         # clone3 has its flags behind a pointer; ENOSYS makes the C library fall back to clone.
         "clone3": [_answer(_ERRNO | errno.ENOSYS)],
     }

@@ -149,14 +149,15 @@ class _Server:
         self.channel.send(json.dumps(record).encode())
 
     def _run(self, limits: dict[str, Any], files: list[int]) -> None:
+        work = self._join if "joined" in limits else self._run_native if "native" in limits else self._run_python
+        result = work(limits, files)
+        for descriptor in files:
+            os.close(descriptor)
+        self.send(result)
+
+    def _run_python(self, limits: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """`files` are the program's job, output and report, for a check also its job and its report, and a copy of the
-        last report; for a native program see `_run_native`, for a conversation `_join`."""
-        if "joined" in limits:
-            self._join(limits, files)
-            return
-        if "native" in limits:
-            self._run_native(limits, limits["native"], files)
-            return
+        last report."""
         *inputs, copy = files
         progress, checker = Progress(inputs[-1], copy, limits["tests"]), None
         if self.group:
@@ -172,14 +173,12 @@ class _Server:
                 end.close()
         result = self._watch(program, checker, progress, limits)
         progress.update()
-        for descriptor in files:
-            os.close(descriptor)
-        self.send(result)
+        return result
 
-    def _run_native(self, limits: dict[str, Any], order: dict[str, Any], files: list[int]) -> None:
+    def _run_native(self, limits: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """`files` are those of `Workbench.become`, those to lay out, and one more that stays empty."""
         assert self.workbench is not None
-        *inputs, copy = files
+        order, (*inputs, copy) = limits["native"], files
         if self.group:
             self.group.hold(limits["memory_bytes"])
         self.workbench.lay(order["files"], inputs[5:])
@@ -189,11 +188,9 @@ class _Server:
             self.workbench.collect(order["result"], inputs[1])
         if order["kind"] != "program":
             self.workbench.clear()
-        for descriptor in files:
-            os.close(descriptor)
-        self.send(result)
+        return result
 
-    def _join(self, limits: dict[str, Any], files: list[int]) -> None:
+    def _join(self, limits: dict[str, Any], files: list[int]) -> dict[str, Any]:
         """A program and its interactor. `files` of each: job, output and report, or errors, failure and executable of a
         native one and those to lay out; and one more that stays empty. A pipe each way: either can close its output."""
         *inputs, unused = files
@@ -217,9 +214,7 @@ class _Server:
             end.close()
         if self.workbench:
             self.workbench.clear()
-        for descriptor in files:
-            os.close(descriptor)
-        self.send(result)
+        return result
 
     def _talk(
         self, limits: dict[str, Any], order: dict[str, Any] | None, files: list[int], ends: Sequence[io.FileIO]

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.serving.rows import after_prompt, graded_domains, paired, settings_for
-from ratchet.verifiers.submission import Submission
+from ratchet.verifiers.serving.rows import after_prompt, graded_domains, paired
+from ratchet.verifiers.submission import JudgeSettings, Submission
 
 
 def decode_request(body: bytes) -> list[tuple[int, Submission]]:
@@ -19,7 +19,7 @@ def decode_request(body: bytes) -> list[tuple[int, Submission]]:
     try:
         message = json.loads(body)
         pairs = paired(message["labels"], after_prompt(message["query"], message["prompts"]))
-        settings = settings_for(graded_domains())
+        settings = JudgeSettings(fraction=bool(graded_domains()))
     except (KeyError, TypeError, AttributeError, RecursionError, RatchetError) as error:
         raise ValueError(
             str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"

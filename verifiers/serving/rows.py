@@ -15,7 +15,6 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem, problem_id
-from ratchet.verifiers.submission import JudgeSettings
 
 COLUMN = "ratchet_problem"
 GRADED = "RATCHET_GRADED"
@@ -73,10 +72,6 @@ def graded_domains(names: str | None = None) -> frozenset[str]:
     for name in graded:
         domain_of(name)
     return graded
-
-
-def settings_for(graded: frozenset[str], total_s: float | None = None, either: bool = False) -> JudgeSettings:
-    return JudgeSettings(fraction=bool(graded), either=either, total_s=total_s)
 
 
 def reward_of(domain: str, verdict: Verdict, graded: frozenset[str] = frozenset()) -> float | None:
