@@ -101,15 +101,8 @@ def ratchet(prompts: list[str], given: argparse.Namespace) -> None:
 def judge_all(worker) -> None:
     from dataclasses import replace
 
-    from ratchet.verifiers.outcome import Outcome
-
-    plain = worker._rollout
-
-    def judged(problem, completion, verdict):
-        passed = Outcome.PASSED if passes(completion.text) else Outcome.FAILED
-        return replace(plain(problem, completion, verdict), outcome=passed)
-
-    worker._rollout = judged
+    judged = worker.judged
+    worker.judged = lambda responses: judged((p, replace(c, finish_reason="stop")) for p, c in responses)
 
 
 def trl(prompts: list[str], given: argparse.Namespace) -> None:
