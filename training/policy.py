@@ -17,7 +17,7 @@ import torch
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 from torch import nn
 
-from ratchet.infra.inference.products import multiply_by_onednn
+from ratchet.infra.inference.products import limit_threads, multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained
@@ -91,6 +91,7 @@ class Policy:
         self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
         """A checkpoint must be of the same shape."""
         config = model.config.get_text_config()
+        limit_threads(model)
         self._even = parameters / config.num_hidden_layers / config.hidden_size
         self.checkpoint_bytes = 12 * own + 4 * parameters
         """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""

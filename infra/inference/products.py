@@ -13,6 +13,8 @@ from torch.nn.functional import linear
 
 LEAST = 2**16
 """Entries of the smallest weight for which compiling pays off."""
+NARROW = 128
+"""Hidden sizes below which a second thread costs more than it computes, measured at 64."""
 
 
 def by_onednn(weight: torch.Tensor) -> bool:
@@ -57,6 +59,12 @@ class Linear(nn.Linear):
         if by_onednn(self.weight):
             return Product.apply(input, self.weight, self.bias)  # type: ignore[no-any-return]
         return super().forward(input)
+
+
+def limit_threads(model: Any) -> None:
+    """One thread for a narrow model on a CPU. A function of the model only: the number of threads changes bits."""
+    if model.device.type == "cpu" and model.config.get_text_config().hidden_size < NARROW:
+        torch.set_num_threads(1)
 
 
 def multiply_by_onednn(model: nn.Module) -> None:

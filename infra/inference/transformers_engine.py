@@ -18,7 +18,7 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, c
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
-from ratchet.infra.inference.products import multiply_by_onednn, product
+from ratchet.infra.inference.products import limit_threads, multiply_by_onednn, product
 from ratchet.verifiers.errors import RatchetError
 
 REPLACE_BELOW = 0.75
@@ -51,6 +51,7 @@ class TransformersEngine:
         """An engine for the model in `path` (directory or Hub name). Raises RatchetError if it cannot be read."""
         model, tokenizer = read_model(path, dtype)
         multiply_by_onednn(model)
+        limit_threads(model)
         return cls(model.to(device).eval(), tokenizer, batch_size)
 
     def close(self) -> None:

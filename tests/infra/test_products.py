@@ -3,9 +3,10 @@
 import pytest
 import torch
 from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from ratchet.infra.inference import products
-from ratchet.infra.inference.products import Linear, by_onednn, multiply_by_onednn, product
+from ratchet.infra.inference.products import NARROW, Linear, by_onednn, limit_threads, multiply_by_onednn, product
 
 IN, OUT = 320, 256
 
@@ -44,3 +45,15 @@ def test_small_weights_and_other_types_stay_with_torch():
     assert not by_onednn(torch.zeros(products.LEAST // 16, 16, dtype=torch.bfloat16))
     inputs, weight = torch.randn(3, 8), torch.randn(5, 8)
     assert torch.equal(product(inputs, weight), nn.functional.linear(inputs, weight))
+
+
+@pytest.mark.parametrize(("width", "threads"), [(NARROW // 2, 1), (NARROW, 2)])
+def test_a_narrow_model_has_one_thread(width, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        config = LlamaConfig(vocab_size=8, hidden_size=width, intermediate_size=8, num_hidden_layers=1)
+        limit_threads(LlamaForCausalLM(config))
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
