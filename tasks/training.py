@@ -304,6 +304,8 @@ def run_worker(
                 f"{last_lines(log, 25)}\nRun the same command again to continue from the last checkpoint."
             )
     follow.poll()
+    if warning := status.get("message"):
+        run.watcher.warning(f"{name}: {warning}")
 
 
 def _status(file: Path) -> dict[str, Any]:

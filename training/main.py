@@ -41,14 +41,14 @@ def main(specification: Path) -> int:
         _check_files(spec)
         from ratchet.training import process  # torch, transformers and DeepSpeed: seconds
 
-        state, steps = process.run(spec, work)
+        state, warning, steps = process.run(spec, work)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         if not isinstance(error, ranks.Lost) or not (work / STATUS).is_file():  # otherwise the lost rank said why
             write_status(work, "failed", str(error), 0)
         return 2
     if ranks.rank() == 0:
-        write_status(work, state, "", steps)
+        write_status(work, state, warning, steps)
     return 0
 
 

@@ -38,9 +38,12 @@ from ratchet.verifiers.serving.local_pool import open_pool
 PASS_RATES = "pass_rates.jsonl"
 
 
-def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
-    """Run a warm start, a stage or a measurement: how it ended ("finished", or "stopped" on request) and after how many
-    steps. Raises RatchetError."""
+ALL_FORGOT = "every validation was below a floor of `keep`, so the stage's result (`result: best`) is its start"
+
+
+def run(spec: dict[str, Any], work: Path) -> tuple[str, str, int]:
+    """Run a warm start, a stage or a measurement: how it ended ("finished", or "stopped" on request), a warning or "",
+    and after how many steps. Raises RatchetError."""
     # Progress bars and banners of libraries would hide our own messages.
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     transformers.logging.disable_progress_bar()
@@ -53,33 +56,34 @@ def run(spec: dict[str, Any], work: Path) -> tuple[str, int]:
             (work / STATUS).unlink(missing_ok=True)
         ranks.barrier()
         try:
-            ended = "finished", _run(recipe, spec, work)
+            ended = "finished", *_run(recipe, spec, work)
         except Stopped as stopped:
-            ended = "stopped", stopped.steps
+            ended = "stopped", "", stopped.steps
         ranks.leave()
         return ended
 
 
-def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
+def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
     if spec["kind"] == "preflight":
         from ratchet.training import preflight
 
-        return preflight.run(recipe, spec, work)
+        return "", preflight.run(recipe, spec, work)
     if spec["kind"] == "pass_rates":
-        return _measure_pass_rates(recipe, spec, work)
-    policy, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+        return "", _measure_pass_rates(recipe, spec, work)
+    policy, warning, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
     with writing(work):
         policy.save_model(draft := work / ".model")
         if ranks.rank() == 0:
             replace_directory(draft, work / "model")
-    return steps
+    return warning, steps
 
 
-def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
+def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, str, int]:
     settings, training = recipe.training.warm_start, recipe.training
     if settings is None:
         assert recipe.model.path is not None, "checked when the run was planned"
-        return Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe)), 0
+        policy = Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
+        return policy, "", 0
     traces = warm_start.read_traces(Path(spec["traces"]))
     path = recipe.model.path
     if path is None:
@@ -92,10 +96,10 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     done = (checkpoints.restore() or (0,))[0]
     metrics = Journal(work / "metrics.jsonl", done, policy.rank)
     Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-    return policy, warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
+    return policy, "", warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
 
 
-def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, int]:
+def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, str, int]:
     training = recipe.training
     stage = next(stage for stage in training.stages if stage.name == spec["stage"])
     validation = {name: _questions(recipe, name, own) for name, own in _problems(spec["validation"]).items()}
@@ -131,9 +135,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, in
         journals = Journals(work, restored[0] if restored else -1, policy.rank)
         checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
         loop.train(training, curriculum, batches, learner, checks, checkpoints, journals, policy.tokenizer)
-    if stage.advanced.result == "best":
-        checkpoints.restore_best()
-    return policy, curriculum.state.step
+    best = checkpoints.restore_best() if stage.advanced.result == "best" else None
+    return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
 
 
 def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:

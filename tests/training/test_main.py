@@ -123,6 +123,24 @@ def straight(learnt_model, tmp_path_factory) -> Path:
     return work
 
 
+def test_a_stage_whose_every_validation_forgot_says_that_it_returns_its_start(learnt_model, tmp_path):
+    recipe = RECIPE.model_dump(mode="json")
+    recipe["training"]["hardware"]["processes"] = 1
+    recipe["evaluation"] = {"benchmarks": [{"name": "held-out", "domain": "math", "path": "math.parquet"}]}
+    recipe["training"]["stages"][0] |= {  # at a rate that destroys the model
+        "mix": {"math": 1.0}, "steps": 2, "learning_rate": 10.0, "validate_every": 1, "keep": {"math": 0.01},
+    }  # fmt: skip
+    recipe["training"]["stages"][0]["advanced"] |= {"result": "best"}
+    held_out = {"held-out": str(tmp_path / "math.parquet")}
+    assert start(tmp_path, learnt_model, recipe=recipe, validation=held_out).wait(120) == 0, (
+        tmp_path / "log"
+    ).read_text()
+    status = json.loads((tmp_path / "work" / "status.json").read_text())
+    assert status["state"] == "finished" and "every validation was below a floor" in status["message"]
+    assert [line["validation"] for line in metrics(tmp_path)] == [0.0, 0.0]
+    assert weights(tmp_path) == (learnt_model / "model.safetensors").read_bytes()
+
+
 def start_on_machines(number: int, work: Path, model: Path, **settings) -> subprocess.Popen:
     """Launchers with one rank each, as two machines would have them, that find each other by host and port."""
     recipe = RECIPE.model_dump(mode="json")
