@@ -229,7 +229,7 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
         with monkeypatch.context() as patch:
             patch.setattr(Checkpoints, "save", save_and_die)
             try:
-                policy, steps = process._stage(settings_of_every_kind(), spec, work)
+                policy, _, steps = process._stage(settings_of_every_kind(), spec, work)
             except KeyboardInterrupt:
                 return None
         assert steps == 7
