@@ -4,20 +4,18 @@ With and without each machine's copy of the weights: which groups gathered, and 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 
 import torch
 from deepspeed.comm import comm
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import policy as policies
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints
 from tests.training.batch import groups, learner, weights
+from tests.training.elastic import run
 
 
 def one_rank(model: str, out: Path) -> None:
@@ -65,8 +63,4 @@ def one_rank(model: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    config = LaunchConfig(
-        1, 1, 4, run_id="four", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork",
-        logs_specs=DefaultLogsSpecs(log_dir=sys.argv[2]),
-    )  # fmt: skip
-    elastic_launch(config, one_rank)(sys.argv[1], Path(sys.argv[2]))
+    run(one_rank, 4)

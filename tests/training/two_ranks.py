@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from itertools import chain
 from pathlib import Path
 
 import torch
-from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints
 from tests.training.batch import EACH_LOSS, gradient, groups, learn_in_parts, learner, weights
+from tests.training.elastic import run
 
 
 def one_rank(model: str, out: Path) -> None:
@@ -44,8 +41,4 @@ def one_rank(model: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    config = LaunchConfig(
-        1, 1, 2, run_id="two", rdzv_backend="c10d", rdzv_endpoint="localhost:0", start_method="fork",
-        logs_specs=DefaultLogsSpecs(log_dir=os.devnull),
-    )  # fmt: skip
-    elastic_launch(config, one_rank)(sys.argv[1], Path(sys.argv[2]))
+    run(one_rank, 2)
