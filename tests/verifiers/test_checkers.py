@@ -284,6 +284,7 @@ CONVERSATIONS = {
     "print('! 5')\nimport time\ntime.sleep(9)": "time_limit",  # it was not flushed
     "while True: pass": "time_limit",
     "print('? 7', flush=True)\n1 / 0": "runtime_error",
+    "import os, time\nos.close(1)\ntime.sleep(0.2)\nos.abort()": "runtime_error",  # as a slow end looks
     "print(": "compile_error",
     "x = [0] * 10**8": "memory_limit",
 }

@@ -34,6 +34,8 @@ from ratchet.verifiers.sandbox.progress import Progress
 _TICK_S = 0.02
 _GRACE_S = 2.0
 """For a check after its program has ended; an interactor, which may have much left to read, has its CPU limit."""
+_EXIT_S = 1.0
+"""How long a process that has closed its output may take to end on a busy machine."""
 _THREADS_READ = 64
 """Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
 
@@ -209,7 +211,7 @@ class _Server:
         # Those of the interactor stay open here, so that its end is not seen by the program, and is no reason for its.
         for end in ends[0]:
             end.close()
-        result = self._watch(program, interactor, Progress(unused, unused, 1), limits)
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits, said=interactor_in)
         for end in ends[1]:
             end.close()
         if self.workbench:
@@ -267,10 +269,11 @@ class _Server:
             os._exit(71)
 
     def _watch(
-        self, program: "_Child", checker: "_Child | None", progress: Progress, limits: dict[str, Any]
-    ) -> dict[str, Any]:
+        self, program: "_Child", checker: "_Child | None", progress: Progress, limits: dict[str, Any],
+        said: int | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
-        it uses the program until it ends.
+        it uses the program until it ends. An interactor reads from `said` what the program prints.
 
         CPU time and sleep count against the limits. Waiting for a busy core does not, so that the verdict does not
         depend on the machine's load; nor does the check.
@@ -324,8 +327,9 @@ class _Server:
                 check_ended = "exhausted"
                 break
         if not ended:
-            # Its connection broke just before it ended: a moment shows which ended first.
-            waits = checker and not select.select([program.exited], [], [], 0.0 if "joined" in limits else 0.05)[0]
+            # A process closes its files before it ends: if its connection broke, a moment shows that it has ended.
+            moment_s = 0.05 if said is None else _EXIT_S if _is_closed(said) else 0.0
+            waits = checker and not select.select([program.exited], [], [], moment_s)[0]
             ended = "over" if waits else "exited"
         for child in both:
             child.kill()
@@ -398,6 +402,13 @@ class _Child:
         os.close(self.exited)
         self.used_s = usage.ru_utime + usage.ru_stime
         return status
+
+
+def _is_closed(pipe: int) -> bool:
+    """Whether nobody can write to a pipe any more."""
+    poll = select.poll()
+    poll.register(pipe, select.POLLHUP)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _resident(path: str, directory: int) -> int:
