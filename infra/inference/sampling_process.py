@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,16 +118,16 @@ def _serve(model_dir: str, dtype: str, device: str, batch_size: int, orders: Any
 
     if device == "cpu":
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    engine, version = TransformersEngine.load(model_dir, dtype, device, batch_size), None
+    engine = TransformersEngine.load(model_dir, dtype, device, batch_size)
     for line in orders:
         order, started = json.loads(line), time.perf_counter()
         if "weights" in order:
             _replace(engine.model, load_file(order["weights"], device))
-            version = order["version"]
+            engine.version = order["version"]
         else:
             asked = [Request(i, seed, tuple(ids)) for i, (seed, ids) in enumerate(order["requests"])]
             for completion in engine.generate(asked, Sampling(**order["sampling"])):
-                reply(vars(replace(completion, weight_version=version)))
+                reply(vars(completion))
         reply({"done": time.perf_counter() - started})
 
 

@@ -43,6 +43,8 @@ class TransformersEngine:
         self.model: Any = model
         self.tokenizer, self.batch_size = tokenizer, batch_size
         self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
+        self.version: str | None = None
+        """Of the weights, for the completions."""
 
     @classmethod
     def load(
@@ -81,7 +83,7 @@ class TransformersEngine:
             fresh: list[Request] = []
             if ended.any():
                 for row in ended.nonzero().squeeze(1).tolist():
-                    yield rows.completed(row, self.tokenizer, bool(stopped[row]))
+                    yield rows.completed(row, self.tokenizer, bool(stopped[row]), self.version)
                 alive = alive & ~ended
                 remaining = int(alive.sum())
                 if remaining <= REPLACE_BELOW * len(rows):
@@ -154,10 +156,10 @@ class Rows:
         first = (self.cache.filled - self.lengths - self.made)[:, None, None, None]
         return mask.masked_fill_(torch.arange(self.cache.capacity, device=mask.device) < first, -torch.inf)
 
-    def completed(self, row: int, tokenizer: Any, stopped: bool) -> Completion:
+    def completed(self, row: int, tokenizer: Any, stopped: bool, version: str | None) -> Completion:
         count = int(self.made[row]) + 1
         ids, chances = self.tokens[row, :count].tolist(), self.logprobs[row, :count].tolist()
-        return completed(self.requests[row], tokenizer, ids, chances, stopped)
+        return completed(self.requests[row], tokenizer, ids, chances, stopped, version)
 
     def keep(self, rows: torch.Tensor) -> None:
         """Keep these rows: [n] indices."""

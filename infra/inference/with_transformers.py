@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,17 +84,16 @@ class InPlace:
     def __init__(self, policy: TrainedModel, batch_size: int) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
-        self._policy, self._version = policy, ""
+        self._policy = policy
         self.has_own_weights: bool = policy.whole_model() is not policy.model
         self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
 
     def receive(self, version: str) -> None:
-        self._engine.model, self._version = self._policy.whole_model(), version
+        self._engine.model, self._engine.version = self._policy.whole_model(), version
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         for batch in batches:  # decoded separately, so that a response does not depend on the batch before
-            for completion in self._engine.generate(batch, sampling):
-                yield replace(completion, weight_version=self._version)
+            yield from self._engine.generate(batch, sampling)
 
     def sleep(self) -> None:
         """Holds no memory."""
