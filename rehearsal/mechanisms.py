@@ -214,6 +214,8 @@ def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechani
             shown = " → ".join(f"{number:g}" for number in reached if number is not None)
             yield row(f"{name} schedule", all(any(abs(v - (r or 0)) < EXACT for r in reached) for v in value), shown)
     yield from _rewards(stage, steps, samples, row)
+    for domain in stage.advanced.graded:
+        yield _graded(domain, stage, recipe, evidence, row)
     yield from _loss(stage, clips(stage, recipe.training.stages), steps, row)
     for number, intervention in enumerate(stage.interventions):
         yield _intervention(number, intervention, steps, decisions, row)
@@ -243,22 +245,40 @@ def _rewards(stage: Stage, steps: Records, samples: Records, row: Any) -> Iterat
         yield row(name, lowest < 0 or below > EXACT, words)
     else:
         yield row(f"truncation: {stage.truncation}", max(shares, default=0) > 0, share)
-    for domain in stage.advanced.graded:
-        name = f"{domain}/" if len(stage.domains) > 1 else ""
-        penalty = stage.unfinished_penalty
-        partial = [
-            line[f"{name}reward"] - line[f"{name}pass_rate"] + penalty * line[f"{name}truncated"]
-            for line in steps
-            if f"{name}reward" in line
-        ]
-        words = f"credit beyond the pass rate up to {max(partial, default=0):.3f}"
-        yield row(f"graded rewards: {domain}", max(partial, default=0) > EXACT, words)
     if stage.dynamic_sampling_rounds:
         rounds = max([line.get("sampling_rounds", 0) for line in steps], default=0)
         yield row("dynamic sampling", rounds > 1, f"up to {rounds:.0f} rounds for a batch")
     if stage.advanced.max_staleness:
         stalest = max([line.get("staleness_max", 0) for line in steps], default=0)
         yield row("sampled while the policy learns", stalest > 0, f"tokens up to {stalest:.0f} batches old")
+
+
+def _graded(domain: str, stage: Stage, recipe: Recipe, evidence: Evidence, row: Any) -> Mechanism:
+    """Rewards beyond the pass rate. A stage whose few wrong responses pass no test at all has none to show: then
+    another stage of the recipe may."""
+    credits = {
+        each.name: _credit(domain, each, evidence.lines(each.name, "metrics.jsonl"))
+        for each in recipe.training.stages
+        if domain in each.advanced.graded
+    }
+    words = f"credit beyond the pass rate up to {credits[stage.name]:.3f}"
+    most = max(credits, key=lambda name: credits[name])
+    if credits[stage.name] <= EXACT < credits[most]:
+        words = f"no credit beyond the pass rate here; up to {credits[most]:.3f} in {most}"
+    return row(f"graded rewards: {domain}", credits[most] > EXACT, words)
+
+
+def _credit(domain: str, stage: Stage, steps: Records) -> float:
+    """The most by which a step's reward exceeds its pass rate, without what a truncated response loses."""
+    name = f"{domain}/" if len(stage.domains) > 1 else ""
+    return max(
+        (
+            line[f"{name}reward"] - line[f"{name}pass_rate"] + stage.unfinished_penalty * line[f"{name}truncated"]
+            for line in steps
+            if f"{name}reward" in line
+        ),
+        default=0.0,
+    )
 
 
 def _loss(stage: Stage, clipped: bool, steps: Records, row: Any) -> Iterator[Mechanism]:

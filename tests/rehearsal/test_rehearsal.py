@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.mechanisms import Evidence, mechanisms
@@ -47,6 +48,27 @@ def test_schedules_reach_their_last_value_before_a_plateau_can_end_the_stage():
 def test_where_nothing_has_run_no_mechanism_was_seen(tmp_path, name):
     table = mechanisms(load_recipe(name), Evidence(tmp_path, []))
     assert len(table) > 40 and not [mechanism for mechanism in table if mechanism.seen]
+
+
+@pytest.mark.parametrize(("credits", "seen"), [((0.2, 0.0), True), ((0.0, 0.0), False)])
+def test_graded_rewards_are_seen_in_the_stage_or_in_another(tmp_path, credits, seen):
+    evidence, recipe = Evidence(tmp_path, []), load_recipe("prorl-1.5b")
+    for stage, credit in zip(recipe.training.stages, credits, strict=False):
+        artifact = Artifact("checkpoint", stage.name, stage.name, tmp_path / stage.name)
+        artifact.path.mkdir()
+        for empty in ("decisions.jsonl", "samples.jsonl"):
+            (artifact.path / empty).touch()
+        steps = [
+            {"pass_rate": 0.5, "reward": 0.5, "truncated": 0.0, "code/pass_rate": 0.5, "code/truncated": 0.25}
+            | {"code/reward": 0.5 + more - stage.unfinished_penalty * 0.25}
+            for more in (0.0, credit)
+        ]  # fmt: skip
+        (artifact.path / "metrics.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+        evidence.artifacts["checkpoint", stage.name] = artifact
+    rows = {row.name: row for row in mechanisms(recipe, evidence)}
+    first, second = (rows[f"{stage.name}: graded rewards: code"] for stage in recipe.training.stages[:2])
+    assert first.seen is second.seen is seen
+    assert not seen or second.evidence == "no credit beyond the pass rate here; up to 0.200 in run-1"
 
 
 def test_a_local_hub_serves_the_hubs_own_client(tmp_path):
