@@ -13,7 +13,7 @@ PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes
 help:  ## What there is to make
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (about five minutes)
+demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (two to four minutes)
 	$(BIN)/ratchet run tiny
 
 test: $(READY)  ## All tests
