@@ -327,8 +327,9 @@ class _Server:
                 check_ended = "exhausted"
                 break
         if not ended:
-            # A process closes its files before it ends: if its connection broke, a moment shows that it has ended.
-            moment_s = 0.05 if said is None else _EXIT_S if _is_closed(said) else 0.0
+            # A process closes its files before it ends: if its connection broke, a moment shows that it has ended. The
+            # connection of a check is closed by now in any case.
+            moment_s = _EXIT_S if said is None or _is_closed(said) else 0.0
             waits = checker and not select.select([program.exited], [], [], moment_s)[0]
             ended = "over" if waits else "exited"
         for child in both:
