@@ -211,7 +211,7 @@ class _Server:
         # Those of the interactor stay open here, so that its end is not seen by the program, and is no reason for its.
         for end in ends[0]:
             end.close()
-        result = self._watch(program, interactor, Progress(unused, unused, 1), limits, said=interactor_in)
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits, output=interactor_in)
         for end in ends[1]:
             end.close()
         if self.workbench:
@@ -270,10 +270,10 @@ class _Server:
 
     def _watch(
         self, program: "_Child", checker: "_Child | None", progress: Progress, limits: dict[str, Any],
-        said: int | None = None,
+        output: int | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
-        it uses the program until it ends. An interactor reads from `said` what the program prints.
+        it uses the program until it ends. An interactor reads from `output` what the program prints.
 
         CPU time and sleep count against the limits. Waiting for a busy core does not, so that the verdict does not
         depend on the machine's load; nor does the check.
@@ -329,7 +329,7 @@ class _Server:
         if not ended:
             # A process closes its files before it ends: if its connection broke, a moment shows that it has ended. The
             # connection of a check is closed by now in any case.
-            moment_s = _EXIT_S if said is None or _is_closed(said) else 0.0
+            moment_s = _EXIT_S if output is None or _is_closed(output) else 0.0
             waits = checker and not select.select([program.exited], [], [], moment_s)[0]
             ended = "over" if waits else "exited"
         for child in both:
