@@ -14,6 +14,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.openai_engine import check_endpoint
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.readers.raw_files import read_rows
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
@@ -283,7 +284,8 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
             raise RatchetError("Stored responses need exactly one benchmark: --benchmarks NAME.")
         ((benchmark, rows),) = benchmarks
         problems = load_problems(benchmark, rows.kept)
-        pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
+        imported = import_generations(subject.path, read_rows(subject.path), benchmark.name, problems)
+        pq.write_table(imported, draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     directory = subject.path if subject.kind == "model" else subject.path / "model"
     return {"identity": subject.content(), "directory": str(directory)}
