@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.rule_filter import rules_of
 from ratchet.data_curation.teacher import exclusions as labeling
 from ratchet.infra.recipe.recipe import Recipe
@@ -13,10 +14,11 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step, write_splits
-from ratchet.tasks.teacher import ask, check_judge, teacher_code
+from ratchet.tasks.teacher import draft_attempts, journal_of, teacher_code
 from ratchet.verifiers.errors import RatchetError
 
 EXCLUSIONS = Step("exclusions", 1, "problems")
+REPLIES = "replies.parquet"
 
 
 def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
@@ -38,8 +40,9 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         return row_batches(problems.kept)
 
     def make(draft: Draft) -> None:
-        replies = ask(recipe, draft, labeling.prompts(batches, asked), settings, "exclusions")
-        splits = labeling.with_labels(batches, asked, replies, settings.model)
+        prompts, file = labeling.prompts(batches, asked), draft.path / REPLIES
+        draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, settings, "exclusions", REPLIES).totals()
+        splits = labeling.with_labels(batches, asked, pq.ParquetFile(file).iter_batches(), settings.model)
         write_splits(draft, splits, recipe.curation_of(domain).advanced.max_rejected)
         counts, rows = draft.extra["summary"]["exclusions"], pq.read_metadata(problems.kept).num_rows
         draft.extra["metrics"] |= counts
@@ -50,8 +53,11 @@ def label_exclusions(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
                 "there the rules decide"
             )
 
+    def check() -> None:
+        if not journal_of(settings).exists():  # otherwise it has answered before
+            TEACHERS.get(settings.kind).check(settings)
+
     return run_step(
         EXCLUSIONS, f"{domain}-exclusions", parameters={"model": settings, "rules": asked}, inputs=[problems],
-        make=make, title=f"exclusions {domain}", check=lambda: check_judge(settings),
-        code=teacher_code(settings),
+        make=make, title=f"exclusions {domain}", check=check, code=teacher_code(settings),
     )  # fmt: skip
