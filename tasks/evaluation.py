@@ -168,7 +168,8 @@ def evaluate_model(
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.tables import estimate, warnings  # imports pandas, which planning does not need
+        from ratchet.evaluation.scores import flat  # imports pandas, which planning does not need
+        from ratchet.evaluation.tables import estimate, warnings
 
         run = active_run()
         spec = {
@@ -193,7 +194,8 @@ def evaluate_model(
         for name in (IMPORTED, "progress.jsonl"):  # times are not part of the content
             (draft.path / name).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
-        draft.extra["metrics"] = flat_scores(scores)
+        every = {f"{name}/{key}": v for name, s in scores["benchmarks"].items() for key, v in flat(s).items()}
+        draft.extra["metrics"] = {name: value for name, value in every.items() if value is not None}
         draft.extra["headline"] = "   ".join(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
@@ -303,16 +305,6 @@ def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
     """The validation problems of a stage, by benchmark."""
     validated = recipe.validation_benchmarks(stage)
     return {b.name: problems for b, problems in chosen_benchmarks(recipe) if b in validated} if validated else {}
-
-
-def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
-    """`<benchmark>/pass_at_1` and so on, for MLflow's metric table; undefined ones are left out."""
-    from ratchet.evaluation.scores import flat
-
-    every = {
-        f"{name}/{key}": v for name, benchmark in scores["benchmarks"].items() for key, v in flat(benchmark).items()
-    }
-    return {name: value for name, value in every.items() if value is not None}
 
 
 class EvaluationFollower(MetricsFollower):
