@@ -62,7 +62,7 @@ def rehearse(
     table = columns("", "mechanism", "evidence", "artifact")
     for row in done.rows:
         mark = Text("✓", style="green") if row.seen else Text("✗", style="bold red")
-        table.add_row(mark, row.name, row.evidence, row.artifact)
+        table.add_row(mark, row.name, row.evidence, row.ref)
     print_whole(table)
     seen = len(done.rows) - len(done.unseen)
     console.print(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}", soft_wrap=True)

@@ -34,16 +34,16 @@ EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`evidence` says what was seen, or what would have shown it; `made` is where."""
+    """`evidence` says what was seen, or what would have shown it; `artifact` is where."""
 
     name: str
     seen: bool
     evidence: str
-    made: Artifact | None = None
+    artifact: Artifact | None = None
 
     @property
-    def artifact(self) -> str:
-        return self.made.ref if self.made else ""
+    def ref(self) -> str:
+        return self.artifact.ref if self.artifact else ""
 
 
 class Evidence:

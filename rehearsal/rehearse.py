@@ -95,7 +95,7 @@ def rehearse(
             _write(_with_teacher(reduced, teacher_address), home / RECIPE)
             code = subprocess.run(_pipeline(home), env=environment).returncode
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
-    table = [{name: getattr(row, name) for name in ("name", "seen", "evidence", "artifact")} for row in rows]
+    table = [{"name": row.name, "seen": row.seen, "evidence": row.evidence, "artifact": row.ref} for row in rows]
     (home / TABLE).write_text(json.dumps(table, indent=1, ensure_ascii=False))
     return Rehearsal(rows, changes, time.perf_counter() - started, code)
 
