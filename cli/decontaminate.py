@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.options import benchmark
-from ratchet.cli.terminal import console, print_rows
+from ratchet.cli.terminal import console, print_rows, say
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -60,4 +60,4 @@ def decontaminate(
     print_rows({"rule": rule, "rows dropped": dropped} for rule, dropped in summary["dropped"].items())
     hits = {name: summary[f"{name}_hits"] for name in ("coverage", "paper")}
     for line in render(Path(__file__).with_name("decontaminated.md"), **summary, hits=hits, output=output).splitlines():
-        console.print(line, soft_wrap=True, markup=False, style="yellow" if line.startswith("!") else "")
+        say(line, style="yellow" if line.startswith("!") else "")
