@@ -77,9 +77,9 @@ def require_room(benchmark: str, problem: Problem, prompt_tokens: int, longest: 
     number)."""
     if positions is not None and prompt_tokens + longest > positions:
         raise RatchetError(
-            f"{benchmark}, row {problem.source_id}, problem {problem.problem_id}: a prompt of {prompt_tokens} tokens "
-            f"and a response of up to {longest} need more than the model's {positions} positions. Lower "
-            "evaluation.max_tokens, or remove the problem from the benchmark."
+            f"{benchmark}, row {problem.source_id}: a prompt of {prompt_tokens} tokens and a response of up to "
+            f"{longest} need more than the model's {positions} positions. Lower evaluation.max_tokens, or remove the "
+            "problem from the benchmark."
         )
 
 
