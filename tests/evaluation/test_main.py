@@ -145,7 +145,7 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
         for file in ("generations.parquet", "scores.json"):
             assert (tmp_path / name / file).read_bytes() == (alone / file).read_bytes()
 
-    broken = write({**spec, "evaluation": {}}, tmp_path / "broken.json")
+    broken = write({**spec, "evaluations": {}}, tmp_path / "broken.json")
     with resident.order([*argv[:4], str(broken)], tmp_path / "broken.log", environment) as order:
         while order.poll() is None:
             time.sleep(0.05)
