@@ -218,5 +218,5 @@ def test_failure_says_so_in_the_status_file(spec, tmp_path):
     spec["model"]["directory"] = "/nowhere"
     assert main(write(spec, tmp_path / "spec.json")) == 2
     status = json.loads((tmp_path / "work/status.json").read_text())
-    assert status["state"] == "failed" and "no model in /nowhere" in status["message"]
+    assert status["state"] == "failed" and "model from /nowhere" in status["message"]
     assert main(tmp_path / "missing.json") == 2
