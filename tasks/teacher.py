@@ -79,10 +79,8 @@ def _known(recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str) -
     return attempting.known_attempts(prompts_of(recipe, problems), teacher, journal_of(teacher), seed)
 
 
-def draft_attempts(
-    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str, file: str = KEPT
-) -> Bill:
-    """Write teacher attempts to a file of a draft; returns what they cost. Two purposes have different random numbers
+def draft_attempts(recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str) -> Bill:
+    """Write teacher attempts into a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
     The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
@@ -93,7 +91,7 @@ def draft_attempts(
     engine = chosen.for_teacher(teacher)
     try:
         bill = attempting.collect_attempts(
-            prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / file,
+            prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / KEPT,
             watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
