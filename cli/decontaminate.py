@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.options import benchmark
-from ratchet.cli.terminal import console, print_rows
+from ratchet.cli.terminal import console, print_rows, say
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -35,8 +35,8 @@ def decontaminate(
     Example: `ratchet decontaminate --input train.parquet --benchmarks math500.json --output clean`
     """
     from pydantic import ValidationError
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from ratchet.cli.live import LiveWatcher
     from ratchet.data_curation.decontamination.files import decontaminate_files
     from ratchet.data_curation.readers.sources import local_files
     from ratchet.data_curation.settings.curation import Decontamination
@@ -52,14 +52,12 @@ def decontaminate(
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
     files = [file for name in benchmarks for file in local_files(named_path(name))]
-    shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*shown, console=console, transient=True) as progress:
-        task = progress.add_task("rows", total=None)
+    with LiveWatcher(console) as watcher:
+        watcher.step_started("rows")
         summary = decontaminate_files(
-            input_, files, output, settings, text_column,
-            progress=lambda done, total: progress.update(task, completed=done, total=total),
-        )  # fmt: skip
+            input_, files, output, settings, text_column, lambda done, total: watcher.progress(done, total, {})
+        )
     print_rows({"rule": rule, "rows dropped": dropped} for rule, dropped in summary["dropped"].items())
     hits = {name: summary[f"{name}_hits"] for name in ("coverage", "paper")}
     for line in render(Path(__file__).with_name("decontaminated.md"), **summary, hits=hits, output=output).splitlines():
-        console.print(line, soft_wrap=True, markup=False, style="yellow" if line.startswith("!") else "")
+        say(line, style="yellow" if line.startswith("!") else "")

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console, print_rows
+from ratchet.cli.terminal import console, print_rows, say
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.versions import library_versions
@@ -107,9 +107,9 @@ def _unused(settings: Settings, forget: Sequence[str], older_than: float | None,
     rows = [{"directory": str(place), "bytes": garbage.size_of(place)} for place in places]
     print_rows(rows)
     for run in unused.runs:
-        console.print(f"run {run.run_id} {run.name}", soft_wrap=True, markup=False)
+        say(f"run {run.run_id} {run.name}")
     for line in unused.unsent:
-        console.print(line, soft_wrap=True, markup=False)
+        say(line)
     if delete:
         garbage.delete(settings, unused)
     done = "deleted" if delete else "would be deleted; --delete does it"

@@ -8,7 +8,7 @@ import typer
 
 from ratchet.cli.options import Home, artifact
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console
+from ratchet.cli.terminal import say
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
@@ -80,7 +80,7 @@ def export(
         from ratchet.tasks.verl_runs import write_runs
 
         for line in write_runs(load_recipe(recipe, fit=False), store, Path(what).expanduser()):
-            console.print(line, soft_wrap=True, markup=False)
+            say(line)
         return
     if format_ not in (*EXPORTS, "hub") or output is None:
         raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR; or --push OWNER/NAME.")
@@ -97,9 +97,9 @@ def export(
             written, left_out = export_problems(
                 source, target := output / f"{split}.parquet", format_, prompt, data_source
             )
-            console.print(f"{written:,} problems → {target}", soft_wrap=True, markup=False)
+            say(f"{written:,} problems → {target}")
             for reason, count in left_out.most_common():
-                console.print(f"left out {count:,}: {reason}", soft_wrap=True, markup=False)
+                say(f"left out {count:,}: {reason}")
         if usage := EXPORTS[format_].usage:
             names = {"train": f"{next(iter(splits))}.parquet", "validation": f"{[*splits][-1]}.parquet"}
             title = f"Train with this: {Path(what).name}"
@@ -129,7 +129,7 @@ def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: 
             f"The Hub at {hub} did not accept {source.ref} as {repository}: {reason.rstrip('.')}. Check the name, the "
             "network (HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
         ) from error
-    console.print(f"{source.ref} → {commit.commit_url}", soft_wrap=True, markup=False)
+    say(f"{source.ref} → {commit.commit_url}")
 
 
 def _write(files: "Files", output: Path) -> None:
@@ -144,7 +144,7 @@ def _write(files: "Files", output: Path) -> None:
                     shutil.copyfile(content, draft)
                 else:
                     draft.write_text(content, encoding="utf-8")
-    console.print(f"{len(files)} files → {output}", soft_wrap=True, markup=False)
+    say(f"{len(files)} files → {output}")
 
 
 def _splits(problems: str, store: "ArtifactStore") -> dict[str, Path]:

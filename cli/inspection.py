@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, print_whole
+from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, print_whole, say
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
@@ -43,10 +43,10 @@ def show_plan(plan: "Sequence[PlannedStep]") -> None:
     runnable = [step for step in plan if not step.not_done and not step.left_out]
     for step in runnable:
         if step.same_as:
-            console.print(f"{step.title}: same content as {step.same_as.ref}", soft_wrap=True)
+            say(f"{step.title}: same content as {step.same_as.ref}")
     for step in runnable:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
-            console.print(f"\n{step.title}: {step.estimate()}", soft_wrap=True)
+            say(f"\n{step.title}: {step.estimate()}")
     unsure = sum(map(_may_be_found, runnable))
     only = f", {unsure} of them only if their inputs differ from before" if unsure else ""
     console.print(f"\n{sum(not s.cached for s in runnable)} of {len(runnable)} steps would run{only}.")
@@ -67,10 +67,10 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     for shown in artifact.manifest.get("shown", []):
         if shown.endswith((".html", ".md")) and "/" not in shown:  # pages in folders are linked from these
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)
-    console.print(f"  artifact {artifact.ref}", soft_wrap=True)
+    say(f"  artifact {artifact.ref}")
     opens = "`ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts."
     line = (not run.tracked and not_received(run.settings, run.root)) or opens
-    console.print(f"  {line}", soft_wrap=True, markup=False)
+    say(f"  {line}")
 
 
 def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str, as_json: bool) -> None:
@@ -106,9 +106,9 @@ def show_artifact(store: ArtifactStore, artifact: Artifact, as_json: bool) -> No
         ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
         print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
         return
-    console.print(f"{artifact.ref}\n{artifact.summary}".rstrip(), soft_wrap=True, markup=False)
+    say(f"{artifact.ref}\n{artifact.summary}".rstrip())
     names = ", ".join(sorted(path.name for path in artifact.path.iterdir()))
-    console.print(f"{artifact.path}\nfiles {names}\ncode {manifest['code']}\n", soft_wrap=True, markup=False)
+    say(f"{artifact.path}\nfiles {names}\ncode {manifest['code']}\n")
     print_rows(manifest.get("summary_table") or ())
     parameters = manifest["parameters"] | manifest.get("own_code", {})
     print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
@@ -141,7 +141,7 @@ def _show_curation(artifact: Artifact) -> None:
             console.print(clean(place), no_wrap=True, overflow="ellipsis")
             print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
-        console.print(f"\nWith figures: {artifact.path / page}", soft_wrap=True, markup=False)
+        say(f"\nWith figures: {artifact.path / page}")
     console.print("One row and what it was compared with: ratchet show SOURCE:ROW")
 
 

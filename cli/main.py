@@ -43,17 +43,6 @@ app = typer.Typer(
 )
 
 RUN, LOOK, DATA, MACHINES = "Run", "Look", "Data", "Machines"
-RENAMED = {
-    "approve": "`ratchet run RECIPE --approve` or `--reject REASON`; `ratchet show gates` lists them",
-    "diff": "`ratchet compare RUN RUN`",
-    "gc": "`ratchet doctor --unused`",
-    "judge": "`ratchet-judge`",
-    "lineage": "`ratchet show NAME`; with `--used-by`, what was made from it",
-    "preflight": "`ratchet doctor RECIPE`",
-    "push": "`ratchet export ARTIFACT --push OWNER/NAME`",
-    "recipes": "`ratchet show recipes`, or `ratchet show RECIPE`",
-    "why": "`ratchet show ROW`",
-}
 INTERRUPTED, WAITING = 130, 3
 LEAVE_AFTER_S = 20
 
@@ -128,7 +117,7 @@ def curate(
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
-    STEP: normalise, exclusions, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote,
+    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote,
     difficulty, length, curated.
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
@@ -272,18 +261,6 @@ for panel, commands in (
 ):
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-
-
-def _renamed(old: str, new: str) -> None:
-    """For one release: the old name of a command says its new one."""
-
-    @app.command(old, hidden=True, add_help_option=False, context_settings={"ignore_unknown_options": True})
-    def renamed(_words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        raise RatchetError(f"`ratchet {old}` is now {new}.")
-
-
-for old, new in RENAMED.items():
-    _renamed(old, new)
 
 
 def _ending() -> list[signal.Signals]:

@@ -1,6 +1,5 @@
 """`ratchet plan`: what a recipe takes of time, money and memory, and its first bottleneck when it grows."""
 
-import json
 from dataclasses import asdict
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from rich.text import Text
 
 from ratchet.cli.options import AsJson, Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, errors, print_whole, spinner
+from ratchet.cli.terminal import columns, console, errors, print_json, print_whole, say, spinner
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.tasks.progress import duration
@@ -70,10 +69,10 @@ def plan(
             advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
     if as_json:
         rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
-        console.file.write(json.dumps({**summary, **rows}, indent=1) + "\n")
+        print_json({**summary, **rows})
         return
     if resolved.fitted:
-        console.print(ON_CPU.format(", ".join(resolved.fitted)), soft_wrap=True, markup=False)
+        say(ON_CPU.format(", ".join(resolved.fitted)))
     _show(planned)
     _show_advice(advised) if advised else _show_details(planned)
 
@@ -86,7 +85,7 @@ def _show_advice(rows: "list[Advice]") -> None:
     print_whole(table)
     for settings in [row.settings for row in rows if row.settings][:1]:
         chosen = " ".join(f"--set {quote(each)}" for each in settings)
-        console.print(f"\nThe first: {chosen}", soft_wrap=True, markup=False, highlight=False)
+        say(f"\nThe first: {chosen}")
 
 
 def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> bool:
@@ -99,7 +98,7 @@ def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Se
     try:
         _show(planned)
     except (RatchetError, OSError, ValueError) as error:
-        console.print(f"Memory and time are not estimated: {error}\n", markup=False, soft_wrap=True)
+        say(f"Memory and time are not estimated: {error}\n")
         return False
     return True
 
@@ -175,9 +174,9 @@ def _show_gpu_hours(plan: "Plan", summary: dict[str, Any]) -> None:
             f"{summary['gpus']} GPUs have {share:.0%} of their efficiency."
         )
     if not plan.machine.is_cpu:
-        console.print(words, soft_wrap=True)
+        say(words)
     for words in summary["warnings"]:
-        console.print(f"warning: {words}", style="bold yellow", markup=False, soft_wrap=True)
+        say(f"warning: {words}", style="bold yellow")
 
 
 def _totals(row: dict[str, Any]) -> list[str]:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import columns, console, print_whole, say
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 
@@ -49,7 +49,7 @@ def rehearse(
         samples,
         data == "published",
         {"kind": "transformers"} if engine == "transformers" else None,
-        _say,
+        say,
     )
 
     console.print("\nWhat was made smaller", style="bold")
@@ -57,20 +57,16 @@ def rehearse(
         own = [change for change in done.changes if change.rule == rule]
         first = f"{own[0].field}: {own[0].before} → {own[0].after}"
         more = f", and {len(own) - 1} more" if len(own) > 1 else ""
-        console.print(f"  {rule}  ({first}{more})", soft_wrap=True, markup=False, highlight=False)
+        say(f"  {rule}  ({first}{more})")
     console.print("\nMechanisms", style="bold")
     table = columns("", "mechanism", "evidence", "artifact")
     for row in done.rows:
         mark = Text("✓", style="green") if row.seen else Text("✗", style="bold red")
-        table.add_row(mark, row.name, row.evidence, row.artifact)
+        table.add_row(mark, row.name, row.evidence, row.ref)
     print_whole(table)
     seen = len(done.rows) - len(done.unseen)
-    console.print(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}", soft_wrap=True)
+    say(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}")
     if done.exit_code:
         console.print(f"The run itself ended with code {done.exit_code}: see its message above.", style="red")
     if done.unseen or done.exit_code or not done.rows:
         raise typer.Exit(1)
-
-
-def _say(text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)

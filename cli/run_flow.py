@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from ratchet.cli.terminal import console, errors, spinner
+from ratchet.cli.terminal import console, errors, say, spinner
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.cautions import cautions
@@ -54,7 +54,7 @@ def run_flow(
         if dry_run:
             show_plan(plan)
             if recipe.fitted:
-                console.print(ON_CPU.format(", ".join(recipe.fitted)), soft_wrap=True, markup=False)
+                say(ON_CPU.format(", ".join(recipe.fitted)))
             trained = any(step.output.kind == "checkpoint" for step in plan)
             for caution in cautions(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(caution)}", soft_wrap=True)
@@ -95,7 +95,7 @@ def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, r
         console.print("Nothing waits for approval.")
         return True
     approval = decide(plan, settings, approve, reject)
-    console.print(f"{approval}: {', '.join(approval.artifacts)}", soft_wrap=True, markup=False)
+    say(f"{approval}: {', '.join(approval.artifacts)}")
     if approve and approval.flow_run and resumed(approval.flow_run, settings):
         console.print("Prefect resumes the run.")
         return False

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import columns, console, print_whole, say
 from ratchet.infra.tracking.run_record import RunRecord
 from ratchet.tasks.run_differences import Facts, differences, score_pairs
 
@@ -36,7 +36,7 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
         print_whole(table)
         one, other = pairs[-1]
         if one.key != other.key:
-            console.print(f"Paired, with a test: ratchet compare {one.ref} {other.ref}", soft_wrap=True)
+            say(f"Paired, with a test: ratchet compare {one.ref} {other.ref}")
 
 
 def _list(title: str, names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.terminal import clean, columns, console
+from ratchet.cli.terminal import clean, columns, console, say
 from ratchet.data_curation.decontamination.overlaps import shared_runs
 from ratchet.data_curation.tokens import tokenise
 from ratchet.infra.settings import Settings
@@ -36,7 +36,7 @@ def show_row(settings: Settings, what: str, run: str | None, recipe: str | None)
 def _show(chain: Chain, row: dict[str, Any], store: ArtifactStore) -> None:
     history = list(visits(chain, row))
     console.print(Text.assemble(("problem ", "bold"), (row["problem_id"] or "(it could not be read)", "bold cyan")))
-    console.print(f"  row {row['source_id']} of {chain.file(row['source'])}", soft_wrap=True, markup=False)
+    say(f"  row {row['source_id']} of {chain.file(row['source'])}")
     console.print(f"  run {chain.run}\n", markup=False)
     dropped = bool(history) and history[-1].rule is not None
     if row["prompt"] and not (dropped and {"span", "kept", "item"} & history[-1].evidence.keys()):

@@ -23,6 +23,11 @@ def spinner(text: str, where: Console = console) -> Iterator[None]:
         yield
 
 
+def say(text: str, style: str = "") -> None:
+    """A text that is not folded and has no markup."""
+    console.print(text, style=style, soft_wrap=True, markup=False)
+
+
 def columns(*names: str) -> Table:
     """A table without lines."""
     return Table(*names, box=None, padding=(0, 2, 0, 0))

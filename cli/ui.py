@@ -14,7 +14,7 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console, spinner
+from ratchet.cli.terminal import console, say, spinner
 from ratchet.data_curation.base.waiting import saying
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, is_server, load_settings
@@ -94,11 +94,11 @@ def ui(
         console.print(f"[bold]MLflow[/]   {mlflow}{' (MLFLOW_TRACKING_URI)' if remote else ''}", soft_wrap=True)
         console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
-        console.print(f"To start a flow from a form ({forms}):\n  {prefect}/deployments", soft_wrap=True)
+        say(f"To start a flow from a form ({forms}):\n  {prefect}/deployments")
         if page := _last_run(settings, mlflow):
-            console.print(f"MLflow: the last run, and the list of runs with stage and scores\n  {page}", soft_wrap=True)
+            say(f"MLflow: the last run, and the list of runs with stage and scores\n  {page}")
         if settings.tensorboard.is_dir():
-            console.print(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}", soft_wrap=True)
+            say(f"TensorBoard:\n  tensorboard --logdir {settings.tensorboard}")
         if not started:
             return
         try:

@@ -15,7 +15,7 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import clean, columns, console, print_rows
+from ratchet.cli.terminal import clean, columns, console, print_rows, say
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _verify_file(
     print_rows({"outcome": outcome, "decided by": by, "rows": count} for (outcome, by), count in sorted(counts.items()))
     seconds = time.monotonic() - begin
     rate = f"{counts.total() / seconds:,.0f} a second"
-    console.print(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}", soft_wrap=True, markup=False)
+    say(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}")
     for fault in faults[:5]:
         console.print(clean(f"could not be judged: {fault}"), soft_wrap=True)
     if len(faults) > 5:

@@ -72,6 +72,17 @@ def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
     return reasons
 
 
+def require_room(benchmark: str, problem: Problem, prompt_tokens: int, longest: int, positions: int | None) -> None:
+    """Raises RatchetError if the longest response does not fit behind the prompt, into the model's positions (None: any
+    number)."""
+    if positions is not None and prompt_tokens + longest > positions:
+        raise RatchetError(
+            f"{benchmark}, row {problem.source_id}: a prompt of {prompt_tokens} tokens and a response of up to "
+            f"{longest} need more than the model's {positions} positions. Lower evaluation.max_tokens, or remove the "
+            "problem from the benchmark."
+        )
+
+
 def content_hash(problems: Sequence[Problem]) -> str:
     """sha256 of everything that decides a score, in any order: scores with the same hash are comparable."""
     digest = hashlib.sha256()

@@ -4,10 +4,8 @@ The format of a file is recognized by its content; docs/evaluation.md lists the 
 reasons or lengths are undefined where a file has none.
 """
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +45,19 @@ class ImportedGenerations:
     in_order = stream
 
 
-def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) -> pa.Table:
-    """A benchmark's responses from another tool's file, with `GENERATION_SCHEMA`. Raises RatchetError naming file and
-    row for an unknown format, and for a question that the benchmark does not have."""
+def import_generations(
+    path: Path, rows: Iterable[dict[str, Any] | Exception], benchmark: str, problems: Sequence[Problem]
+) -> pa.Table:
+    """A benchmark's responses from the rows of another tool's file, with `GENERATION_SCHEMA`. Raises RatchetError
+    naming file and row for one that cannot be read, for an unknown format, and for a question that the benchmark does
+    not have."""
     find, by_id = _Finder(problems), {problem.problem_id: problem for problem in problems}
     samples: Counter[str] = Counter()
     generations: list[dict[str, Any]] = []
-    for where, row in read_rows(path):
+    for number, row in enumerate(rows):
+        where = f"{path}, row {number}"
+        if isinstance(row, Exception):
+            raise RatchetError(f"{where}: {row}.")
         responses = _responses(row, where)
         question = find.problem(row)
         if question is None:
@@ -73,32 +77,6 @@ def import_generations(path: Path, benchmark: str, problems: Sequence[Problem]) 
     if not generations:
         raise RatchetError(f"{path} has no responses.")
     return pa.Table.from_pylist(generations, schema=GENERATION_SCHEMA)
-
-
-def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row with its location in a Parquet file, a JSON list, or JSON Lines; JSON may be gzipped."""
-    try:
-        content = path.read_bytes()
-        if content[:4] == b"PAR1":
-            yield from ((f"{path}, row {number}", row) for number, row in enumerate(pq.read_table(path).to_pylist()))
-            return
-        text = (gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content).decode("utf-8-sig")
-    except (OSError, ValueError, EOFError, pa.ArrowException) as error:
-        raise RatchetError(f"{path} cannot be read as Parquet, JSON or JSON lines ({error}).") from error
-    whole = text.lstrip()[:1] == "["
-    parts = [(f"{path}", text)] if whole else [(f"{path}, line {n}", s) for n, s in enumerate(text.split("\n"), 1)]
-    for where, part in parts:
-        if not part.strip():
-            continue
-        try:
-            rows = json.loads(part)
-        except (ValueError, RecursionError) as error:
-            raise RatchetError(f"{where}: not JSON ({error}). Give Parquet, a JSON list, or JSON lines.") from error
-        for number, row in enumerate(rows) if whole else [(None, rows)]:
-            at = where if number is None else f"{where}, row {number}"
-            if not isinstance(row, dict):
-                raise RatchetError(f"{at}: {type(row).__name__} instead of an object.")
-            yield at, row
 
 
 def _responses(row: Mapping[str, Any], where: str) -> list[tuple[str, str, int | None]]:

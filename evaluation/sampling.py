@@ -33,6 +33,7 @@ import pyarrow as pa
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.prompts import message_ids
 from ratchet.data_curation.base.protocol import Completion, Request
+from ratchet.evaluation.benchmarks import require_room
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
 from ratchet.infra.launching.launcher import on_each_machine
@@ -301,13 +302,7 @@ def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Aske
         texts = [asked.message for asked in new.values()]
         prompts |= zip(new, message_ids(tokenizer, texts, plan.prompts[benchmark]), strict=True)
         for digest, asked in new.items():
-            ids = prompts[digest]
-            if positions is not None and len(ids) + plan.sampling.max_tokens > positions:
-                raise RatchetError(
-                    f"{benchmark}, problem {asked.problem.problem_id}: a prompt of {len(ids)} tokens and a response of "
-                    f"up to {plan.sampling.max_tokens} need more than the model's {positions} positions. Lower "
-                    "evaluation.max_tokens, or remove the problem from the benchmark."
-                )
+            require_room(benchmark, asked.problem, len(prompts[digest]), plan.sampling.max_tokens, positions)
     return prompts
 
 

@@ -1,7 +1,6 @@
 """The specification of one evaluation: the JSON file that `python -m ratchet.evaluation.main` reads."""
 
 import hashlib
-import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -174,20 +173,5 @@ class Plan:
 
 
 def load_plan(spec: EvaluationSpec) -> Plan:
-    """Raises RatchetError for an invalid model directory or benchmark, and for a model with fewer positions than
-    `max_tokens`."""
-    evaluation = spec.evaluation
-    if directory := spec.model.directory:
-        try:
-            config = json.loads((directory / "config.json").read_text())
-        except (OSError, ValueError) as error:
-            raise RatchetError(
-                f"no model in {directory}: config.json cannot be read ({error}). Give a Hugging Face model directory."
-            ) from error
-        positions = config.get("max_position_embeddings") if isinstance(config, dict) else None
-        if isinstance(positions, int) and evaluation.max_tokens >= positions:
-            raise RatchetError(
-                f"responses may have {evaluation.max_tokens} tokens, and with its prompt the model in {directory} "
-                f"has only {positions} positions. Lower evaluation.max_tokens, or no long response could be complete."
-            )
-    return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in evaluation.benchmarks})
+    """Raises RatchetError for an invalid benchmark."""
+    return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in spec.evaluation.benchmarks})

@@ -39,7 +39,11 @@ class Mechanism:
     name: str
     seen: bool
     evidence: str
-    artifact: str = ""
+    artifact: Artifact | None = None
+
+    @property
+    def ref(self) -> str:
+        return self.artifact.ref if self.artifact else ""
 
 
 class Evidence:
@@ -78,10 +82,6 @@ def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
     return [*rows, *_end(recipe, evidence)]
 
 
-def _ref(artifact: Artifact | None) -> str:
-    return artifact.ref if artifact else ""
-
-
 # Curation
 
 
@@ -95,13 +95,13 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
         own = [source for source, name in inputs.items() if name == wanted]
         rows, left = sum(read[source] for source in own), sum(kept[source] for source in own)
         name = Path(wanted).name if Path(wanted).is_absolute() else wanted
-        yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", _ref(curated))
+        yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", curated)
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
     if curation.benchmarks and "decontaminate" in plan.steps:
         held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
         seen = held_out >= len({*curation.benchmarks})
         words = f"{held_out} held-out sets compared"
-        yield Mechanism(f"{domain}: held-out benchmarks read", seen, words, _ref(decontaminated))
+        yield Mechanism(f"{domain}: held-out benchmarks read", seen, words, decontaminated)
     elif curation.benchmarks:
         yield _never_trained(domain, recipe, evidence)
     generated = all(wanted.startswith(GENERATED) for wanted in curation.inputs)
@@ -109,14 +109,12 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
         yield _filter(domain, step, evidence, generated)
     if limit := curation.decontaminate.released_after:
         dropped = _rules(decontaminated)["released_after"]
-        yield Mechanism(
-            f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", _ref(decontaminated)
-        )
+        yield Mechanism(f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", decontaminated)
     if curation.teacher.kind != "none":
         attempts = evidence.find("attempts", domain)
         count = sum((attempts.manifest["counts"] if attempts else {}).values())
         yield Mechanism(
-            f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", _ref(attempts)
+            f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", attempts
         )
 
 
@@ -128,7 +126,7 @@ def _never_trained(domain: str, recipe: Recipe, evidence: Evidence) -> Mechanism
     trained = [name for name in names if flagged.get(name)]
     words = f"of {', '.join(trained)}" if trained else f"none of {len(names)} benchmarks"
     seen = bool(names) and not trained and flagged.keys() >= {*names}
-    return Mechanism(f"{domain}: held-out questions are not trained on", seen, words, _ref(check))
+    return Mechanism(f"{domain}: held-out questions are not trained on", seen, words, check)
 
 
 def _filter(domain: str, step: str, evidence: Evidence, generated: bool) -> Mechanism:
@@ -140,9 +138,7 @@ def _filter(domain: str, step: str, evidence: Evidence, generated: bool) -> Mech
         rules += _rules(evidence.find("problems", f"{domain}-normalise"))
     words = ", ".join(f"{rule} {count}" for rule, count in rules.most_common()) or "no row dropped"
     kept = artifact.manifest["counts"]["kept"] if artifact else 0
-    return Mechanism(
-        f"{domain}: {step}", (generated or bool(rules)) and kept > 0, f"{words}; {kept} kept", _ref(artifact)
-    )
+    return Mechanism(f"{domain}: {step}", (generated or bool(rules)) and kept > 0, f"{words}; {kept} kept", artifact)
 
 
 def _rules(artifact: Artifact | None) -> Counter[str]:
@@ -174,7 +170,7 @@ def _start(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     start = evidence.find("checkpoint", "start")
     how = "learned from traces" if recipe.training.warm_start else "read and written by the trainer"
     if recipe.training.stages:
-        yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, _ref(start))
+        yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, start)
 
 
 def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
@@ -185,9 +181,7 @@ def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechani
     rules = Counter(line["rule"] for line in decisions)
 
     def row(name: str, seen: bool, evidence: str) -> Mechanism:
-        return Mechanism(
-            f"{stage.name}: {name}", bool(seen), evidence if steps else "the stage has not run", _ref(artifact)
-        )
+        return Mechanism(f"{stage.name}: {name}", bool(seen), evidence if steps else "the stage has not run", artifact)
 
     learned = [line for line in steps if line.get("grad_norm", 0) > 0]
     yield row("weights learn", bool(learned), f"{len(learned)} of {len(steps)} steps with a gradient")
@@ -337,7 +331,7 @@ def _benchmark(benchmark: Benchmark, recipe: Recipe, evidence: Evidence) -> Iter
     last = evidence.find("evaluation", points[-1]) if points else None
     whole = len(scored) == len(points) and not errors
     words = f"{len(scored)} of {len(points)} checkpoints; {passed} of {graded} responses passed"
-    yield Mechanism(f"benchmark {name} read and scored", whole and 0 < passed < graded, words, _ref(last))
+    yield Mechanism(f"benchmark {name} read and scored", whole and 0 < passed < graded, words, last)
 
 
 def _end(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
@@ -349,7 +343,7 @@ def _end(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
         text = (report.path / "report.html").read_text() if report else ""
         absent = [each.name for each in recipe.evaluation.benchmarks if each.name not in text]
         words = f"without {', '.join(absent)}" if absent else f"all {len(recipe.evaluation.benchmarks)} benchmarks"
-        yield Mechanism("report", bool(text) and not absent, words, _ref(report))
+        yield Mechanism("report", bool(text) and not absent, words, report)
     if recipe.training.stages:
         registered = [event["name"] for event in evidence.events if event["event"] == "register"]
         yield Mechanism("registration", bool(registered), f"a version of {registered[-1]}" if registered else "none")
@@ -359,5 +353,5 @@ def _end(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     if recipe.gate:
         verdict = evidence.find("gate", recipe.name)
         yield Mechanism(
-            "gate for the alias best", verdict is not None, verdict.summary if verdict else "no verdict", _ref(verdict)
+            "gate for the alias best", verdict is not None, verdict.summary if verdict else "no verdict", verdict
         )

@@ -95,7 +95,8 @@ def rehearse(
             _write(_with_teacher(reduced, teacher_address), home / RECIPE)
             code = subprocess.run(_pipeline(home), env=environment).returncode
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
-    (home / TABLE).write_text(json.dumps([vars(row) for row in rows], indent=1, ensure_ascii=False))
+    table = [{"name": row.name, "seen": row.seen, "evidence": row.evidence, "artifact": row.ref} for row in rows]
+    (home / TABLE).write_text(json.dumps(table, indent=1, ensure_ascii=False))
     return Rehearsal(rows, changes, time.perf_counter() - started, code)
 
 

@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ def collect(recipe: Recipe, samples: Path | None, published: bool, directory: Pa
         path: str(_on_this_machine(recipe, path, samples, directory / f"files/{number}"))
         for number, path in enumerate(filter(is_local, _paths(recipe)))
     }
-    return validate_recipe(_moved(recipe.model_dump(mode="json"), places), recipe.name)
+    data = with_paths(recipe.model_dump(mode="json"), lambda path: places.get(path, path))
+    return validate_recipe(data, recipe.name)
 
 
 def on_hub(recipe: Recipe) -> dict[str, list[str]]:
@@ -125,13 +126,13 @@ def _on_this_machine(recipe: Recipe, path: str, samples: Path | None, place: Pat
     return place
 
 
-def _moved(value: Any, places: dict[str, str], field: str = "") -> Any:
-    """The data of a recipe with other places for its paths."""
+def with_paths(value: Any, change: Callable[[str], str], field: str = "") -> Any:
+    """The data of a recipe with its paths changed."""
     if isinstance(value, dict):
-        return {name: _moved(inner, places, name) for name, inner in value.items()}
+        return {name: with_paths(inner, change, name) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_moved(inner, places, field) for inner in value]
-    return places.get(value, value) if field in PATHS and isinstance(value, str) else value
+        return [with_paths(inner, change, field) for inner in value]
+    return change(value) if field in PATHS and isinstance(value, str) else value
 
 
 def _published_name(file: Path, name: str) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import CATALOG
-from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.recipe.training import Stage
+from ratchet.rehearsal.samples import with_paths
 from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
@@ -125,7 +126,7 @@ def smaller(
         for path, value in after.items()
         if rule.is_of(path) and before.get(path) != value
     ]
-    return validate_recipe(_absolute(data), f"the rehearsal of {recipe.name}"), changes
+    return validate_recipe(with_paths(data, _absolute), f"the rehearsal of {recipe.name}"), changes
 
 
 def _fewer_puzzles(generator: dict[str, Any]) -> None:
@@ -185,12 +186,6 @@ def _set(data: Any, path: str, value: Any) -> None:
     data[last] = value
 
 
-def _absolute(value: Any, field: str = "") -> Any:
-    """Paths of files that exist, made absolute: the reduced recipe is written to another directory."""
-    if isinstance(value, dict):
-        return {name: _absolute(inner, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_absolute(inner, field) for inner in value]
-    if field in PATHS and isinstance(value, str) and value and Path(value).exists():
-        return os.path.abspath(value)
-    return value
+def _absolute(path: str) -> str:
+    """A file that exists: the reduced recipe is written to another directory."""
+    return os.path.abspath(path) if path and Path(path).exists() else path

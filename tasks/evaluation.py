@@ -14,6 +14,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.openai_engine import check_endpoint
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.readers.raw_files import read_rows
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.imported import import_generations
@@ -167,7 +168,8 @@ def evaluate_model(
     settings = _settings(recipe, label, benchmarks)
 
     def make(draft: Draft) -> None:
-        from ratchet.evaluation.tables import estimate, warnings  # imports pandas, which planning does not need
+        from ratchet.evaluation.scores import flat  # imports pandas, which planning does not need
+        from ratchet.evaluation.tables import estimate, warnings
 
         run = active_run()
         spec = {
@@ -192,7 +194,8 @@ def evaluate_model(
         for name in (IMPORTED, "progress.jsonl"):  # times are not part of the content
             (draft.path / name).unlink(missing_ok=True)
         scores = json.loads((draft.path / "scores.json").read_text())
-        draft.extra["metrics"] = flat_scores(scores)
+        every = {f"{name}/{key}": v for name, s in scores["benchmarks"].items() for key, v in flat(s).items()}
+        draft.extra["metrics"] = {name: value for name, value in every.items() if value is not None}
         draft.extra["headline"] = "   ".join(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
@@ -283,7 +286,8 @@ def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict
             raise RatchetError("Stored responses need exactly one benchmark: --benchmarks NAME.")
         ((benchmark, rows),) = benchmarks
         problems = load_problems(benchmark, rows.kept)
-        pq.write_table(import_generations(subject.path, benchmark.name, problems), draft.path / IMPORTED)
+        imported = import_generations(subject.path, read_rows(subject.path), benchmark.name, problems)
+        pq.write_table(imported, draft.path / IMPORTED)
         return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     directory = subject.path if subject.kind == "model" else subject.path / "model"
     return {"identity": subject.content(), "directory": str(directory)}
@@ -301,16 +305,6 @@ def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
     """The validation problems of a stage, by benchmark."""
     validated = recipe.validation_benchmarks(stage)
     return {b.name: problems for b, problems in chosen_benchmarks(recipe) if b in validated} if validated else {}
-
-
-def flat_scores(scores: dict[str, Any]) -> dict[str, float]:
-    """`<benchmark>/pass_at_1` and so on, for MLflow's metric table; undefined ones are left out."""
-    from ratchet.evaluation.scores import flat
-
-    every = {
-        f"{name}/{key}": v for name, benchmark in scores["benchmarks"].items() for key, v in flat(benchmark).items()
-    }
-    return {name: value for name, value in every.items() if value is not None}
 
 
 class EvaluationFollower(MetricsFollower):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.prompts import prompt_ids
-from ratchet.evaluation.benchmarks import load_problems
+from ratchet.evaluation.benchmarks import load_problems, require_room
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
@@ -51,12 +51,7 @@ def check_evaluation(recipe: Recipe, subject: Artifact, benchmarks: Sequence[tup
             continue
         prompt = benchmark.prompt_format(recipe.model.prompt)
         for problem, ids in zip(problems, prompt_ids(tokenizer, problems, prompt), strict=True):
-            if len(ids) + longest > positions:
-                raise RatchetError(
-                    f"{benchmark.name}, row {problem.source_id}: a prompt of {len(ids)} tokens and a response of up to "
-                    f"{longest} need more than the model's {positions} positions. Lower evaluation.max_tokens, or "
-                    "remove the problem from the benchmark."
-                )
+            require_room(benchmark.name, problem, len(ids), longest, positions)
 
 
 def _questions(recipe: Recipe, benchmark: Benchmark, artifact: Artifact) -> Sequence[Problem]:

@@ -4,8 +4,8 @@ What can be known before training is in the files: the problems that the stage's
 that passes each stage's weights on. `by_hand` says the rest.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import cycle, islice
+from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.files import replacing
-from ratchet.data_curation.base.problem_table import from_table
-from ratchet.data_curation.exports import EXPORTS, Source
+from ratchet.data_curation.exports import export_problems
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import ArtifactStore
@@ -30,7 +28,6 @@ LOSSES = {  # verl's loss, and how it sums tokens
     "gspo": ("gspo", "seq-mean-token-mean"), "cispo": ("cispo", "token-mean"),
 }  # fmt: skip
 MAX_PROMPT_TOKENS = 4096
-BATCH_ROWS = 1024
 _SCRIPT = """#!/usr/bin/env bash
 # Trains stage after stage, each from the weights of the one before; a stage that has a model is not run again.
 # Arguments are further overrides of every stage.
@@ -190,33 +187,21 @@ def _curated(store: ArtifactStore, domain: str) -> Path:
 
 def _write_data(recipe: Recipe, stage: Stage, curated: Mapping[str, Path], target: Path) -> int:
     """The stage's problems, each at least once; those of domains with few are repeated until shares are the mix's."""
-    counts = {domain: sum(table.num_rows for table in _kept(stage, curated[domain])) for domain in stage.mix}
-    if empty := [domain for domain, count in counts.items() if not count]:
+    kept = {domain: _kept(stage, curated[domain]) for domain in stage.mix}
+    if empty := [domain for domain, problems in kept.items() if not len(problems)]:
         raise RatchetError(f"stage {stage.name} keeps no problem of {', '.join(empty)}: see its max_difficulty.")
-    total = max(count / stage.mix[domain] for domain, count in counts.items())
-    export, written = EXPORTS["verl"], 0
-    with replacing(target) as draft, pq.ParquetWriter(draft, export.schema) as writer:
-        for domain, share in stage.mix.items():
-            again = cycle([curated[domain]])
-            problems = (p for file in again for table in _kept(stage, file) for p in from_table(table))
-            wanted = islice(problems, round(total * share))
-            while rows := [
-                export.row(Source(problem, written + n, "train", recipe.model.prompt))
-                for n, problem in enumerate(islice(wanted, BATCH_ROWS))
-            ]:
-                writer.write_table(pa.Table.from_pylist(rows, schema=export.schema))
-                written += len(rows)
-    return written
+    total = max(len(kept[domain]) / share for domain, share in stage.mix.items())
+    rows = {domain: round(total * share) for domain, share in stage.mix.items()}
+    repeated = [pa.concat_tables([kept[d]] * ceil(count / len(kept[d])))[:count] for d, count in rows.items() if count]
+    return export_problems(pa.concat_tables(repeated), target, "verl", recipe.model.prompt)[0]
 
 
-def _kept(stage: Stage, file: Path) -> Iterator[pa.Table]:
+def _kept(stage: Stage, file: Path) -> pa.Table:
     """Problems within the stage's difficulty; unmeasured ones pass."""
-    for batch in pq.ParquetFile(file).iter_batches(batch_size=BATCH_ROWS):
-        table = pa.Table.from_batches([batch])
-        if stage.max_difficulty is not None:
-            difficulty = pc.field("difficulty")
-            table = table.filter(difficulty.is_null() | (difficulty <= stage.max_difficulty))
-        yield table
+    difficulty, problems = pc.field("difficulty"), pq.read_table(file)
+    if stage.max_difficulty is None:
+        return problems
+    return problems.filter(difficulty.is_null() | (difficulty <= stage.max_difficulty))
 
 
 def _first(value: Any) -> Any:

@@ -79,7 +79,6 @@ def _on_site(source: str, page: str, linked: set[str], link: re.Match[str]) -> s
 def cli() -> str:
     """Every command with its arguments and options, as typer writes them; the list of commands with whole sentences."""
     command = typer.main.get_command(app)
-    command.commands = {name: each for name, each in command.commands.items() if not each.hidden}
     context = typer.Context(command, info_name="ratchet")
     text = get_docs_for_click(obj=command, ctx=context, name="ratchet").replace("# `ratchet`", "# Command line", 1)
     listed = [

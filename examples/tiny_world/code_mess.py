@@ -1,7 +1,6 @@
 """Defects of raw programming problems, in statements and in tests; and look-alikes, which are sound.
 
-A defective statement is one of this world's tasks with a sentence added, or a foreign statement. `{a}` to `{d}` become
-small numbers, different from one another.
+A defective statement is one of this world's tasks with a sentence added, or a foreign statement (`mess.yaml`).
 """
 
 import json
@@ -10,127 +9,19 @@ from random import Random
 from typing import Any
 
 from ratchet.examples.tiny_world.code_problems import ENTRY_POINT, CodeProblem, Task, faulty_versions, program
-from ratchet.examples.tiny_world.math_mess import fill
+from ratchet.examples.tiny_world.math_mess import MESS, fill
 
-SPECIAL_JUDGE = (
-    "If there are multiple answers, print any of them.",
-    "If there are multiple solutions, you may return any.",
-    "If there is more than one such list, output any one of them.",
-    "If several answers are possible, any of them will be accepted.",
-    "You can return any valid answer.",
-    "In case of several solutions, print any.",
-    "Any correct answer is accepted by the checker.",
-    "If there are many optimal choices, you are allowed to output any of them.",
-    "Your answer is considered correct if its absolute or relative error does not exceed 10^-6.",
-    "Answers within 10^-{a} of the actual answer will be accepted.",
-    "Your answer will be accepted if the relative error is at most 1e-9.",
-    "If multiple valid arrangements exist, return any one of them.",
-    "It is guaranteed that an answer exists; if there are multiple possible answers, find any.",
-)
-INTERACTIVE = (
-    "This is an interactive problem. You may ask at most {a}{b} queries and must flush the output after each.",
-    "Your program interacts with the judge: print '? i j' to compare two elements, and '! x' to give the answer.",
-    "Interaction: after printing each query, flush the standard output, or you will get Idleness Limit Exceeded.",
-    "This is an interactive task. The hidden list has {a} elements; each question reveals one of them.",
-    "You have to guess the list by asking the interactor at most {b} questions of the form '? k'.",
-    "Note that this problem is interactive. Do not forget to call flush() after every line that you print.",
-)
-IMAGES = (
-    "![](https://espresso.codeforces.example/{a}{b}c{d}.png) The picture above explains the first example.",
-    "<image> The list is drawn as bars; bar {a} is marked.",
-    '<img src="https://assets.example.org/uploads/ex{a}.jpg" alt="example"> Use the values in the image.',
-    "See the figure below for the order of the operations.\n![order](fig{a}.png)",
-    "The operation is shown in the image below.\n[Image]",
-    "The grid in the picture below shows which numbers count.\n<img src='grid{b}.svg'/>",
-    "The numbers stand on a circle.\n![](circle{a}{b}.png)",
-)
-NON_ENGLISH = (
-    "Напишите функцию solve(xs), которая возвращает сумму всех чисел списка, больших чем {a}.",
-    "Дан список целых чисел. Оставьте только чётные числа и верните наибольшее из них или {a}.",
-    "编写函数 solve(xs)，保留所有大于 {a} 的数，然后返回它们的最大值，若不存在则返回 {b}。",
-    "给定一个整数数组，请返回其中能被 {a} 整除的数的个数。",
-    "Escribe una función solve(xs) que elimine los números menores que {a} y devuelva la suma de los demás.",
-    "Écrire une fonction solve(xs) qui garde les nombres pairs et renvoie le plus grand ou {a}.",  # codespell:ignore
-    "Schreibe eine Funktion solve(xs), die alle Zahlen unter {a} entfernt und die Anzahl der übrigen zurückgibt.",  # codespell:ignore  # noqa: E501
-    "Escreva uma função solve(xs) que multiplique cada número por {a} e devolva o menor deles ou {b}.",
-    "整数のリストが与えられます。{a} より大きい数だけを残し、その合計を返してください。",
-    "Scrivi una funzione solve(xs) che scarta i primi {a} numeri e restituisce la somma di quelli rimasti.",
-    "Napisz funkcję solve(xs), która usuwa z listy liczby mniejsze niż {a} i zwraca największą z pozostałych.",
-)
-TOO_BRIEF = (
-    "Sort it.", "Write solve.", "Task {a}.", "Two sum", "Return the list.", "Problem {a}{b}.", "solve(xs) again",
-    "As before.", "Count, then return.", "TODO.",
-)  # fmt: skip
-# Sound sentences that hold the words a careless rule would look for.
-LOOK_ALIKES = (
-    "Many companies ask for this; any language will do.",
-    "The answer always exists and there is only one.",
-    "Do not print anything, just return the number.",
-    "An error in the list never occurs.",
-    "You can use any helper you like.",
-    "A picture is worth a thousand words, but this list has at most {a}{b} numbers.",
-    "Try to figure out how to do it in one pass.",
-    "People who interact with lists every day find this easy.",
-    "There may be multiple equal numbers in the list.",
-    "Your solution is called with {a}0 lists in any case.",
-    "The judge calls your function with lists of at most {b}{c} numbers.",
-    "If any number is repeated, treat each copy alike.",
-    "Several lists may share one result.",
-    "Users may enter the numbers in an order of their own.",
-    "The output of your function is compared with the expected one.",
-    "It is enough to handle lists that fit into memory.",
-    "Return exactly one number, never a list.",
-)
-PLATFORM_TEMPLATES = (
-    (
-        "Given the head of a linked list, remove the nodes whose value is {a} and return the new head.",
-        "# Definition for singly-linked list.\n# class ListNode:\n#     def __init__(self, val=0, next=None):\n"
-        "#         self.val = val\n#         self.next = next\nclass Solution:\n"
-        "    def solve(self, head: Optional[ListNode]) -> Optional[ListNode]:\n        ",
-    ),
-    (
-        "Given the root of a binary tree, return the sum of the values at depth {a} or less.",
-        "# Definition for a binary tree node.\n# class TreeNode:\n"
-        "#     def __init__(self, val=0, left=None, right=None):\n"
-        "#         self.val = val\n#         self.left = left\n#         self.right = right\nclass Solution:\n"
-        "    def solve(self, root: Optional[TreeNode]) -> int:\n        ",
-    ),
-    (
-        "Merge the sorted linked lists and return the head of the result; skip every value above {a}{b}.",
-        "class Solution:\n    def solve(self, lists: List[Optional[ListNode]]) -> Optional[ListNode]:\n        ",
-    ),
-    (
-        "Given a nested list of integers, return the sum of all that lie at depth {a} or deeper.",
-        "# This is the interface that allows for creating nested lists.\n# class NestedInteger:\n"
-        "#     def isInteger(self) -> bool:\nclass Solution:\n"
-        "    def solve(self, nested: List[NestedInteger]) -> int:\n        ",
-    ),
-    (
-        "Clone the connected graph that the node with value {a} belongs to and return the copy of the node.",
-        "# Definition for a Node.\n# class Node:\n#     def __init__(self, val=0, neighbors=None):\nclass Solution:\n"
-        "    def solve(self, node: 'Node') -> 'Node':\n        ",
-    ),
-    (
-        "Invert the binary tree and return its root; leave subtrees of more than {a} nodes as they are.",
-        "class Solution:\n    def solve(self, root: TreeNode) -> TreeNode:\n        ",
-    ),
-)
-
-STATEMENTS = {"non_english": NON_ENGLISH, "too_brief": TOO_BRIEF}
-ADDED_SENTENCES = {
-    "special_judge": SPECIAL_JUDGE,
-    "interactive": INTERACTIVE,
-    "image": IMAGES,
-    "look_alike": LOOK_ALIKES,
-}
+PLATFORM_TEMPLATES: list[tuple[str, str]] = MESS["code"]["platform_template"]
+WHOLE = ("non_english", "too_brief")
+"""Kinds that are statements of their own; the others are sentences added to one."""
 
 
 def statement_of_kind(rng: Random, kind: str, number: int, prompt: str) -> str:
     """A statement with the defect `kind`; `number` counts within the kind, so that templates take turns."""
-    if kind in STATEMENTS:
-        return fill(rng, STATEMENTS[kind][number % len(STATEMENTS[kind])])
-    sentences = ADDED_SENTENCES[kind]
+    sentences = MESS["code"][kind]
     sentence = fill(rng, sentences[number % len(sentences)])
+    if kind in WHOLE:
+        return sentence
     return f"{sentence} {prompt}" if kind == "interactive" and number % 2 else f"{prompt} {sentence}"
 
 

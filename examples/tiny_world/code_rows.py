@@ -33,9 +33,8 @@ class CodeRows:
         self._problems: dict[str, CodeProblem] = {}  # by statement, for copies and faults
 
     def rows(self, size: int) -> list[Row]:
-        return mixture(
-            self._rng, size, SHARES, self._sound, self._defective, most={"look_alike": len(code_mess.LOOK_ALIKES)}
-        )
+        most = {"look_alike": len(code_mess.MESS["code"]["look_alike"])}
+        return mixture(self._rng, size, SHARES, self._sound, self._defective, most)
 
     def _problem(self, number: int, suits: Callable[[Task], Any] = lambda task: True) -> CodeProblem:
         def draw(level: int) -> tuple[str, Task] | None:

@@ -1,115 +1,17 @@
-"""Defects of raw math problems: templates of unverifiable, unusable or broken problems as published sets have them,
-and look-alikes: sound problems with the words that a careless rule looks for.
-
-Each entry is a template; `{a}` to `{d}` become small numbers, different from one another. A kind has many templates
-so that no rule is measured on one sentence.
+"""Defects of raw math problems: templates of unverifiable, unusable or broken problems as published sets have them
+(`mess.yaml`), and look-alikes: sound problems with the words that a careless rule looks for.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
+
+import yaml
 
 from ratchet.examples.tiny_world import math_problems
 
-# Each is (problem, answer).
-PROOFS = (
-    ("Prove that the product of any {a} consecutive integers is divisible by {a}.", "proof"),
-    ("Show that the sum of the first $n$ odd numbers is $n^2$ for every $n \\geq {a}$.", "proof"),
-    ("Let $p > {b}$ be a prime. Prove that $p^2 - 1$ is divisible by 24.", "proof"),
-    ("Verify that $n^{a} - n^{b}$ is even for every integer $n$.", "proof"),
-    ("Let $x$ and $y$ be positive reals with $x + y = {a}$. Show that $xy \\leq \\frac{{{a}^2}}{{4}}$.", "proof"),
-    ("Demonstrate that every square leaves remainder 0 or 1 when it is divided by 4, also for $n > {a}$.", "proof"),
-    ("Suppose that $a_1 = {a}$ and $a_{{n+1}} = a_n + {b}$. Prove that the sequence has no upper bound.", "proof"),
-    ("In triangle $ABC$ the medians meet in $G$. Prove that $AG$ is twice as long as $GM$, with $M$ on $BC$.", "proof"),
-    ("Prove by induction that $1 + 2 + \\cdots + n = \\frac{{n(n+1)}}{{2}}$ holds for all $n > {a}$.", "proof"),
-    (
-        "Each of {a} points in the plane is coloured. Show that two of them share a colour if {b} colours are used.",  # codespell:ignore  # noqa: E501
-        "proof",
-    ),
-    ("Prove: among any {a} integers there are two whose difference is divisible by {b}.", "proof"),
-    ("Give a proof that the square root of {b} added to the square root of {a} exceeds 1.", "proof"),
-    ("Let $f$ be increasing with $f({a}) = {b}$. Prove or disprove that $f$ has an inverse.", "proof"),
-    ("Assume $k$ divides both {a} and {b}. Show that $k$ also divides their difference.", "proof"),
-)
-TRUE_FALSE = (
-    ("True or false: {a}{b} is a prime number.", "False"),
-    ("Is {a}{b}{c} divisible by {d}?", "No"),
-    ("Does the equation $x^2 = -{a}$ have a real solution?", "no"),
-    ("Determine whether the following is true or false: every multiple of {a} is a multiple of {b}.", "false"),
-    ("Can {a} squares of side {b} tile a rectangle with an area of {c}{d}?", "Yes"),
-    ("Are there infinitely many multiples of {a}{b} that end in {c}?", "yes"),
-    ("State whether this is correct: $\\sqrt{{{a}}} + \\sqrt{{{b}}} > {c}$ for all of these numbers.", "True"),
-    ("Tom says the sum of {a} odd numbers is odd. Is he right?", "Yes"),
-    ("Do the lines $y = {a}x$ and $y = {a}x + {b}$ ever meet?", "No"),
-    ("True or False? The number {a}{b}{c} has more than {d} digits.", "\\text{{False}}"),
-)
-SUB_QUESTIONS = (
-    ("A box holds {a} red and {b} blue balls.\n(a) How many balls are there?\n(b) How many more are blue?", "{a}, {b}"),
-    ("(a) Find the sum of {a} and {b}. (b) Find their product. (c) Which of the two is larger?", "see above"),
-    ("Let $f(x) = {a}x + {b}$.\n1. Compute $f({c})$.\n2. Solve $f(x) = {d}$ for $x$.", "two values"),
-    ("(1) Find the area of a square with side {a}.\n(2) Find the length of its diagonal.", "{a}"),
-    (
-        "A car drives {a} hours at {b} miles an hour.\n(i) How far does it go?\n(ii) How long does the way back take?",
-        "{b}",
-    ),
-    ("a) Calculate {a} + {b}.\nb) Calculate {c} - {d}.\nc) Compare the two results.", "{a}"),
-    ("Ann has {a} coins and Bob {b}. 1) How many have they together? 2) How many must Bob give to Ann?", "{c}"),
-    ("Consider the triangle with sides {a}, {b} and {c}.\n(I) Find its perimeter.\n(II) Find its area.", "{d}"),
-    ("(i) Write {a}{b} in base {c}. (ii) Write the result in base {d} as well.", "{a}"),
-    ("For the sequence {a}, {b}, {c}, ... do the following.\n(a) Give the next term.\n(b) Give the tenth term.", "{d}"),
-    ("Let $ABCD$ be a square of side {a}.\n(a) Find its area.\n(b) Find the radius of its inscribed circle.", "{b}"),
-    ("1. How many even numbers lie between {a} and {a}{b}?\n2. How many of them are multiples of {c}?", "{d}"),
-)
-FIGURES = (
-    ("In the figure below, find the area of the shaded region.", "{c}"),
-    ("Find the area of the triangle shown below.", "{c}"),
-    ("The graph of $f$ is shown below. Where does it cross the axis?", "{b}"),
-    ("As shown in the diagram, the circles overlap. What is the area of the shaded region?", "{b}"),
-    ("![](https://cdn.example.org/{a}{b}{c}.png) How many triangles are there?", "{d}"),
-    ("\\includegraphics[width={a}cm]{{angles.png}} Find the measure of the marked angle in degrees.", "{b}{c}"),
-    ("Refer to the diagram at right. What is the side of the large square?", "{b}"),
-    ("\\includegraphics{{arc{a}{b}.pdf}} Find the length of the arc.", "{b}"),
-    ('<img src="fig{a}{b}.jpg"> What is the perimeter of the polygon in the figure?', "{a}"),
-    ("How many tiles are in the last row of the picture below?", "{c}"),
-    ("Using the figure above, determine the length of segment $PQ$.", "{b}"),
-    ("What fraction of the rectangle shown in the figure is shaded?", "{b}"),
-    ("![](circle{a}{b}.svg) Find the diameter.", "{c}"),
-)
-NON_ENGLISH = (
-    ("Ein Zug fährt {a} Stunden mit einer Geschwindigkeit von {b} Kilometern pro Stunde. Wie weit fährt er?", "{c}"),
-    (
-        "Berechne die Summe aller natürlichen Zahlen, die kleiner als {a}{b} und durch {c} teilbar sind.",  # codespell:ignore  # noqa: E501
-        "{d}",
-    ),
-    ("Trouver le nombre de diviseurs positifs de {a}{b} qui sont plus grands que {c}.", "{d}"),
-    ("Une boîte contient {a} boules rouges et {b} boules bleues. Combien de boules y a-t-il au total ?", "{c}"),
-    ("Calcula el perímetro de un rectángulo cuyos lados miden {a} y {b} centímetros.", "{c}"),
-    ("Ana tiene {a} manzanas y le da {b} a su hermano. ¿Cuántas manzanas le quedan a Ana?", "{c}"),
-    ("Quanti numeri interi compresi tra {a} e {b}{c} sono divisibili per {d}?", "{a}"),
-    ("Determine o menor número inteiro positivo que é múltiplo de {a} e também de {b}.", "{c}"),
-    ("Найдите сумму всех целых чисел от {a} до {b}{c}, которые делятся на {d}.", "{a}"),
-    ("У Маши было {a} яблок, она съела {b} яблока. Сколько яблок осталось у Маши?", "{c}"),
-    ("求所有小于 {a}{b} 且能被 {c} 整除的正整数之和。", "{d}"),
-    ("小明有 {a} 个苹果，他给了小红 {b} 个，请问小明还剩下多少个苹果？", "{c}"),
-    ("半径が {a} の円と半径が {b} の円があります。面積の差を求めなさい。", "{c}"),
-    ("Oblicz pole prostokąta, którego boki mają długości {a} i {b} centymetrów.", "{c}"),
-    ("Bir sınıfta {a} kız ve {b} erkek öğrenci vardır. Sınıfta toplam kaç öğrenci vardır?", "{c}"),
-    ("Hoeveel gehele getallen tussen {a} en {b}{c} zijn deelbaar door {d} maar niet door zeven?", "{a}"),
-)
-TOO_BRIEF = (
-    ("Compute it!", "{b}"), ("Find $x$.", "{a}"), ("Exercise {a}.{b}", "{c}"), ("Solve for $y$:", "{a}"),
-    ("Simplify.", "{a}"), ("See above.", "{c}"), ("Evaluate it.", "{a}"), ("Hence find $k$.", "{a}{b}"),
-    ("Same for all others.", "{b}"), ("Answer: ?", "{a}"), ("Find the value.", "{a}"), ("Find the answers.", "{b}"),
-)  # fmt: skip
-LONG_ANSWERS = (
-    ("List the first twelve multiples of {a} in increasing order, all of them.", "multiples"),
-    ("Write down each residue that a square can leave when divided by {a}{b}, in the order of the squares.", "squares"),
-    ("Expand the product of the factors $(x + k)$ for $k$ from {a} to {b} more than that completely.", "polynomial"),
-    ("Describe all points that are at a distance of {a} from a line and at least {b} from another one.", "words"),
-    (
-        "Give a formula for the number of ways to colour $n$ tiles with {a} colours, no {b} alike in a row.",  # codespell:ignore  # noqa: E501
-        "formula",
-    ),
-)
+MESS = yaml.safe_load(Path(__file__).with_name("mess.yaml").read_text(encoding="utf-8"))
+TEMPLATES: dict[str, list[tuple[str, str]]] = MESS["math"]
 # Sound problems of other worlds, each used once. No rule may reject them; the majority vote does, because this world's
 # teacher cannot read them. The answer is a function of the four digits.
 LOOK_ALIKES: tuple[tuple[str, Callable[[int, int, int, int], int]], ...] = (
@@ -152,25 +54,9 @@ LOOK_ALIKES: tuple[tuple[str, Callable[[int, int, int, int], int]], ...] = (
     ("Point $C$ lies on segment $AB$ with $AC = {a}$ and $CB = {b}$. How long is $AB$?", lambda a, b, c, d: a + b),
 )  # fmt: skip
 
-_STEMS = (
-    "What is {a}{b} percent of {c}00?",
-    "How many multiples of {a} lie between {b} and {c}{d}?",
-    "If $x + {a} = {b}{c}$, then what is the value of $x - {d}$?",
-    "A rope of {a}{b} metres is cut into pieces of {c} metres. How many whole pieces are there?",  # codespell:ignore
-    "Which of these numbers is the largest common divisor of {a}{b} and {c}{d}?",
-)
 _OPTION_STYLES = (
     ("({})", " "), ("{}.", "\n"), ("{})", "  "), ("({})", "\n"), ("$\\textbf{{({})}}$", " \\qquad "), ("{}:", "\n"),
 )  # fmt: skip
-
-TEMPLATES = {
-    "proof": PROOFS,
-    "true_false": TRUE_FALSE,
-    "sub_questions": SUB_QUESTIONS,
-    "figure": FIGURES,
-    "non_english": NON_ENGLISH,
-    "too_brief": TOO_BRIEF,
-}
 
 
 def fill(rng: Random, template: str) -> str:
@@ -182,15 +68,14 @@ def problem_of_kind(rng: Random, kind: str, number: int) -> tuple[str, str]:
     """(problem, answer) with the defect `kind`; `number` counts within the kind, so that templates take turns."""
     if kind == "multiple_choice":
         return _multiple_choice(rng, number)
-    if kind == "long_answer":
-        problem, form = LONG_ANSWERS[number % len(LONG_ANSWERS)]
-        return fill(rng, problem), _long_answer(rng, form)
     if kind == "look_alike":
         problem, solve = LOOK_ALIKES[number]
         values = rng.sample(range(2, 10), 4)
         return problem.format(**dict(zip("abcd", values, strict=True))), str(solve(*values))
     templates = TEMPLATES[kind]
     problem, answer = templates[number % len(templates)]
+    if kind == "long_answer":
+        return fill(rng, problem), _long_answer(rng, answer)
     digits = dict(zip("abcd", rng.sample(range(2, 10), 4), strict=True))
     return problem.format(**digits), answer.format(**digits)
 
@@ -198,7 +83,7 @@ def problem_of_kind(rng: Random, kind: str, number: int) -> tuple[str, str]:
 def _multiple_choice(rng: Random, number: int) -> tuple[str, str]:
     mark, between = _OPTION_STYLES[number % len(_OPTION_STYLES)]
     if number % 2:
-        stem = fill(rng, rng.choice(_STEMS))
+        stem = fill(rng, rng.choice(MESS["math"]["multiple_choice"]))
     else:
         stem = math_problems.draw_problem(rng, rng.choice(math_problems.LEVELS)).prompt
     letters = "ABCDE"[: rng.choice((4, 5))]

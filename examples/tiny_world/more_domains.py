@@ -15,14 +15,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.instruction_formats import ifeval
 from ratchet.data_curation.readers.science_formats import gpqa, scibench
 from ratchet.examples.tiny_world.instruction_prompts import draw_prompt
-from ratchet.examples.tiny_world.raw_rows import Row, mixture
+from ratchet.examples.tiny_world.raw_rows import Row, benchmark_table, mixture
 from ratchet.examples.tiny_world.science_questions import draw_choice, draw_number
-from ratchet.verifiers.problem import problem_id
 
 VERSION = 1
 """Raise it when a change gives other files for the same settings and seed."""
@@ -58,7 +56,7 @@ def generate_more_domains(
         _write(directory / f"{name}.parquet", _rows(rng, size, benchmark, broken, draw))
     science = [*map(gpqa, map(RawRow, choices)), *map(scibench, map(RawRow, numbers))]
     for domain, problems in (("science", science), ("instructions", map(ifeval, map(RawRow, prompts)))):
-        pq.write_table(_benchmark(domain, problems), directory / f"{domain}_benchmark.parquet")
+        pq.write_table(benchmark_table(domain, problems), directory / f"{domain}_benchmark.parquet")
 
 
 def _distinct(name: str, count: int, draw: Callable[[Random, bool], Columns]) -> list[Columns]:
@@ -98,13 +96,3 @@ def _write(path: Path, rows: Iterable[Columns]) -> None:
     """Lists and objects as JSON text, as published Parquet often has them."""
     texts = [{k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows]
     pq.write_table(pa.Table.from_pylist(texts), path)
-
-
-def _benchmark(domain: str, problems: Iterable[Columns]) -> pa.Table:
-    return to_table(
-        {
-            "problem_id": problem_id(domain, problem["prompt"]), "domain": domain, "source": f"tiny-{domain}",
-            "source_id": str(number), **problem,
-        }
-        for number, problem in enumerate(problems)
-    )  # fmt: skip

@@ -1,12 +1,17 @@
-"""Raw rows with the truth about each, independent sound rows, and their mixture with defective ones."""
+"""Raw rows with the truth about each, independent sound rows, their mixture with defective ones, and benchmarks."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 from typing import Any
+
+import pyarrow as pa
+
+from ratchet.data_curation.base.problem_table import to_table
+from ratchet.verifiers.problem import problem_id
 
 _DUPLICATE = ("deduplicate:exact", "deduplicate:near")
 _CONTAMINATED = ("decontaminate:ngram", "decontaminate:whole_match")
@@ -103,3 +108,14 @@ def mixture(
     rows += [defective(label, number, originals) for label, count in counts.items() for number in range(count)]
     rng.shuffle(rows)
     return rows
+
+
+def benchmark_table(domain: str, problems: Iterable[dict[str, Any]]) -> pa.Table:
+    """Held-out problems, `PROBLEM_SCHEMA`."""
+    return to_table(
+        {
+            "problem_id": problem_id(domain, problem["prompt"], problem.get("entry_point")), "domain": domain,
+            "source": f"tiny-{domain}", "source_id": str(number), **problem,
+        }
+        for number, problem in enumerate(problems)
+    )  # fmt: skip

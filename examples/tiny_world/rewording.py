@@ -5,35 +5,19 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 _INTRODUCTIONS = ("Solve the following problem. ", "Problem {}. ", "Exercise {}: ", "Question {}. ", "Here is a task. ")
+_TYPESETTINGS: tuple[Callable[[str], str], ...] = (
+    lambda text: re.sub(r"\b(\d+)\b", r"$\1$", text),
+    lambda text: re.sub(r"\b(\d+)\b", r"\\(\1\\)", text),
+    lambda text: text.replace(". ", " .   ").replace(", ", " ,  ") + "  ",
+    lambda text: text.replace(". ", ".\n").replace(": ", ":\n"),
+    str.upper,
+    str.lower,
+)
 
 
 def retypeset(rng: Random, text: str) -> str:
     """Numbers as mathematics, or other white space, case or quotation: the same words in the same order."""
-    return rng.choice((_as_latex, _as_parenthesised_latex, _spaced_out, _on_lines, _in_capitals, _in_lower_case))(text)
-
-
-def _as_latex(text: str) -> str:
-    return re.sub(r"\b(\d+)\b", r"$\1$", text)
-
-
-def _as_parenthesised_latex(text: str) -> str:
-    return re.sub(r"\b(\d+)\b", r"\\(\1\\)", text)
-
-
-def _spaced_out(text: str) -> str:
-    return text.replace(". ", " .   ").replace(", ", " ,  ") + "  "
-
-
-def _on_lines(text: str) -> str:
-    return text.replace(". ", ".\n").replace(": ", ":\n")
-
-
-def _in_capitals(text: str) -> str:
-    return text.upper()
-
-
-def _in_lower_case(text: str) -> str:
-    return text.lower()
+    return rng.choice(_TYPESETTINGS)(text)
 
 
 def introduce(rng: Random, text: str) -> str:

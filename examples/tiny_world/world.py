@@ -11,18 +11,16 @@ Everything is a function of (configuration, seed); the benchmarks do not depend 
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.problem_table import to_table
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import CodeProblem
 from ratchet.examples.tiny_world.code_rows import CodeRows
-from ratchet.examples.tiny_world.math_problems import MathProblem
 from ratchet.examples.tiny_world.math_rows import MathRows
-from ratchet.examples.tiny_world.raw_rows import Row
-from ratchet.verifiers.problem import problem_id
+from ratchet.examples.tiny_world.raw_rows import Row, benchmark_table
 
 VERSION = 2
 """Raise it when a change gives other files for the same settings and seed."""
@@ -44,7 +42,13 @@ def generate_world(
     """Write the six files into `directory`. Sizes: raw rows, defects included, and held-out problems per domain."""
     held_out_math = math_problems.benchmark_problems(benchmark_problems)
     held_out_code = code_problems.benchmark_problems(benchmark_problems)
-    tables = {"math_benchmark": _math_benchmark(held_out_math), "code_benchmark": _code_benchmark(held_out_code)}
+    math_items = [
+        {"prompt": p.prompt, "answer": p.answer, "metadata": json.dumps({"level": p.level})} for p in held_out_math
+    ]
+    tables = {
+        "math_benchmark": benchmark_table("math", math_items),
+        "code_benchmark": benchmark_table("code", map(_code_item, held_out_code)),
+    }
     math = MathRows(Random(f"tiny world, math {seed}"), held_out_math)
     code = CodeRows(Random(f"tiny world, code {seed}"), held_out_code)
     for name, world, size in (("math", math, math_rows), ("code", code, code_rows)):
@@ -71,35 +75,12 @@ def _truth(rows: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(facts, schema=TRUTH_SCHEMA)
 
 
-def _math_benchmark(problems: list[MathProblem]) -> pa.Table:
-    return to_table(
-        {
-            "problem_id": problem_id("math", problem.prompt),
-            "domain": "math",
-            "source": "tiny-math",
-            "source_id": str(number),
-            "prompt": problem.prompt,
-            "answer": problem.answer,
-            "metadata": json.dumps({"level": problem.level}),
-        }
-        for number, problem in enumerate(problems)
-    )
-
-
-def _code_benchmark(problems: list[CodeProblem]) -> pa.Table:
-    return to_table(
-        {
-            "problem_id": problem_id("code", problem.prompt, code_problems.ENTRY_POINT),
-            "domain": "code",
-            "source": "tiny-code",
-            "source_id": str(number),
-            "prompt": problem.prompt,
-            "tests": json.dumps(
-                [{"call": {"args": [list(xs)], "kwargs": {}}, "output": wanted} for xs, wanted in problem.tests]
-            ),
-            "entry_point": code_problems.ENTRY_POINT,
-            "golden_solutions": [problem.golden_solution],
-            "metadata": json.dumps({"level": problem.level}),
-        }
-        for number, problem in enumerate(problems)
-    )
+def _code_item(problem: CodeProblem) -> dict[str, Any]:
+    tests = [{"call": {"args": [list(xs)], "kwargs": {}}, "output": wanted} for xs, wanted in problem.tests]
+    return {
+        "prompt": problem.prompt,
+        "tests": json.dumps(tests),
+        "entry_point": code_problems.ENTRY_POINT,
+        "golden_solutions": [problem.golden_solution],
+        "metadata": json.dumps({"level": problem.level}),
+    }

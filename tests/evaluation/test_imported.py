@@ -6,7 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
-from ratchet.evaluation.imported import import_generations
+from ratchet.data_curation.readers.raw_files import read_rows
+from ratchet.evaluation import imported
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.evaluation.tables import score_rows
@@ -17,6 +18,10 @@ from tests.evaluation.conftest import first_benchmark
 SHORT, LONG = "What is 1 + 1?", "Let x = 2. What is 1 + 1? Add x."
 SUMS = tuple(Problem(problem_id("math", text), "math", text, answer=a) for text, a in ((SHORT, "2"), (LONG, "4")))
 CODE = (Problem("c", "code", "Add.", metadata=json.dumps({"question_id": "abc301_a"})),)
+
+
+def import_generations(path, benchmark: str, problems) -> pa.Table:
+    return imported.import_generations(path, read_rows(path), benchmark, problems)
 
 
 def texts(table: pa.Table) -> dict[str, list]:
@@ -102,10 +107,10 @@ def test_bare_programs_become_responses(tmp_path):
     [
         ('[{"question_id": "other", "code_list": ["x"]}]', r"row 0: benchmark lcb has no question 'other'"),
         ('[{"question_id": "abc301_a", "answer": "x"}]', r"row 0: no response. It has question_id, answer;"),
-        ('[["x"], ["y"]]', "row 0: list instead of an object"),
+        ('[["x"], ["y"]]', "row 0: row: list instead of an object"),
         ("[]", "no responses"),
-        ("not json", "line 1: not JSON"),
-        ('{"question_id": "abc301_a", "code_list": ["x"]}\n{"quest', "line 2: not JSON"),
+        ("not json", "row 0: line: not valid JSON"),
+        ('{"question_id": "abc301_a", "code_list": ["x"]}\n{"quest', "row 1: line: not valid JSON"),
     ],
 )
 def test_files_that_are_no_responses_to_this_benchmark(tmp_path, content, complaint):

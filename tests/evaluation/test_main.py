@@ -145,7 +145,7 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
         for file in ("generations.parquet", "scores.json"):
             assert (tmp_path / name / file).read_bytes() == (alone / file).read_bytes()
 
-    broken = write({**spec, "evaluation": {}}, tmp_path / "broken.json")
+    broken = write({**spec, "evaluations": {}}, tmp_path / "broken.json")
     with resident.order([*argv[:4], str(broken)], tmp_path / "broken.log", environment) as order:
         while order.poll() is None:
             time.sleep(0.05)
@@ -218,5 +218,5 @@ def test_failure_says_so_in_the_status_file(spec, tmp_path):
     spec["model"]["directory"] = "/nowhere"
     assert main(write(spec, tmp_path / "spec.json")) == 2
     status = json.loads((tmp_path / "work/status.json").read_text())
-    assert status["state"] == "failed" and "no model in /nowhere" in status["message"]
+    assert status["state"] == "failed" and "model from /nowhere" in status["message"]
     assert main(tmp_path / "missing.json") == 2

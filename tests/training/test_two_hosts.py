@@ -101,8 +101,8 @@ def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weig
     spec.write_text(json.dumps(specification(tmp_path, learnt_model, recipe=recipe)))
     with ExitStack() as servers:
         for host, address in zip(hosts, ADDRESSES, strict=True):
-            serve = ["ratchet.cli.main", "judge", "serve", "--host", address, "--port", "8971", "--workers", "1"]
-            argv = host.command(sys.executable, "-m", *serve)
+            serve = ["ratchet.verifiers.serving.command", "serve", "--host", address, "--port", "8971"]
+            argv = host.command(sys.executable, "-m", *serve, "--workers", "1")
             servers.enter_context(process_group(argv, tmp_path / f"judge-{host.name}.log", environment))
         for host in hosts:
             log = tmp_path / f"judge-{host.name}.log"
