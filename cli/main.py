@@ -128,8 +128,8 @@ def curate(
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
-    STEP: normalise, exclusions, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote,
-    difficulty, length, curated.
+    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
+    length, curated.
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """

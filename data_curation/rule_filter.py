@@ -1,6 +1,5 @@
 """The rules of a domain, applied to a table."""
 
-from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +7,6 @@ import pyarrow as pa
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.rules import Rule
-from ratchet.data_curation.rules.evidence import decided
 from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.split import Rejection, Split, partition
@@ -30,9 +28,8 @@ def rules_of(domain: str, settings: Rules) -> list[Rule]:
 
 def filter_by_rules(table: pa.Table, settings: Rules = Rules(), domain: str | None = None) -> Split:
     """Reject each row by the first rule that applies, of the table's `domain`, after rewriting questions with options
-    as open ones if `settings.open_questions`. Where a model decided about a row (`teacher/exclusions.py`), its decision
-    holds; the summary counts those that changed the rule's (`overruled`). Raises RatchetError as `rules_of` does."""
-    rules, overruled = rules_of(domain or domain_in(table), settings), Counter[str]()
+    as open ones if `settings.open_questions`. Raises RatchetError as `rules_of` does."""
+    rules = rules_of(domain or domain_in(table), settings)
     problems, rewritten = from_table(table), 0
     if settings.open_questions:
         for at, problem in enumerate(problems):
@@ -41,21 +38,13 @@ def filter_by_rules(table: pa.Table, settings: Rules = Rules(), domain: str | No
         table = to_table(problems)
 
     def judge(problem: Problem) -> Rejection | None:
-        model, labels = decided(problem.metadata)
         for rule in rules:
-            evidence, label = rule(problem, settings), labels.get(rule.__name__)
-            if label is not None and label["applies"] != bool(evidence):
-                overruled["dropped" if label["applies"] else "kept"] += 1
-                evidence = {"text": label["text"], "model": model} if label["applies"] else None
-                if evidence and (at := problem.prompt.find(label["text"])) >= 0:
-                    evidence["span"] = [at, at + len(label["text"])]
-            if evidence:
+            if evidence := rule(problem, settings):
                 if "span" in evidence:  # rules count characters, evidence bytes
                     evidence |= {"span": byte_span(problem.prompt, *evidence["span"])}
                 return Rejection(rule.__name__, evidence)
         return None
 
     verdicts = list(map(judge, problems))
-    counts: dict[str, Any] = {"overruled": dict(overruled)} if overruled else {}
-    counts |= {"opened": rewritten} if settings.open_questions else {}
+    counts: dict[str, Any] = {"opened": rewritten} if settings.open_questions else {}
     return partition(STEP, [rule.__name__ for rule in rules], table, verdicts, **counts)

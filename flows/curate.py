@@ -6,7 +6,6 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation as step
 from ratchet.tasks import teacher as teaching
-from ratchet.tasks.exclusions import label_exclusions
 from ratchet.tasks.flow import Flow, flow
 from ratchet.tasks.pipeline_run import active_run, open_run
 
@@ -25,9 +24,7 @@ def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
         for name in plan.steps[1:]:
             match name:
                 case "rules":
-                    labeled = label_exclusions(recipe, domain, problems)
-                    datasets += [labeled] * (labeled is not problems)
-                    problems = step.filter_by_rules(recipe, domain, labeled)
+                    problems = step.filter_by_rules(recipe, domain, problems)
                 case "decontaminate":
                     problems = step.decontaminate(recipe, domain, problems, held_out)
                 case "deduplicate":

@@ -57,8 +57,7 @@ def _single_steps(recipe: Recipe, domain: str) -> list[tuple[str, tuple[str, ...
     """Title, tags and parameters of each step of the domain's curation."""
     plan, section = plan_of(domain), recipe.curation_of(domain)
     taught = ("teacher_attempts", *plan.teacher_steps) if section.teacher.kind != "none" else ()
-    labeled = ("exclusions",) if section.advanced.exclusions.kind != "none" else ()
-    names = [*plan.steps, *labeled, *taught, "curated"]
+    names = [*plan.steps, *taught, "curated"]
     return [(name.replace("_", "-"), ("single step",), {"steps": {"only": name}}) for name in names]
 
 

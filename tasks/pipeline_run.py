@@ -126,8 +126,6 @@ class PipelineRun:
     """The steps that the flow has reached, in order."""
     steps: Steps = field(default_factory=Steps)
     """The steps that were chosen."""
-    not_asked: dict[str, str] = field(default_factory=dict)
-    """Optional steps that the recipe leaves out, with the setting that asks for them."""
     children: dict[str, str] = field(default_factory=dict)
     """A step's run in the journal, by the key of its output."""
     resident: Resident = field(default_factory=lambda: Resident("ratchet.training.launch", "ratchet.evaluation.main"))
@@ -164,7 +162,7 @@ class PipelineRun:
 
     def check_steps(self) -> None:
         """At the end of the flow: raise RatchetError for a chosen step that it has not reached."""
-        reached = self.not_asked | {step.name: step.not_done for step in self.plan}
+        reached = {step.name: step.not_done for step in self.plan}
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
             if name and name not in reached:
                 names = [names for names in reached if names in CURATION_STEPS]

@@ -14,7 +14,7 @@ from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.settings.teacher import Judge, Teacher
+from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher import difficulty, length_filter
@@ -38,7 +38,6 @@ MAJORITY_VOTE = Step("majority_vote", 6, "problems")
 DIFFICULTY = Step("difficulty", 5, "problems")
 LENGTH = Step("length", 2, "problems")
 
-REPLIES = "replies.parquet"
 PROMPTS_AT_ONCE = 256
 """Problems are read with their tests, which may be megabytes."""
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
@@ -81,9 +80,9 @@ def _known(recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str) -
 
 
 def draft_attempts(
-    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str, file: str = KEPT
+    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str
 ) -> Bill:
-    """Write teacher attempts to a file of a draft; returns what they cost. Two purposes have different random numbers
+    """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
     The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
@@ -94,7 +93,7 @@ def draft_attempts(
     engine = chosen.for_teacher(teacher)
     try:
         bill = attempting.collect_attempts(
-            prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / file,
+            prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / KEPT,
             watcher.progress, watcher.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
@@ -166,20 +165,6 @@ def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
     """Parameters that the steps judging attempts share; defaults are left out of their keys."""
     min_votes = recipe.curation_of(domain).advanced.min_votes
     return ({"min_votes": min_votes} if min_votes > 1 else {}) | judged_math(recipe, [domain])
-
-
-def ask(
-    recipe: Recipe, draft: Draft, prompts: attempting.Prompts, judge: Judge, purpose: str
-) -> Iterator[pa.RecordBatch]:
-    """A judge model's replies. They are kept in the draft, with their cost in its metrics."""
-    draft.extra["metrics"] = draft_attempts(recipe, draft, prompts, judge, purpose, REPLIES).totals()
-    return pq.ParquetFile(draft.path / REPLIES).iter_batches()
-
-
-def check_judge(judge: Judge) -> None:
-    """Raises RatchetError where the judge would not answer. A journal counts as proof that it does."""
-    if judge.kind != "none" and not journal_of(judge).exists():
-        TEACHERS.get(judge.kind).check(judge)
 
 
 def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:

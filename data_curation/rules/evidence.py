@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from ratchet.data_curation.settings.curation import Rules
@@ -34,12 +33,3 @@ def no_answer(problem: Problem, limits: Rules) -> Evidence | None:
     """No response can be judged: the domain gives the reason."""
     fault = domain_of(problem.domain).fault(problem)
     return {"fault": fault} if fault else None
-
-
-def decided(metadata: str | None) -> tuple[str, Mapping[str, Mapping[str, Any]]]:
-    """The model of `exclusions.py` and its decisions about a row, by rule: `applies`, and the `text` that shows it."""
-    if not metadata or '"exclusions"' not in metadata:
-        return "", {}
-    facts = json.loads(metadata).get("exclusions")
-    is_ours = isinstance(facts, dict) and facts.keys() == {"model", "rules"}  # a raw row may have such a column
-    return (facts["model"], facts["rules"]) if is_ours else ("", {})

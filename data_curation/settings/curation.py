@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from ratchet.data_curation.base.section import Section
-from ratchet.data_curation.settings.teacher import Judge, Teacher
+from ratchet.data_curation.settings.teacher import Teacher
 
 
 class Rules(Section):
@@ -74,9 +74,6 @@ class CurationDetails(Section):
     """A step that rejects a larger share stops the run: something is wrong with the input."""
     min_votes: int = Field(default=1, ge=1)
     """Smallest number of attempts with an answer (code: of judged attempts); problems with fewer are dropped."""
-    exclusions: Judge = Judge()
-    """A model that is asked about the few rows that a word marks (figure, several questions, proof, special judge,
-    interactive); it overrules the rules. With `kind: none`, the rules alone decide."""
 
 
 class Curation(Section):
@@ -109,8 +106,8 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "exclusions", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts",
-    "majority_vote", "difficulty", "length", "curated",
+    "normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts", "majority_vote",
+    "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]
 

@@ -1,4 +1,4 @@
-"""Models that are asked: a teacher, a judge, or one that is evaluated."""
+"""Models that are asked: a teacher, or one that is evaluated."""
 
 from typing import Annotated, ClassVar
 
@@ -64,18 +64,3 @@ class Teacher(Endpoint):
         except RatchetError as error:
             raise ValueError(str(error)) from error
         return kind
-
-
-class Judge(Teacher):
-    """A model that decides whether two texts say the same; settings as for a teacher, with other defaults."""
-
-    expected_tokens: ClassVar[int] = 300
-
-    attempts: int = Field(default=1, ge=1, le=64)
-    """Replies per question; the majority decides."""
-    temperature: float = 0.0
-    """Sampling temperature; 0 for a repeatable verdict."""
-    top_p: float = 1.0
-    """Nucleus sampling: the probability mass that is sampled from."""
-    max_tokens: int = 4096
-    """Longest reply in tokens."""

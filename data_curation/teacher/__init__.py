@@ -1,1 +1,1 @@
-"""A teacher's answers (`attempts`), and what they decide: votes, difficulty, length, exclusions."""
+"""A teacher's answers (`attempts`), and what they decide: votes, difficulty, length."""

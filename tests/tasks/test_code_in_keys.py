@@ -53,7 +53,6 @@ LAB = {
             def generate(self, requests, sampling):
                 return []
     """,
-    "k_judge.py": "from k_teacher import Local\nclass Judge(Local):\n    x = 1\n",
     "k_env.py": "def load_environment():\n    return 1\n",
     "k_unused.py": "x = 1\n",
 }
@@ -68,7 +67,6 @@ curation:
   sums:
     inputs: ["generated://made/train.jsonl"]
     benchmarks: ["generated://made/test.jsonl"]
-    advanced: {exclusions: {kind: "k_judge:Judge", model: j}}
     teacher: {kind: "k_teacher:Local", model: t}
   math:
     inputs: ["generated://tiny/math_raw.parquet"]
@@ -105,8 +103,7 @@ RUN_AGAIN = {
     "k_loss.py": {"train own"},
     "k_advantage.py": {"train theirs"},
     "k_engine.py": TRAINED,
-    "k_teacher.py": {"teacher_attempts sums", "exclusions sums"},
-    "k_judge.py": {"exclusions sums"},
+    "k_teacher.py": {"teacher_attempts sums"},
     "k_env.py": {"generate asked", "normalise asked", "rules asked", "train of-others"},
     "k_unused.py": set(),
 }
