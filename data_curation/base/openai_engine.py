@@ -379,9 +379,7 @@ def _retry_after(headers: Any) -> float:
 def _key_of(endpoint: "Endpoint") -> str | None:
     """The key that its environment variable holds. Raises RatchetError if the model or a required key is missing."""
     if not endpoint.model:
-        raise RatchetError(
-            "The recipe's teacher has no model: set curation.<domain>.teacher.model to its name."
-        )
+        raise RatchetError("The recipe's teacher has no model: set curation.<domain>.teacher.model to its name.")
     key = os.environ.get(endpoint.api_key_env)
     if key is None and endpoint.base_url is None:
         raise RatchetError(

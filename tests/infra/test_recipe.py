@@ -82,10 +82,10 @@ def test_a_mistake_is_named_with_its_field(override, message):
 
 def test_off_is_a_field_and_yes_is_true(tmp_path):
     recipe = tmp_path / "mine.yaml"
-    fields = "rules: {off: [figure], open_questions: yes}, deduplicate: {reworded: off}"
+    fields = "rules: {off: [figure]}, deduplicate: {reworded: off, drop_disagreeing: yes}"
     recipe.write_text(f"extends: own-data\nname: mine\ncuration: {{math: {{{fields}}}}}\n")
     math = load_recipe(recipe).curation["math"]
-    assert math.rules.off == ("figure",) and math.rules.open_questions and not math.deduplicate.reworded
+    assert math.rules.off == ("figure",) and math.deduplicate.drop_disagreeing and not math.deduplicate.reworded
 
 
 def test_a_domain_keeps_its_ngram_when_another_field_is_set():
