@@ -43,17 +43,6 @@ app = typer.Typer(
 )
 
 RUN, LOOK, DATA, MACHINES = "Run", "Look", "Data", "Machines"
-RENAMED = {
-    "approve": "`ratchet run RECIPE --approve` or `--reject REASON`; `ratchet show gates` lists them",
-    "diff": "`ratchet compare RUN RUN`",
-    "gc": "`ratchet doctor --unused`",
-    "judge": "`ratchet-judge`",
-    "lineage": "`ratchet show NAME`; with `--used-by`, what was made from it",
-    "preflight": "`ratchet doctor RECIPE`",
-    "push": "`ratchet export ARTIFACT --push OWNER/NAME`",
-    "recipes": "`ratchet show recipes`, or `ratchet show RECIPE`",
-    "why": "`ratchet show ROW`",
-}
 INTERRUPTED, WAITING = 130, 3
 LEAVE_AFTER_S = 20
 
@@ -268,18 +257,6 @@ for panel, commands in (
 ):
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-
-
-def _renamed(old: str, new: str) -> None:
-    """For one release: the old name of a command says its new one."""
-
-    @app.command(old, hidden=True, add_help_option=False, context_settings={"ignore_unknown_options": True})
-    def renamed(_words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
-        raise RatchetError(f"`ratchet {old}` is now {new}.")
-
-
-for old, new in RENAMED.items():
-    _renamed(old, new)
 
 
 def _ending() -> list[signal.Signals]:

@@ -30,14 +30,11 @@ COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "
 COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "export"]
 
 
-def test_the_help_groups_the_commands_and_an_old_name_says_its_new_one():
+def test_the_help_groups_the_commands():
     shown = in_process("--help")
     assert all(title in shown for title in ("─ Run ─", "─ Look ─", "─ Data ─", "─ Machines ─"))
     visible = [name for name, command in typer.main.get_command(app).commands.items() if not command.hidden]  # pyright: ignore
     assert len(visible) == 15
-    for old, words in (("why", ["tiny-math:3", "--run", "x"]), ("gc", ["--delete"]), ("lineage", ["--help"])):
-        with pytest.raises(RatchetError, match=f"`ratchet {old}` is now `ratchet "):
-            in_process(old, *words)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
