@@ -48,8 +48,8 @@ _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     """Options that the reader appended; a labeled list of options without a question in or after it; or an answer that
     is a letter, and words about a choice."""
-    told = f'"{APPENDED_OPTIONS}"' in (problem.metadata or "")
-    if told and (lines := json.loads(problem.metadata or "{}").get(APPENDED_OPTIONS)):
+    has_options = f'"{APPENDED_OPTIONS}"' in (problem.metadata or "")
+    if has_options and (lines := json.loads(problem.metadata or "{}").get(APPENDED_OPTIONS)):
         return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines}
     text = _DRAWING_CODE.sub(lambda match: " " * len(match[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
