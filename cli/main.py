@@ -117,8 +117,8 @@ def curate(
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
-    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote,
-    difficulty, length, curated.
+    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
+    length, curated.
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
@@ -176,9 +176,6 @@ def evaluate(
     model: Annotated[
         str, artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model")
     ] = "",
-    generations: Annotated[
-        str, typer.Option("--generations", help="Score the stored responses in this file instead.")
-    ] = "",
     benchmarks: Annotated[
         list[str] | None, benchmark("Benchmarks of the recipe, or known ones; repeatable.", "--benchmarks")
     ] = None,
@@ -193,17 +190,16 @@ def evaluate(
 
     Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
     """
-    if bool(model) == bool(generations):
+    if not model:
         raise RatchetError(
-            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME; "
-            "or stored responses: --generations FILE."
+            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME."
         )
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
     overrides = overrides_of(set_, None)
     chosen = select_benchmarks(load_recipe(recipe, overrides), names, samples)
-    run_flow("evaluate", chosen, (model, generations), dry_run, home, overrides)
+    run_flow("evaluate", chosen, (model,), dry_run, home, overrides)
 
 
 app.command(rich_help_panel=LOOK)(show)

@@ -2,10 +2,9 @@
 
 import pyarrow as pa
 
-from ratchet.data_curation.base.problem_table import from_table, to_table
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.rules import Rule
-from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.tokens import byte_span
@@ -25,14 +24,8 @@ def rules_of(domain: str, settings: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, settings: Rules = Rules(), domain: str | None = None) -> Split:
-    """Reject each row by the first rule that applies, of the table's `domain`, after rewriting questions with options
-    as open ones if `settings.open_questions`. Raises RatchetError as `rules_of` does."""
-    rules, problems, rewritten = rules_of(domain or domain_in(table), settings), from_table(table), 0
-    if settings.open_questions:
-        for at, problem in enumerate(problems):
-            if appended(problem) and isinstance(opened := as_open(problem), Problem):
-                problems[at], rewritten = opened, rewritten + 1
-        table = to_table(problems)
+    """Reject each row by the first of the domain's rules that applies. Raises RatchetError as `rules_of` does."""
+    rules = rules_of(domain or domain_in(table), settings)
 
     def judge(problem: Problem) -> Rejection | None:
         for rule in rules:
@@ -42,6 +35,4 @@ def filter_by_rules(table: pa.Table, settings: Rules = Rules(), domain: str | No
                 return Rejection(rule.__name__, evidence)
         return None
 
-    verdicts = list(map(judge, problems))
-    counts = {"opened": rewritten} if settings.open_questions else {}
-    return partition(STEP, [rule.__name__ for rule in rules], table, verdicts, **counts)
+    return partition(STEP, [rule.__name__ for rule in rules], table, list(map(judge, from_table(table))))

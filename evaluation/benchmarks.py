@@ -17,7 +17,6 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.problem import Problem
 
-PUBLISHED_IDS = ("question_id", "task_id", "unique_id", "id")  # the first that a row has is its published id
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
             "metadata")  # fmt: skip
 REFERENCE = DECISIVE[2:-1]

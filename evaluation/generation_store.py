@@ -33,7 +33,7 @@ STORED_SCHEMA = pa.schema(
         pa.field("sample", pa.int32(), nullable=False),
         pa.field("prompt", pa.string(), nullable=False),  # digest of the prompt
         pa.field("text", pa.large_string(), nullable=False),
-        pa.field("finish_reason", pa.string(), nullable=False),  # stop, length, error, or unknown (imported)
+        pa.field("finish_reason", pa.string(), nullable=False),  # stop, length or error
         pa.field("tokens", pa.int32()),  # null if the endpoint does not count them
     ]
 )

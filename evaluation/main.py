@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from ratchet.evaluation import sampling
 from ratchet.evaluation.benchmarks import cluster_of, content_hash, difficulty_of, topics_of
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
-from ratchet.evaluation.imported import ImportedGenerations
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.evaluation.spec import SEED, Plan, load_plan, read_spec
@@ -62,7 +61,6 @@ QUESTIONS_SCHEMA = pa.schema(
     ]
 )
 """Stored with the evaluation, so that its report needs no other file."""
-Generations = SampledGenerations | EndpointGenerations | ImportedGenerations
 
 
 def evaluate(spec_path: Path, plan: Plan) -> None:
@@ -103,9 +101,7 @@ def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
             writer.write_table(table)
 
 
-def _generations(spec_path: Path, plan: Plan) -> AbstractContextManager[Generations]:
-    if plan.spec.model.generations:
-        return nullcontext(ImportedGenerations(plan))
+def _generations(spec_path: Path, plan: Plan) -> SampledGenerations | EndpointGenerations:
     if plan.spec.model.endpoint:
         return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
     return SampledGenerations(spec_path, plan)
@@ -118,10 +114,9 @@ def _asked(plan: Plan) -> dict[str, Any]:
     return {
         "label": spec.label,
         "model": {"identity": spec.model.identity, "endpoint": endpoint and f"{endpoint.base_url}#{endpoint.model}"},
-        "imported": spec.model.generations is not None,
         # What makes scores comparable, see `evaluation.comparison.setting_differences`.
         "settings": {
-            "sampling": None if spec.model.generations else plan.spec.evaluation.model_dump(include=SAMPLING),
+            "sampling": plan.spec.evaluation.model_dump(include=SAMPLING),
             "dtype": plan.hardware.dtype if spec.model.directory else None,
         },
         "seed": SEED,

@@ -203,14 +203,13 @@ def _by_budget(graded: pd.DataFrame, clusters: Sequence[Hashable], questions: pd
 def _rates(graded: pd.DataFrame) -> dict[str, float]:
     """Shares of the graded responses. `no_answer_rate`: complete, with no answer to judge; `empty_rate`: no text beside
     thinking; `rewritten_rate`: of the right ones, those that only evaluation shows to be equal to their reference;
-    `unevaluated_rate`: those that leave arithmetic to do. Rates that depend on the finish reason are undefined where it
-    is unknown, as in imported responses."""
-    completed, has_reasons = graded.finish_reason == "stop", (graded.finish_reason != "unknown").all()
+    `unevaluated_rate`: those that leave arithmetic to do."""
+    completed = graded.finish_reason == "stop"
     unparseable = graded.outcome == Outcome.UNPARSEABLE.value
     return {
-        "truncation_rate": float((graded.finish_reason == "length").mean()) if has_reasons else NAN,
+        "truncation_rate": float((graded.finish_reason == "length").mean()),
         "empty_rate": float(graded["empty"].mean()),
-        "no_answer_rate": float((unparseable & (completed if has_reasons else True)).mean()),
+        "no_answer_rate": float((unparseable & completed).mean()),
         "rewritten_rate": float((graded.decided_by[graded.right] == "numeric").mean()),
         "unevaluated_rate": float((graded.decided_by == "unevaluated").mean()),
         "timeout_rate": float((graded.outcome == Outcome.TIMEOUT.value).mean()),

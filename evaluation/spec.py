@@ -30,14 +30,12 @@ SEED = 0
 
 
 class ModelSpec(Section):
-    """One of: a Hugging Face model directory, a model behind an endpoint, or stored responses."""
+    """One of: a Hugging Face model directory, or a model behind an endpoint."""
 
     identity: str = Field(..., min_length=1)
     """A hash of the content: evaluations of models with the same identity share generations."""
     directory: Path | None = None
     endpoint: Endpoint | None = None
-    generations: Path | None = None
-    """Parquet with `GENERATION_SCHEMA`: responses sampled elsewhere."""
 
 
 class EvaluationSpec(Section):
@@ -112,8 +110,7 @@ class Plan:
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
-        """By benchmark, the part of each response that its prompt contains. Responses of endpoints and from files are
-        whole already."""
+        """By benchmark, the part of each response that its prompt contains; an endpoint's are whole already."""
         own = self.spec.model.directory is not None
         return {name: prompt.response_prefix if own else "" for name, prompt in self.prompts.items()}
 

@@ -1,7 +1,6 @@
-"""Evaluation of one model, or of stored responses, on the recipe's benchmarks."""
+"""Evaluation of one model on the recipe's benchmarks."""
 
 import re
-from pathlib import Path
 
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.infra.recipe.recipe import Recipe
@@ -13,16 +12,12 @@ from ratchet.tasks.report import report
 
 
 @flow
-def evaluate(recipe: Recipe, model: str = "", generations: str = "") -> Artifact:
-    """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint), or the
-    responses in the file `generations`; returns the report."""
+def evaluate(recipe: Recipe, model: str) -> Artifact:
+    """Sample, grade and score `model` (`checkpoint/math-60-…`, a directory, or URL#NAME of an endpoint); returns the
+    report."""
     with open_run(recipe, "evaluate") as run:
         run.phase("Evaluate")
-        if generations:
-            subject = run.store.file(generations)
-            label = Path(generations).name
-        else:
-            subject = given_model(model)
-            label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
+        subject = given_model(model)
+        label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
         return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))])

@@ -111,29 +111,25 @@ def train(
 @flow(name="evaluate")
 @in_folder
 def evaluate(
-    model: str = "",
-    generations: str = "",
+    model: str,
     benchmarks: tuple[str, ...] = (),
     samples: int | None = None,
     recipe: str = "tiny",
     changes: EvaluationChanges = EvaluationChanges(),
     overrides: tuple[str, ...] = (),
 ) -> str | State[Any]:
-    """Evaluate one model, or stored responses, on benchmarks.
+    """Evaluate one model on benchmarks.
 
     Args:
         model: A checkpoint (`checkpoint/math-60-…`), a model directory, or URL#NAME of an endpoint.
-        generations: Instead of a model, a file of responses.
         benchmarks: Benchmarks of the recipe, or known ones; empty means all of the recipe.
         samples: Responses per question.
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `evaluation.max_tokens=32768`.
     """
-    if bool(model) == bool(generations):
-        raise RatchetError("Fill in either model or generations.")
     settings = (*changes.overrides(), *overrides)
     chosen = select_benchmarks(load_recipe(recipe, settings), benchmarks, samples)
-    return _run(evaluating.evaluate, chosen, model, generations, overrides=settings)
+    return _run(evaluating.evaluate, chosen, model, overrides=settings)
 
 
 @flow(name="compare")

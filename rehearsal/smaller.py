@@ -160,7 +160,7 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     epochs = max([len(values) - 1 for values in schedules], default=0)
     scheduled = epoch * max(epochs, int(stage["advanced"]["drop_easy_each_epoch"])) + 1
     triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
-    scores = {"plateau", "validation_drop"} & triggers
+    scores = "plateau" in triggers
     stops = scores and any(each["do"]["stop"] for each in stage["interventions"])
     # A plateau of one validation is due with the second at the earliest, and may end the stage then: all else is due.
     every = max(2, math.ceil((scheduled + 2) / 2)) if epochs else 2

@@ -14,10 +14,8 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.openai_engine import check_endpoint
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
-from ratchet.data_curation.readers.raw_files import read_rows
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
-from ratchet.evaluation.imported import import_generations
 from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe.cautions import cautions
@@ -25,7 +23,7 @@ from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.infra.store.artifacts import FILE_KIND, Artifact
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
@@ -36,10 +34,10 @@ from ratchet.tasks.training import MetricsFollower, check_machines, check_model,
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 
-EVALUATE = Step("evaluate", 12, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 13, "evaluation", resumable=True)
 
 Subject = Artifact | Endpoint
-"""A checkpoint or a model directory, a model behind an endpoint, or a file of stored responses."""
+"""A checkpoint or a model directory, or a model behind an endpoint."""
 
 
 Chosen = tuple[Benchmark, Artifact]
@@ -154,11 +152,7 @@ def evaluate_model(
 ) -> Artifact:
     """Generations, verdicts and scores of one model on every benchmark of the recipe. Benchmark questions among the
     `training` problems are flagged; None: the training set is unknown."""
-    if isinstance(subject, Artifact) and subject.kind == FILE_KIND:  # the file decides the number of responses
-        every = [benchmark.model_copy(update={"pass_at": None}) for benchmark in recipe.evaluation.benchmarks]
-        recipe = _updated(recipe, benchmarks=tuple(every))
-    else:
-        require_defined(recipe)
+    require_defined(recipe)
     benchmarks = chosen_benchmarks(recipe)
     check = (
         contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
@@ -173,7 +167,7 @@ def evaluate_model(
 
         run = active_run()
         spec = {
-            "model": _model(subject, draft, benchmarks),
+            "model": _model(subject),
             "label": label,
             "prompt": recipe.model.prompt.model_dump(mode="json"),
             **recipe.model_dump(mode="json", include={"evaluation", "training", "verification"}),
@@ -186,13 +180,12 @@ def evaluate_model(
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(draft, recipe)
         follow = EvaluationFollower(run, draft.path / "progress.jsonl")
-        hardware, sampled = recipe.training.hardware, _sampled(subject)
+        hardware, sampled = recipe.training.hardware, isinstance(subject, Artifact)
         run_worker(
             "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
             once=True, here=not sampled, resident=sampled and recipe.training.engine.kind == "transformers",
         )  # fmt: skip
-        for name in (IMPORTED, "progress.jsonl"):  # times are not part of the content
-            (draft.path / name).unlink(missing_ok=True)
+        (draft.path / "progress.jsonl").unlink(missing_ok=True)  # times are not part of the content
         scores = json.loads((draft.path / "scores.json").read_text())
         every = {f"{name}/{key}": v for name, s in scores["benchmarks"].items() for key, v in flat(s).items()}
         draft.extra["metrics"] = {name: value for name, value in every.items() if value is not None}
@@ -211,7 +204,7 @@ def evaluate_model(
     parameters = settings
     if isinstance(subject, Endpoint):
         parameters["endpoint"] = {"base_url": subject.base_url, "model": subject.model}
-    engine = [ENGINES.path(recipe.training.engine.kind)] if _sampled(subject) else []
+    engine = [ENGINES.path(recipe.training.engine.kind)] if isinstance(subject, Artifact) else []
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
@@ -220,18 +213,12 @@ def evaluate_model(
     )  # fmt: skip
 
 
-def _sampled(subject: Subject) -> bool:
-    """Whether its responses are sampled here, from a model directory."""
-    return not isinstance(subject, Endpoint) and subject.kind != FILE_KIND
-
-
 def _check(recipe: Recipe, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
     """Raises RatchetError if the engine or the endpoint is not available, or a prompt does not fit. An endpoint with
     stored answers is not checked: these may suffice, and the evaluation waits for it."""
-    if isinstance(subject, Artifact) and _sampled(subject):
+    if isinstance(subject, Artifact):
         check_machines(recipe)
         lengths.check_evaluation(recipe, subject, benchmarks)
-    if not isinstance(subject, Endpoint):
         return
     generations = active_run().settings.home / "generations"
     stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))
@@ -274,21 +261,10 @@ def _set_aside(problems: Artifact) -> dict[str, int]:
     return {**reasons, **conflicts, **({"row: repeats another": repeats} if repeats else {})}
 
 
-IMPORTED = "imported.parquet"
-
-
-def _model(subject: Subject, draft: Draft, benchmarks: Sequence[Chosen]) -> dict[str, Any]:
+def _model(subject: Subject) -> dict[str, Any]:
     """`evaluation.spec.ModelSpec`"""
     if isinstance(subject, Endpoint):
         return {"identity": _identity(subject), "endpoint": subject.model_dump(mode="json")}
-    if subject.kind == FILE_KIND:
-        if len(benchmarks) != 1:
-            raise RatchetError("Stored responses need exactly one benchmark: --benchmarks NAME.")
-        ((benchmark, rows),) = benchmarks
-        problems = load_problems(benchmark, rows.kept)
-        imported = import_generations(subject.path, read_rows(subject.path), benchmark.name, problems)
-        pq.write_table(imported, draft.path / IMPORTED)
-        return {"identity": subject.key, "generations": str(draft.path / IMPORTED)}
     directory = subject.path if subject.kind == "model" else subject.path / "model"
     return {"identity": subject.content(), "directory": str(directory)}
 

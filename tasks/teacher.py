@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,7 +79,7 @@ def _known(recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str) -
 
 
 def draft_attempts(recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str) -> Bill:
-    """Write teacher attempts into a draft; returns what they cost. Two purposes have different random numbers
+    """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
     The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
@@ -133,13 +132,11 @@ def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose:
 
 
 def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
-    min_votes = recipe.curation_of(domain).advanced.min_votes
-
     def work(draft: Draft) -> Iterable[Split]:
         with _verifier(recipe) as verify:
-            yield voting.vote(pq.read_table(problems.kept), _batches(attempts), min_votes, verify)
+            yield voting.vote(pq.read_table(problems.kept), _batches(attempts), verify)
 
-    return split_step(MAJORITY_VOTE, recipe, domain, [problems, attempts], _unless_default(recipe, domain), work)
+    return split_step(MAJORITY_VOTE, recipe, domain, [problems, attempts], judged_math(recipe, [domain]), work)
 
 
 @contextmanager
@@ -157,12 +154,6 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
 
     with open_pool(recipe.training.reward_servers, workers=1, settings=recipe.verification.settings()) as pool:
         yield verify
-
-
-def _unless_default(recipe: Recipe, domain: str) -> dict[str, Any]:
-    """Parameters that the steps judging attempts share; defaults are left out of their keys."""
-    min_votes = recipe.curation_of(domain).advanced.min_votes
-    return ({"min_votes": min_votes} if min_votes > 1 else {}) | judged_math(recipe, [domain])
 
 
 def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
@@ -185,10 +176,10 @@ def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: 
         with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
             yield difficulty.grade(
                 pq.read_table(problems.kept), _batches(attempts), pool, settings.max_difficulty,
-                lambda judged: watcher.progress(judged, total, {}), settings.advanced.min_votes,
+                lambda judged: watcher.progress(judged, total, {}),
             )  # fmt: skip
 
-    parameters = {"max_difficulty": settings.max_difficulty, **_unless_default(recipe, domain)}
+    parameters = {"max_difficulty": settings.max_difficulty, **judged_math(recipe, [domain])}
     code = code_of([domain])
     return split_step(DIFFICULTY, recipe, domain, [problems, attempts], parameters, work, code=code)
 

@@ -18,8 +18,8 @@ from ratchet.infra.recipe.training import Stage
 RULE = "intervention"
 """The rule of its lines in decisions.jsonl."""
 OVER_STEPS = 10
-"""Steps that `truncated_above` and `entropy_below` average over: they smooth single batches."""
-WATCHED = {"truncated_above": "truncated", "entropy_below": "entropy"}
+"""Steps that `truncated_above` averages over: they smooth single batches."""
+WATCHED = {"truncated_above": "truncated"}
 """The metric of a trigger."""
 
 
@@ -152,7 +152,7 @@ class Interventions:
     def _watch(self, metrics: Mapping[str, float]) -> None:
         rules = [each.when for each in self._first.interventions if each.when.trigger[0] in WATCHED]
         for name in WATCHED.values():
-            if rules and name in metrics:  # a step without gradient has no entropy
+            if rules and name in metrics:
                 values = self.state.recent.setdefault(name, [])
                 values.append(metrics[name])
                 del values[:-OVER_STEPS]
@@ -166,11 +166,10 @@ class Interventions:
                 return {trigger: limit} if step == limit else None
             case "every_steps":
                 return {trigger: limit} if step % limit == 0 else None
-            case "plateau" | "validation_drop":
-                if score is None or tally.best is None:
+            case "plateau":
+                if score is None or tally.best is None or tally.without_best < limit:
                     return None
-                due = tally.without_best >= limit if trigger == "plateau" else score < tally.best - limit
-                return {trigger: limit, "validation": score, "best": tally.best} if due else None
+                return {trigger: limit, "validation": score, "best": tally.best}
             case "below_floor":
                 if score is None or tally.below_floor < limit:
                     return None
@@ -181,8 +180,7 @@ class Interventions:
         if len(values) < OVER_STEPS:
             return None
         mean = fmean(values)
-        due = mean > limit if trigger == "truncated_above" else mean < limit
-        return {trigger: limit, metric: mean, "over_steps": OVER_STEPS} if due else None
+        return {trigger: limit, metric: mean, "over_steps": OVER_STEPS} if mean > limit else None
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self.state)

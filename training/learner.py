@@ -214,10 +214,6 @@ class Learner:
                 watch.add("kl", divergence.detach(), batch.mask)
             if self._entropy:
                 values = values - self._entropy * entropies
-            if stage.advanced.mismatch_limit is not None and stage.advanced.mismatch_action == "mask":
-                masked = inputs.sequence_mean(mismatch(old, batch.sampled_logprobs)) > stage.advanced.mismatch_limit
-                values = values.masked_fill(masked, 0.0)
-                watch.add("mismatch_masked", masked.float(), taught)
             watch.observe(now, old, entropies.detach(), batch, learned=True)
             if counts is None:
                 self._undivided = outputs.per
@@ -238,14 +234,14 @@ class Learner:
 
     def _check_mismatch(self, mismatch_kl: float) -> None:
         limit = self.stage.advanced.mismatch_limit
-        if limit is not None and self.stage.advanced.mismatch_action != "mask" and mismatch_kl > limit:
+        if limit is not None and mismatch_kl > limit:
             cause = "Are the engine's weights and type the trainer's?"
             if self.stage.advanced.max_staleness:
                 cause = "The policy moves faster than its samples: lower learning_rate or max_staleness."
             raise RatchetError(
                 f"stage {self.stage.name}: sampling engine and trainer differ by {mismatch_kl:.3g} nats per token "
                 f"(mismatch_limit: {limit:g}), so the responses are not the policy's. The last checkpoint is from "
-                f"before. {cause} `mismatch_action: mask` leaves out single responses instead."
+                f"before. {cause}"
             )
 
     def _adapt_entropy(self, entropy: float | None, target: float) -> None:

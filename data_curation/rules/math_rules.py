@@ -1,11 +1,11 @@
 """Rules for math problems, in order of application (after AceReason, section 3.1)."""
 
+import json
 import re
 
 from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
-from ratchet.data_curation.rules.options import appended, as_open
 from ratchet.data_curation.rules.pictures import needed
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem
@@ -48,9 +48,9 @@ _COUNTS = re.compile(r"\bhow many of (?:the|these|them|those)\b", re.IGNORECASE)
 def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     """Options that the reader appended; a labeled list of options without a question in or after it; or an answer that
     is a letter, and words about a choice."""
-    if lines := appended(problem):
-        why = as_open(problem) if limits.open_questions else ""
-        return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines} | ({"not_opened": why} if why else {})
+    has_options = f'"{APPENDED_OPTIONS}"' in (problem.metadata or "")
+    if has_options and (lines := json.loads(problem.metadata or "{}").get(APPENDED_OPTIONS)):
+        return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines}
     text = _DRAWING_CODE.sub(lambda match: " " * len(match[0]), problem.prompt)
     letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")

@@ -14,9 +14,6 @@ class Rules(Section):
 
     off: tuple[str, ...] = ()
     """Rules to switch off."""
-    open_questions: bool = False
-    """Rewrite a question whose options are in a column of their own as an open one, if the right option has a value and
-    the question can be asked without them; the metadata keep what was removed as `rewritten_as_open`."""
 
 
 class Decontamination(Section):
@@ -72,8 +69,6 @@ class CurationDetails(Section):
 
     max_rejected: float = Field(default=0.98, gt=0, le=1)
     """A step that rejects a larger share stops the run: something is wrong with the input."""
-    min_votes: int = Field(default=1, ge=1)
-    """Smallest number of attempts with an answer (code: of judged attempts); problems with fewer are dropped."""
 
 
 class Curation(Section):
@@ -106,8 +101,8 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts",
-    "majority_vote", "difficulty", "length", "curated",
+    "normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts", "majority_vote",
+    "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]
 

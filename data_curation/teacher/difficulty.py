@@ -17,7 +17,7 @@ from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.submission import Submission
 
 STEP = "difficulty"
-RULES = ("no_attempt", "too_few_votes", "unsolved")
+RULES = ("no_attempt", "unsolved")
 
 
 @dataclass
@@ -48,13 +48,12 @@ def grade(
     pool: Pool,
     max_difficulty: int,
     progress: Callable[[int], None] = lambda count: None,
-    min_votes: int = 1,
 ) -> Split:
     """Judge every attempt; fill the `teacher_…` columns and `difficulty` (0 to 8), and the metadata's `difficulty`:
     outcomes, number of truncated attempts, and lengths in tokens.
 
     A truncated attempt is a failure. A problem above `max_difficulty` is rejected as `unsolved`, one whose every call
-    the teacher refused as `no_attempt`, one with fewer than `min_votes` judged attempts as `too_few_votes`.
+    the teacher refused as `no_attempt`.
     Infrastructure errors do not count as attempts; a problem with nothing else raises RatchetError. An attempt that
     exceeds its time limit is judged again with more (`patience`): the difficulty does not vary with the machine's load.
     """
@@ -83,9 +82,8 @@ def grade(
             progress(judged := judged + 1)
     ids = problems["problem_id"].to_pylist()
     facts = [_facts(problem_id, tallies[problem_id]) for problem_id in ids]
-    verdicts = [_judge(fact, max_difficulty, tallies[name], min_votes) for name, fact in zip(ids, facts, strict=True)]
-    names = [rule for rule in RULES if min_votes > 1 or rule != "too_few_votes"]
-    return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
+    verdicts = [_judge(fact, max_difficulty, tallies[name]) for name, fact in zip(ids, facts, strict=True)]
+    return partition(STEP, RULES, with_facts(problems, STEP, facts), verdicts)
 
 
 def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
@@ -104,9 +102,7 @@ def _facts(problem_id: str, tally: _Tally) -> dict[str, Any]:
     }
 
 
-def _judge(fact: dict[str, Any], max_difficulty: int, tally: _Tally, min_votes: int) -> Rejection | None:
+def _judge(fact: dict[str, Any], max_difficulty: int, tally: _Tally) -> Rejection | None:
     if fact["difficulty"] is None:
         return Rejection("no_attempt", {"reason": tally.refusal})
-    if fact["teacher_attempts"] < min_votes:
-        return Rejection("too_few_votes", fact | {"min_votes": min_votes})
     return Rejection("unsolved", fact) if fact["difficulty"] > max_difficulty else None

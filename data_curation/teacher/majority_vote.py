@@ -27,8 +27,7 @@ Attempt = dict[str, Any]
 Verify = Callable[[str, str], Verdict]
 """From an answer and a reference."""
 RULES = (
-    "no_attempt", "unverifiable_reference", "no_answer", "too_few_votes", "undecided", "tie", "likely_wrong_reference",
-    "no_majority",
+    "no_attempt", "unverifiable_reference", "no_answer", "undecided", "tie", "likely_wrong_reference", "no_majority"
 )  # fmt: skip
 CONFIDENT = 0.5
 """A wrong answer that more than this share of all attempts agree on suggests that the reference is wrong."""
@@ -43,17 +42,15 @@ class Class:
     right: bool | None
 
 
-def vote(
-    problems: pa.Table, attempts: Iterable[pa.RecordBatch], min_votes: int = 1, verify: Verify = verify_answer
-) -> Split:
+def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch], verify: Verify = verify_answer) -> Split:
     """Fill the `teacher_…` columns and `difficulty`, and the metadata's `majority_vote`: the votes, the numbers of
     truncated and unanswered attempts, lengths in tokens, and who counted them.
 
     `teacher_tokens` is the mean length of all attempts, truncated ones included. Rules: `no_attempt` (the teacher
-    refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `too_few_votes` (fewer than
-    `min_votes` attempts have one), `undecided` (the verifier cannot decide whether the most frequent answer is the
-    reference), `tie` (the reference is among several most frequent answers), `likely_wrong_reference` (more than half
-    of all attempts agree on something else), `no_majority` (the most frequent answer is wrong).
+    refused every call), `unverifiable_reference`, `no_answer` (no attempt has one), `undecided` (the verifier cannot
+    decide whether the most frequent answer is the reference), `tie` (the reference is among several most frequent
+    answers), `likely_wrong_reference` (more than half of all attempts agree on something else), `no_majority` (the most
+    frequent answer is wrong).
     """
     by_problem: dict[str, list[Attempt]] = defaultdict(list)
     refusals: dict[str, str] = {}
@@ -70,9 +67,8 @@ def vote(
         answers = by_problem[problem_id]
         classes = count_votes([attempt["answer"] for attempt in answers], reference, verify)
         facts.append(_facts(answers, classes))
-        verdicts.append(_judge(facts[-1], classes, reference, refusals.get(problem_id), min_votes))
-    names = RULES if min_votes > 1 else [rule for rule in RULES if rule != "too_few_votes"]
-    return partition(STEP, names, with_facts(problems, STEP, facts), verdicts)
+        verdicts.append(_judge(facts[-1], classes, reference, refusals.get(problem_id)))
+    return partition(STEP, RULES, with_facts(problems, STEP, facts), verdicts)
 
 
 def count_votes(answers: Iterable[str | None], reference: str, verify: Verify = verify_answer) -> list[Class]:
@@ -109,9 +105,7 @@ def _facts(attempts: list[Attempt], classes: list[Class]) -> dict[str, Any]:
     }
 
 
-def _judge(
-    fact: dict[str, Any], classes: list[Class], reference: str, refusal: str | None, min_votes: int
-) -> Rejection | None:
+def _judge(fact: dict[str, Any], classes: list[Class], reference: str, refusal: str | None) -> Rejection | None:
     attempts = fact["teacher_attempts"]
     evidence = {"reference": reference, "votes": fact["votes"], "attempts": attempts, "truncated": fact["truncated"]}
     if not attempts:
@@ -120,8 +114,6 @@ def _judge(
         return Rejection("unverifiable_reference", evidence | {"fault": fault})
     if not classes:
         return Rejection("no_answer", evidence)
-    if sum(group.votes for group in classes) < min_votes:
-        return Rejection("too_few_votes", evidence | {"min_votes": min_votes})
     first = classes[0]
     if first.right:
         tied = len(classes) > 1 and classes[1].votes == first.votes

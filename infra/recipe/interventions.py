@@ -23,15 +23,11 @@ class When(Section):
     """After each multiple of this many steps."""
     plateau: int | None = Field(default=None, ge=1)
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
-    validation_drop: float | None = Field(default=None, gt=0)
-    """Validation score is this much below its best."""
     below_floor: int | None = Field(default=None, ge=1)
     """Validations in a row in which something that the stage's `keep` names is below its floor; for `do: stop` counted
     over the whole stage."""
     truncated_above: float | None = Field(default=None, ge=0, lt=1)
     """Share of truncated responses, mean over the last ten steps."""
-    entropy_below: float | None = Field(default=None, gt=0)
-    """Nats per token, mean over the last ten steps."""
 
     @property
     def trigger(self) -> tuple[str, float]:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Sequence
 from copy import deepcopy
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -296,17 +295,9 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
     return [int(part)]
 
 
-FIXED, CHANGED = yaml.safe_load(Path(__file__).with_name("gone.yaml").read_text()).values()
-GONE = {field: f"removed. It is a constant of {file} now." for field, file in FIXED.items()} | CHANGED
-"""Fields of earlier versions, and what to do instead."""
-
-
 def explain(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
     location = ".".join(map(str, [*error["loc"], *filter(None, [error.get("ctx", {}).get("key")])]))
-    for field, instead in GONE.items():
-        if error["type"] == "unknown_key" and fnmatch(location, field):
-            return f"{location}: {instead}"
     if error["type"] == "unknown_key":
         newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."
         return f"{location}: {error['msg']}{newer}"

@@ -63,10 +63,9 @@ class StageDetails(Section):
     entropy_target: float | None = Field(default=None, gt=0)
     """Adaptive weight instead: on while the entropy (nats per token) is below this."""
     mismatch_limit: float | None = Field(default=0.1, gt=0)
-    """Largest divergence between sampling engine and trainer (`mismatch_kl`), nats per token. bfloat16 starts near
-    0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no limit."""
-    mismatch_action: Literal["stop", "mask"] = "stop"
-    """Above the limit: end the stage, by the step's mean; or leave single responses out of the loss, by their means."""
+    """A step whose mean divergence between sampling engine and trainer (`mismatch_kl`, nats per token) is larger ends
+    the stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
+    limit."""
     overlong_buffer_tokens: int = Field(default=0, ge=0)
     """For `soft_overlong`: tokens before the limit over which the penalty grows to 1."""
     pass_rate_rollouts: int = Field(default=16, ge=1)
@@ -151,7 +150,7 @@ class Stage(Section):
     @property
     def validates(self) -> bool:
         rules = {each.when.trigger[0] for each in self.interventions}
-        return self.advanced.result == "best" or bool(self.keep) or bool(rules & {"plateau", "validation_drop"})
+        return self.advanced.result == "best" or bool(self.keep) or "plateau" in rules
 
     @property
     def domains(self) -> tuple[str, ...]:

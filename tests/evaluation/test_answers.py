@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import json
+from itertools import repeat
 
+import pyarrow.parquet as pq
 import pytest
 
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.evaluation.grading import answer_by, without_answers
+from ratchet.evaluation.main import main
 from ratchet.evaluation.tables import warnings
 from ratchet.infra.recipe.evaluation import Benchmark
+from tests.evaluation.conftest import first_benchmark
 
 
 @pytest.mark.parametrize(
@@ -63,26 +68,14 @@ def test_long_responses_are_read_in_linear_time(pattern, text):
     answer_by(pattern, text)
 
 
-def test_a_pattern_scores_imported_responses(spec, tmp_path, benchmark_files):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ratchet.data_curation.base.problem_table import from_table
-    from ratchet.evaluation.main import main
-    from ratchet.evaluation.sampling import GENERATION_SCHEMA
-
-    problems = list(from_table(pq.read_table(benchmark_files["math"])))
-    rows = [{"benchmark": "small-math", "problem_id": p.problem_id, "sample": 0, "text": f"so\n#### {p.answer}",
-             "finish_reason": "unknown", "tokens": None} for p in problems]  # fmt: skip
-    pq.write_table(pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "said.parquet")
-    spec["model"] = {"identity": "file", "generations": str(tmp_path / "said.parquet")}
-    benchmark = spec["evaluation"]["benchmarks"][0]
-    found = {}
-    for pattern in ("boxed", "####"):
-        spec["evaluation"]["benchmarks"] = [{**benchmark, "samples": 1, "advanced": {"answer_pattern": pattern}}]
-        path = tmp_path / "spec.json"
-        path.write_text(json.dumps(spec))
-        assert main(path) == 0
-        found[pattern] = json.loads((tmp_path / "work" / "scores.json").read_text())["benchmarks"]["small-math"]
-    assert found["boxed"]["pass_at"]["1"]["value"] == 0 and found["boxed"]["without_answers"]["preset"] == "####"
-    assert found["####"]["pass_at"]["1"]["value"] == 1 and found["####"]["without_answers"] is None
+@pytest.mark.parametrize("pattern, score, preset", [("boxed", 0, "####"), ("####", 1, None)])
+def test_a_pattern_scores_responses_without_a_box(spec, server, tmp_path, benchmark_files, pattern, score, preset):
+    problems = from_table(pq.read_table(benchmark_files["math"]))
+    server.replies = {p.prompt: repeat({"content": f"so\n#### {p.answer}"}) for p in problems}
+    spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m"}}
+    spec = first_benchmark(spec, samples=1, advanced={"answer_pattern": pattern})
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    assert main(tmp_path / "spec.json") == 0
+    found = json.loads((tmp_path / "work" / "scores.json").read_text())["benchmarks"]["small-math"]
+    assert found["pass_at"]["1"]["value"] == score
+    assert (found["without_answers"] or {}).get("preset") == preset

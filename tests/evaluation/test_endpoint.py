@@ -5,13 +5,17 @@ from collections import Counter
 from itertools import cycle
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.openai_engine import OpenAIEngine
+from ratchet.data_curation.base.problem_table import to_table
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.spec import load_plan, read_spec
+from ratchet.evaluation.tables import score_rows
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import Problem, problem_id
 from tests.evaluation.conftest import first_benchmark
 
 
@@ -104,3 +108,34 @@ def test_an_endpoint_whose_context_is_shorter_than_the_limit_says_so(asked, serv
     status = json.loads((asked.parent / "work/status.json").read_text())
     assert status["state"] == "failed" and "14 of 14 responses" in status["message"]
     assert "400: no, maximum context length" in status["message"] and not (asked.parent / "work/scores.json").exists()
+
+
+def test_what_a_domain_reports_of_its_own_stands_in_the_scores_and_the_report(spec, server, tmp_path):
+    given = [
+        ("Be quiet.", [{"id": "change_case:english_lowercase"}, {"id": "punctuation:no_comma"}]),
+        ("No commas.", [{"id": "punctuation:no_comma"}]),
+    ]
+    problems = [
+        Problem(problem_id("instructions", text), "instructions", text, tests=json.dumps(tests))
+        for text, tests in given
+    ]
+    pq.write_table(to_table(problems), tmp_path / "problems.parquet")
+    text = "the weather was fine this morning and we walked to the river"
+    server.replies = {
+        "Be quiet.": iter([{"content": f"Sure, here you are:\n{text}"}, {"content": text}]),
+        "No commas.": iter([{"content": "One, two."}, {"content": "Three.", "finish_reason": "length"}]),
+    }
+    spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m", "concurrency": 1}}
+    spec["evaluation"]["benchmarks"] = [{"name": "calm", "domain": "instructions", "samples": 2}]
+    spec["problems"] = {"calm": str(tmp_path / "problems.parquet")}
+    spec["set_aside"] = {"calm": {}}
+    (tmp_path / "spec.json").write_text(json.dumps(spec))
+    assert main(tmp_path / "spec.json") == 0, (tmp_path / "work/status.json").read_text()
+    scores = json.loads((tmp_path / "work/scores.json").read_text())["benchmarks"]["calm"]
+    assert scores["pass_at"]["1"]["value"] == 0.25
+    assert scores["metrics"] == {
+        "prompt_strict": 1 / 4, "instruction_strict": 2 / 6, "prompt_loose": 2 / 4, "instruction_loose": 4 / 6
+    }  # fmt: skip
+    assert score_rows(scores)[0]["prompt loose"] == "0.500"
+    graded = pq.read_table(tmp_path / "work/generations.parquet").to_pylist()
+    assert [row["fraction"] for row in graded] == [0, 1, 0, 0]

@@ -111,14 +111,6 @@ def test_infra_errors_change_neither_score_nor_error():
     assert after["pass_at"]["1"]["standard_error"] > 0  # across questions, not over pooled responses
 
 
-def test_how_it_ended_is_unknown_in_imported_outputs():
-    rows = [{**r, "finish_reason": "unknown", "tokens": None} for r in ROWS]
-    scores = score(rows, problems("a", "b"), (1,), vote=True)
-    assert math.isnan(scores["truncation_rate"]) and math.isnan(scores["response_tokens"]["all"]["mean"])
-    assert math.isnan(scores["accuracy_given_completion"])
-    assert scores["pass_at"]["1"]["value"] == score(ROWS, problems("a", "b"), (1,), vote=True)["pass_at"]["1"]["value"]
-
-
 def test_scores_with_and_without_contaminated_questions():
     scores = score(ROWS, problems("a", "b"), (1,), vote=False, contaminated={"a"})
     assert scores["contamination"]["flagged"] == ["a"]

@@ -52,14 +52,6 @@ def test_on_schedule_but_not_after_the_last_step():
     assert c.finished and c.interventions.resets == 2
 
 
-def test_when_validation_drops_below_its_best_since_the_last_intervention():
-    c = with_interventions({"when": {"validation_drop": 0.1}, "do": "reset"})
-    taken = run(c, 7, [0.3, 0.5, 0.45, 0.3, 0.25, 0.4, 0.28])
-    assert steps_of(taken) == [(4, "reset"), (7, "reset")]
-    assert taken[0].cause == {"validation_drop": 0.1, "validation": 0.3, "best": 0.5}
-    assert c.interventions.state.whole.best == 0.5  # the stage's own best is not forgotten
-
-
 def test_a_plateau_ends_the_stage_whatever_was_tried_before():
     c = with_interventions(RESET_ON_PLATEAU, {"when": {"plateau": 4}, "do": "stop"})
     taken = run(c, 20, [0.3, 0.5, 0.4, 0.5, 0.45, 0.45, 0.6])
@@ -71,18 +63,12 @@ def test_a_plateau_ends_the_stage_whatever_was_tried_before():
     assert [Taken.of(json.loads(json.dumps(line))).title for line in c.decisions] == ["reset", "stop"]
 
 
-@pytest.mark.parametrize(
-    ("when", "metric", "values", "step"),
-    [
-        ({"truncated_above": 0.5}, "truncated", [0.9, 0.2, 0.3, 0.8, 0.6, 0.9], 5),
-        ({"entropy_below": 0.1}, "entropy", [0.2, 0.05, 0.16, 0.03, 0.06], 4),
-    ],
-)
-def test_a_metric_counts_by_its_mean_over_the_last_steps(when, metric, values, step, monkeypatch):
+def test_truncation_counts_by_its_mean_over_the_last_steps(monkeypatch):
     monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 3)
-    c = with_interventions({"when": when, "do": {"unfinished_penalty": 0.5, "max_response_tokens": 32}})
-    taken = run(c, 20, metrics=[{metric: value} for value in values] + [{metric: values[-1]}] * 20)
-    assert steps_of(taken) == [(step, "max_response_tokens 32, unfinished_penalty 0.5")]  # once: then it is so
+    do = {"unfinished_penalty": 0.5, "max_response_tokens": 32}
+    c = with_interventions({"when": {"truncated_above": 0.5}, "do": do})
+    taken = run(c, 20, metrics=[{"truncated": value} for value in (0.9, 0.2, 0.3, 0.8, 0.6, *[0.9] * 21)])
+    assert steps_of(taken) == [(5, "max_response_tokens 32, unfinished_penalty 0.5")]  # once: then it is so
     assert taken[0].changed == {"max_response_tokens": (16, 32), "unfinished_penalty": (0.0, 0.5)}
     assert (c.stage.max_response_tokens, c.stage.unfinished_penalty, c.stage.steps) == (32, 0.5, 20)
     assert all(len(seen) <= 3 for seen in c.interventions.state.recent.values())
@@ -90,8 +76,8 @@ def test_a_metric_counts_by_its_mean_over_the_last_steps(when, metric, values, s
 
 def test_a_step_without_the_metric_is_left_out_of_the_mean(monkeypatch):
     monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 2)
-    c = with_interventions({"when": {"entropy_below": 0.1}, "do": "reset"})
-    assert steps_of(run(c, 5, metrics=[{"entropy": 0.05}, {}, {}, {"entropy": 0.05}])) == [(4, "reset")]
+    c = with_interventions({"when": {"truncated_above": 0.1}, "do": "reset"})
+    assert steps_of(run(c, 5, metrics=[{"truncated": 0.5}, {}, {}, {"truncated": 0.5}])) == [(4, "reset")]
 
 
 def test_one_reset_a_step_and_what_is_so_already_is_not_done_again():
@@ -165,13 +151,13 @@ def test_a_resumed_stage_takes_the_same_interventions(monkeypatch):
 def test_what_is_kept_does_not_grow_with_the_steps():
     settings = Stage(
         name="s", domain="math", max_response_tokens=16, steps=10**6,
-        interventions=[{"when": {"entropy_below": 1e-9}, "do": "reset"}],
+        interventions=[{"when": {"truncated_above": 0.9}, "do": "reset"}],
     )  # fmt: skip
     seen = Interventions(settings)
     sizes = []
     for step in range(1, 2001):
         seen.record_validation(0.5)
-        seen.take(step, 0.5, {"truncated": 0.1, "entropy": 0.5})
+        seen.take(step, 0.5, {"truncated": 0.1})
         sizes.append(len(json.dumps(seen.state_dict())))
     assert sizes[-1] <= sizes[20] + 8
 

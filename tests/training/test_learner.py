@@ -210,21 +210,6 @@ def test_what_the_policy_sampled_is_learnt_from_and_what_other_weights_sampled_i
         Learner(policy, asked).learn(group(sampled, asked), 1.0)
 
 
-def test_a_response_that_other_weights_sampled_is_left_out_and_counts_in_the_denominator(micro_model, sampled):
-    asked = stage(mismatch_limit=0.1, mismatch_action="mask")
-    foreign = [sampled[0], replace(sampled[1], logprobs=sampled[1].logprobs - 2), *sampled[2:]]
-    metrics, weights = learned(micro_model, foreign, mismatch_limit=0.1, mismatch_action="mask")
-    assert metrics["mismatch_masked"] == pytest.approx(
-        len(sampled[1].response) / sum(len(r.response) for r in sampled), rel=1e-6
-    )
-    first, *others = group(sampled, asked)
-    values = (*first.advantages.values[:1], 0.0, *first.advantages.values[2:])
-    policy = Policy(micro_model, Hardware(), Optimizer())
-    Learner(policy, asked).learn([replace(first, advantages=replace(first.advantages, values=values)), *others], 1.0)
-    for weight, other in zip(weights, policy.model.parameters(), strict=True):
-        torch.testing.assert_close(weight, other.detach(), atol=1e-6, rtol=0)
-
-
 def test_rollouts_of_other_weights_are_refused_where_training_is_strictly_on_policy(alone, micro_model):
     _, learns = learner(micro_model)
     assert learns.learn(groups(0), 1.0)["ratio_deviation"] == 0

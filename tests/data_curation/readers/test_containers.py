@@ -9,7 +9,6 @@ import pytest
 
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = [{"problem": f"What is {number} plus 2?", "answer": str(number + 2)} for number in range(5)]
@@ -88,18 +87,10 @@ def test_places_for_numbers_are_filled_or_the_row_is_malformed(tmp_path):
     assert rejected["rule"] == "malformed" and "'number0' stands for a number" in rejected["evidence"]
 
 
-OPTIONS = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
-
-
-@pytest.mark.parametrize("opened", [False, True])
-def test_options_that_the_reader_appends_are_recognized_and_may_be_opened(opened, tmp_path):
-    needs_them = {**OPTIONS, "question": "Which of the following is 3 + 4?"}
-    kept = read(tmp_path, OPTIONS, needs_them).kept
-    split = filter_by_rules(kept, Rules(open_questions=opened))
-    assert {row["rule"] for row in split.rejected.to_pylist()} == {"multiple_choice"}
-    rows = split.kept.to_pylist()
-    assert [(row["prompt"], row["answer"]) for row in rows] == ([("How much is 3 + 4?", "7")] if opened else [])
-    assert all("rewritten_as_open" in row["metadata"] for row in rows)
+def test_options_that_the_reader_appends_are_recognized(tmp_path):
+    options = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
+    (rejected,) = filter_by_rules(read(tmp_path, options).kept).rejected.to_pylist()
+    assert rejected["rule"] == "multiple_choice" and json.loads(rejected["evidence"])["options"][1] == "B)7"
 
 
 def test_a_picture_that_is_an_input_is_missing(tmp_path):
