@@ -1,7 +1,7 @@
 """The moving picture of the README, docs/images/tiny.svg, from a run that was recorded as it happened.
 
     show() { echo "$ $*"; "$@" 2>&1; }                                # `ts` is in moreutils; a line each, with its time
-    show timeout --signal=INT 200 ratchet run tiny | ts -s %.s > run.txt
+    show timeout --signal=INT 75 ratchet run tiny | ts -s %.s > run.txt
     show ratchet run tiny | ts -s %.s >> run.txt                      # the same command goes on
     python docs/tools/terminal_cast.py run.txt docs/images/tiny.svg
 
