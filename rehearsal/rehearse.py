@@ -85,13 +85,13 @@ def rehearse(
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
         say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
+        earlier = _journals(home)  # before the curation that runs while the small model learns
         prepared = _prepare(recipe, engine, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
         say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")
         with serving(teacher(home / ANSWERS)) as teacher_address:
             ranks = prepared["gpus"] or min(2, core_count())
             reduced, changes = smaller(recipe, prepared["rows"], ranks, engine)
-            earlier = _journals(home)
             _write(_with_teacher(reduced, teacher_address), home / RECIPE)
             code = subprocess.run(_pipeline(home), env=environment).returncode
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
