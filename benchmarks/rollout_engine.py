@@ -106,7 +106,7 @@ def llama_contender(path: str, stop_ids: list[int], given: list[tuple[int, ...]]
         alive, count = torch.arange(rows), 0
         for step in range(limit):
             tokens = chances.exp().multinomial(1)
-            chances.gather(1, tokens)
+            chances.gather(1, tokens)  # what an engine returns with each token
             count += len(alive)
             goes_on = ~torch.isin(tokens[:, 0], ends)
             alive, tokens = alive[goes_on], tokens[goes_on]
