@@ -31,7 +31,6 @@ lint: $(READY)  ## Style, spelling, the import contract, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell -D - -D docs/tools/words.txt $(PROSE)
-	$(BIN)/python docs/tools/identifiers.py $(FOLDERS) docs/tools
 	$(BIN)/lint-imports
 	@mkdir -p build/types/ratchet && for folder in $(FOLDERS); do ln -sfn $(CURDIR)/$$folder build/types/ratchet/; done
 	$(BIN)/pyright
