@@ -115,8 +115,8 @@ def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
 
 
 def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """`table` with `values[i]` under `key` in the JSON metadata of row i. Metadata can be long: it is only parsed where
-    the key may exist already."""
+    """`table` with `values[i]` under `key` in the JSON metadata of row i, or under `ratchet.key` where the row has a
+    column of that name. Metadata can be long: it is only parsed where the key may exist already."""
     written = {id(value): to_json(value) for value in values}
     old = table.column("metadata").to_pylist()
     merged = [_with(text, key, value, written[id(value)]) for text, value in zip(old, values, strict=True)]
@@ -128,5 +128,7 @@ def _with(metadata: str | None, key: str, value: Mapping[str, Any], written: str
     if metadata == "{}":
         return f'{{"{key}": {written}}}'
     if f'"{key}"' in metadata or not metadata.endswith("}"):
-        return to_json(json.loads(metadata) | {key: value})
+        known = json.loads(metadata)
+        own_column = not isinstance(known.get(key, {}), dict)  # what an earlier curation wrote is an object
+        return to_json(known | {f"ratchet.{key}" if own_column else key: value})
     return f'{metadata[:-1]}, "{key}": {written}}}'

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ratchet.data_curation.readers.columns import RawRow, answer_text, marked_answer
+from ratchet.data_curation.readers.columns import EMPTY, RawRow, answer_text, marked_answer
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
 from ratchet.verifiers.errors import RatchetError
@@ -45,9 +45,27 @@ def plain(row: RawRow, usual: Mapping[str, Sequence[str]], columns: Columns) -> 
 
 
 def plain_any(row: RawRow, columns: Columns) -> Row:
-    """A problem of a user's own domain."""
-    problem = plain(row, {name: MATH_COLUMNS[name] for name in ("prompt", "answer")}, columns)
-    return problem | ({"tests": to_json(problem["tests"])} if problem.get("tests") else {})
+    """A problem of an own domain. Columns that are not mapped stay in the metadata as they are, also one whose usual
+    name makes it the answer; so does a mapped answer that the text does not hold whole."""
+    rest = {field: column for field, column in columns.items() if field != "answer"}
+    usual = [name for name in MATH_COLUMNS["answer"] if name not in rest.values()]
+    named = [columns["answer"]] if "answer" in columns else usual
+    name = next((name for name in named if row.get(name) not in EMPTY), named[0])
+    value = row.pop(name, None)
+    answer = _whole_answer(value)
+    problem = plain(row, {"prompt": MATH_COLUMNS["prompt"]}, rest)
+    if value is not None and ("answer" not in columns or answer != value):
+        row[name] = value
+    return problem | {"answer": answer} | ({"tests": to_json(problem["tests"])} if problem.get("tests") else {})
+
+
+def _whole_answer(value: Any) -> str | None:
+    """A reference as text: of a worked solution its final answer, of a list the first, an object as JSON."""
+    try:
+        text = answer_text(value)
+    except Malformed:
+        return to_json(value)
+    return text and (marked_answer(text) or text)
 
 
 def plain_math(row: RawRow, columns: Columns) -> Row:

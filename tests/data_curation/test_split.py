@@ -46,3 +46,9 @@ def test_measurements_join_the_metadata_that_was_there():
         {"year": 1, "step": {"x": 1}},
         {"step": {"x": 2}},
     ]
+
+
+def test_measurements_leave_a_column_of_the_same_name_as_it_was():
+    before = problems("math", "a", "b", metadata=['{"step": "hard"}', '{"step": {"x": 0}}'])
+    first, again = map(json.loads, add_metadata(before, "step", [{"x": 1}, {"x": 2}]).column("metadata").to_pylist())
+    assert first == {"step": "hard", "ratchet.step": {"x": 1}} and again == {"step": {"x": 2}}

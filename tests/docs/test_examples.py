@@ -1,5 +1,7 @@
 """The code and the recipes of the how-to pages, as they stand there."""
 
+import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -8,8 +10,10 @@ import pytest
 import yaml
 
 from benchmarks import rules as corpus
+from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.data_curation.base.teacher_engine import TEACHERS
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.settings.teacher import Teacher
@@ -21,6 +25,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.conftest import problems
 from tests.docs.commands import PAGES, ROOT, fenced
 from tests.infra.tiny_endpoint import grow_model
@@ -82,6 +87,27 @@ def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
     rows = problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"])
     split = filter_by_rules(rows)
     assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
+
+
+def test_the_domain_of_the_page_rewards_right_answers_and_no_others(beside, monkeypatch):
+    """From its file to a verdict, by way of the reader and the rules, with every problem answered right and wrong."""
+    monkeypatch.setenv(OWN_DOMAINS, "")
+    folder = beside("countdown", fenced("own_domain.md", "python")[0])
+    recipe = yaml.safe_load(fenced("own_domain.md", "yaml")[0])
+    use_domains(Recipe(name="mine", domains=tuple(recipe["domains"])))
+    importlib.import_module("countdown").make_problems(folder, seed=0, train=20, test=2)
+    rows = read_problems(folder / "train.jsonl", "countdown", recipe["curation"]["countdown"]["columns"]).kept
+    kept = filter_by_rules(rows).kept
+    raw = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
+    assert len(kept) == len(raw)
+    pairs = []
+    for problem, row in zip(from_table(kept), raw, strict=True):
+        a, b, c = row["numbers"]
+        for answer in (f"{a} + {b} - {c}", f"{a} + {b} - {c} + 1", str(row["target"]), f"{a} + {b}", "print()"):
+            pairs.append((problem, f"So <answer>{answer}</answer>"))
+    with VerifierPool(workers=1) as pool:
+        verdicts = pool.verify(pairs)
+    assert [verdict.outcome.value for verdict in verdicts] == ["passed", *["failed"] * 4] * len(raw)
 
 
 def test_the_recipes_of_the_pages_are_valid_sections():

@@ -11,6 +11,7 @@ import pytest
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
 from ratchet.data_curation.read import read_problems
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
@@ -120,6 +121,37 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
             use_domains(validate_recipe(recipe | wrong, "r.yaml"))
     with pytest.raises(RatchetError, match="There is no domain 'unheard'"):
         domain_of("unheard")
+
+
+@pytest.mark.parametrize("name", [*MATH_COLUMNS["answer"], "numbers", "difficulty", "metadata", "tests", "domain"])
+@pytest.mark.parametrize(
+    "value", [6, "6", [1, 2], {"low": 1, "high": 2}, "so 1 + 2\n#### 3", "word " * 60 + "\nend", 1.5, 0]
+)
+def test_every_unmapped_column_of_an_own_domain_stays_in_the_metadata(lab, tmp_path, name, value):
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"question": "Reach it.", name: value}))
+    (problem,) = from_table(read_problems(file, "echo", {"prompt": "question"}).kept)
+    assert json.loads(problem.metadata) == {name: value}
+    (problem,) = from_table(read_problems(file, "echo", {"prompt": "question", "metadata.truth": name}).kept)
+    assert json.loads(problem.metadata) == {"truth": value}
+
+
+def test_the_answer_of_an_own_domain_is_the_mapped_column_or_one_of_a_usual_name(lab, tmp_path):
+    rows = [
+        {"question": "How many?", "target": 3, "answer": "no"},
+        {"question": "How many are left?", "target": "She has 5 - 2.\n#### 3", "answer": "no"},
+        {"question": "Translate it.", "target": "a long text " * 30 + "\nits end", "answer": "no"},
+        {"question": "Between what?", "target": {"low": 1}, "answer": "no"},
+    ]
+    file = tmp_path / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    mapped = from_table(read_problems(file, "echo", {"prompt": "question", "answer": "target"}).kept)
+    assert [p.answer for p in mapped] == ["3", "3", rows[2]["target"], '{"low": 1}']
+    stays = [json.loads(p.metadata) for p in mapped]
+    assert all(facts.pop("answer") == "no" for facts in stays), "a usual name is not read where the answer is mapped"
+    assert stays == [{"target": 3}, {"target": rows[1]["target"]}, {}, {"target": {"low": 1}}]
+    unmapped = from_table(read_problems(file, "echo", {"prompt": "question"}).kept)
+    assert [p.answer for p in unmapped] == ["no"] * 4
 
 
 POEMS = {"by": "verifiers", "environment": "a_lab:poems", "arguments": {"forms": ["haiku"]}}
