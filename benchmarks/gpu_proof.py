@@ -23,9 +23,11 @@ import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -39,9 +41,11 @@ if importlib.util.find_spec("ratchet") is None:  # not installed: its folders ar
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed  # noqa: E402
 from ratchet.infra.inference.attention import attention  # noqa: E402
+from ratchet.infra.inference.products import product  # noqa: E402
 from ratchet.infra.recipe.model import GrownModel  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
 from ratchet.training import growth, ranks  # noqa: E402
+from ratchet.training import logprobs as tiles  # noqa: E402
 from ratchet.training.estimate import Shape, estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
 from ratchet.training.machine import GIB, local_machine  # noqa: E402
@@ -52,18 +56,24 @@ BIG = GrownModel(
     vocabulary=151_936, max_positions=40_960,
 )  # fmt: skip
 """The shape of DeepSeek-R1-Distill-Qwen-1.5B."""
+MIDDLE = GrownModel(
+    hidden_size=896, layers=24, attention_heads=14, key_value_heads=2, intermediate_size=4864, vocabulary=151_936,
+    max_positions=32_768,
+)  # fmt: skip
+"""The shape of Qwen2.5-0.5B."""
 TINY = GrownModel(vocabulary=300, max_positions=512)
-PROMPT = 16
+MODELS = {"1.5B": BIG, "0.5B": MIDDLE}
+PROMPT, RESPONSE = 16, 256
 Row = tuple[str, str, str, str, str, str]
 """What, tokens, seconds, GiB, GiB estimated, and what else there is to say."""
 
 
 class Proof:
-    def __init__(self, tiny: bool, tokens: list[int], seconds: float) -> None:
+    def __init__(self, model: GrownModel, tokens: list[int], seconds: float) -> None:
         self.cuda = torch.cuda.is_available()
         self.device = torch.device("cuda" if self.cuda else "cpu")
         self.dtype = torch.bfloat16 if self.cuda else torch.float32
-        self.model, self.tokens = (TINY if tiny else BIG), tokens
+        self.model, self.tokens = model, tokens
         self.ends = time.monotonic() + seconds
         found = local_machine()
         self.machine = replace(found, rates=replace(found.rates, verdict_s={"math": 0.0}))  # nothing is judged here
@@ -138,19 +148,22 @@ class Proof:
         targets = torch.randint(vocabulary, (tokens,), device=self.device)
         found: dict[str, torch.Tensor] = {}
 
-        def tiled() -> None:
-            found["tiled"] = ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, 1024)[0]
-            found["tiled"].sum().backward()
+        def tiled(chunk: int, tile: int) -> None:
+            with mock.patch.object(tiles, "VOCABULARY_TILE", tile):
+                found["tiled"] = ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, chunk)[0]
+                found["tiled"].sum().backward()
 
         def full() -> None:
             logits = (hidden @ weight.T).float().log_softmax(-1)
             found["full"] = logits.gather(-1, targets[:, None]).squeeze(-1)
             found["full"].sum().backward()
 
-        for name, call in (("full logits", full), ("tiled", tiled)):
-            seconds, peak = self.timed(call, repeat=2)
-            said = "" if name == "full logits" else f"differ by {(found['full'] - found['tiled']).abs().max():.2g} nats"
-            yield f"log-probabilities, {name}", f"{tokens:,}", f"{seconds:.4f}", peak, "", said
+        seconds, peak = self.timed(full, repeat=2)
+        yield "log-probabilities, full logits", f"{tokens:,}", f"{seconds:.4f}", peak, "", ""
+        for chunk, tile in ((1024, 4096), (1024, 32_768), (4096, 16_384), (4096, 65_536)):
+            seconds, peak = self.timed(lambda chunk=chunk, tile=tile: tiled(chunk, tile), repeat=2)
+            said = f"differ by {(found['full'] - found['tiled']).abs().max():.2g} nats"
+            yield f"log-probabilities, {chunk} x {tile} logits", f"{tokens:,}", f"{seconds:.4f}", peak, "", said
 
     def steps(self, directory: Path) -> Iterator[Row]:
         """One optimizer step on responses of each length, by the trainer's own policy."""
@@ -218,32 +231,37 @@ class Proof:
         )
 
     def rounding(self) -> Iterator[Row]:
-        """bfloat16 against float32, of the same weights and tokens; and an engine that decodes against the trainer."""
-        from ratchet.infra.inference.transformers_engine import TransformersEngine
+        """bfloat16 against float32, of the same weights and tokens; and an engine that decodes against the trainer,
+        with logits in float32 and rounded to the model's type."""
+        from ratchet.infra.inference import transformers_engine
         from ratchet.training.losses.terms import mismatch
         from ratchet.training.model import ScoredModel, load_model
 
         tokens = min(min(self.tokens), 4096)
         batch = collate([self.sample(2, tokens)], self.device, packed=True)
         model = self.policy.model.eval()
-        prompts = np.random.default_rng(3).integers(len(self.policy.tokenizer), size=(8, PROMPT))
+        prompts = np.random.default_rng(3).integers(len(self.policy.tokenizer), size=(64, PROMPT))
         requests = [
             Request((i,), derive_seed(i), prompt_ids=tuple(map(int, prompt))) for i, prompt in enumerate(prompts)
         ]
-        started = time.perf_counter()
-        found = list(TransformersEngine(model, self.policy.tokenizer, 8).generate(requests, Sampling(max_tokens=64)))
-        self.wait()
-        seconds = time.perf_counter() - started
-        samples = [
-            Sample(i, prompts[c.key[0]], np.array(c.token_ids), sampled_logprobs=np.float32(c.logprobs))
-            for i, c in enumerate(found)
-        ]
-        decoded = collate(samples, self.device, packed=True)
-        scored = self.policy.score(decoded, 1.0)[0]
-        count = sum(c.tokens for c in found)
-        yield self.differences(
-            "decoding against the trainer", count, seconds, decoded.sampled_logprobs - scored, mismatch
-        )
+        for head in ("float32", "rounded"):
+            with ExitStack() as stack:
+                if head == "rounded":
+                    for module in (transformers_engine, tiles):
+                        stack.enter_context(mock.patch.object(module, "logits", rounded_logits))
+                engine = transformers_engine.TransformersEngine(model, self.policy.tokenizer, 64)
+                started = time.perf_counter()
+                found = list(engine.generate(requests, Sampling(max_tokens=RESPONSE)))
+                self.wait()
+                seconds = time.perf_counter() - started
+                samples = [
+                    Sample(i, prompts[c.key[0]], np.array(c.token_ids), sampled_logprobs=np.float32(c.logprobs))
+                    for i, c in enumerate(found)
+                ]
+                decoded = collate(samples, self.device, packed=True)
+                scored = self.policy.score(decoded, 1.0)[0]
+            difference, count = decoded.sampled_logprobs - scored, sum(c.tokens for c in found)
+            yield self.differences(f"decoding against the trainer, {head} logits", count, seconds, difference, mismatch)
         with torch.no_grad():
             by_type = {}
             for dtype in ("float32", "bfloat16"):
@@ -256,7 +274,8 @@ class Proof:
         difference = difference.double()
         mean = float(mismatch(difference, torch.zeros_like(difference)).mean())
         sizes = difference.abs()
-        said = f"{mean:.2g} nats a token (KL), {sizes.mean():.2g} on average, {sizes.max():.2g} at most"
+        said = f"{tokens / seconds:,.0f} tokens/s; " if seconds else ""
+        said += f"{mean:.2g} nats a token (KL), {sizes.mean():.2g} on average, {sizes.max():.2g} at most"
         return name, f"{tokens:,}", f"{seconds:.2f}" if seconds else "", "", "", said
 
     def run(self) -> list[Row]:
@@ -269,6 +288,10 @@ class Proof:
                 self.part("resume", lambda: self.resume(Path(scratch) / "state"))
                 self.part("rounding", self.rounding)
         return self.rows
+
+
+def rounded_logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    return product(hidden, weight, bias).float()
 
 
 def table(proof: Proof) -> str:
@@ -288,6 +311,7 @@ def _size(directory: Path) -> int:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiny", action="store_true", help="a small model and short responses, on any machine")
+    parser.add_argument("--model", choices=list(MODELS), default="1.5B", help="whose shape; weights are random")
     parser.add_argument("--tokens", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, default=480.0, help="after which no further part begins")
     parser.add_argument("--write", type=Path, help="the Markdown table's file")
@@ -298,7 +322,11 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in lone.items()})
     if not torch.distributed.is_initialized():
         ranks.join()
-    proof = Proof(asked.tiny, asked.tokens or ([64, 128] if asked.tiny else [8192, 16384, 32768]), asked.seconds)
+    proof = Proof(
+        TINY if asked.tiny else MODELS[asked.model],
+        asked.tokens or ([64, 128] if asked.tiny else [8192, 16384, 32768]),
+        asked.seconds,
+    )
     proof.run()
     said = table(proof)
     print(f"\n{said}")

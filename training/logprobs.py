@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ratchet.infra.inference.products import by_onednn, onednn, product
+from ratchet.infra.inference.products import by_onednn, logits, onednn
 
 CHUNK_TOKENS = 1024
 """Tokens whose logits exist at once: tokens x vocabulary is never held."""
@@ -94,8 +94,8 @@ def _slices(count: int, size: int) -> Iterator[slice]:
 
 def _logits(hidden, weight, bias, tile: slice, temperature: float) -> torch.Tensor:
     """float32 [rows, tile], which the caller may overwrite."""
-    logits = product(hidden, weight[tile], None if bias is None else bias[tile]).float()
-    return logits if temperature == 1 else logits.div_(temperature)
+    scores = logits(hidden, weight[tile], None if bias is None else bias[tile])
+    return scores if temperature == 1 else scores.div_(temperature)
 
 
 def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Tensor]:

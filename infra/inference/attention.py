@@ -2,7 +2,8 @@
 keys and values; otherwise the same.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from inspect import signature
 from itertools import chain
 from typing import Any
 
@@ -36,17 +37,28 @@ def attention(
         attended, _ = attention(module, query, key, value, mask, *arguments, sequences=sequences, **settings)
         return _once(attended, prompts), None
     if query.is_cuda and query.dtype != torch.float32:
-        from torch.nn.attention.varlen import varlen_attn  # flash attention, which has no float32
-
+        varlen_attn, settings = _flash_attention()
         ends, longest = _ends(sequences, query.device), max(sequences)
         q, k, v = (each[0].transpose(0, 1) for each in (query, key, value))
-        causal = (-1, 0)
-        attended = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, window_size=causal, enable_gqa=True)
+        if "enable_gqa" not in settings:
+            k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for each in (k, v))
+        attended = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, **settings)
         assert isinstance(attended, torch.Tensor)
         return attended[None], None
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
     each = [scaled_dot_product_attention(*part, is_causal=True, scale=scale, enable_gqa=True) for part in parts]
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
+
+
+@cache
+def _flash_attention() -> tuple[Any, dict[str, Any]]:
+    """torch's `varlen_attn`, which has no float32, and the settings for causal attention with grouped heads that this
+    version of torch takes. Up to 2.11 it has no `enable_gqa`."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    known = signature(varlen_attn).parameters
+    causal = {"window_size": (-1, 0)} if "window_size" in known else {"is_causal": True}
+    return varlen_attn, causal | ({"enable_gqa": True} if "enable_gqa" in known else {})
 
 
 def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:

@@ -28,6 +28,18 @@ def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
     return onednn(inputs, weight, bias) if by_onednn(weight) else linear(inputs, weight, bias)
 
 
+def logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Float32 logits [tokens, vocabulary] of hidden states [tokens, width] and a head's weight [vocabulary, width].
+
+    On a GPU 16-bit factors are summed in float32 and the sum is not rounded: 8 bits of a logit of 20 are steps of 0.06,
+    which trainer and engine round differently. On a CPU a 16-bit head rounds its logits to 16 bits.
+    """
+    if weight.is_cuda and weight.dtype != torch.float32:
+        found = torch.mm(hidden, weight.T, out_dtype=torch.float32)
+        return found if bias is None else found.add_(bias)
+    return product(hidden, weight, bias).float()
+
+
 def onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`product` by oneDNN whatever its size."""
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")

@@ -18,7 +18,7 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, c
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
-from ratchet.infra.inference.products import limit_threads, multiply_by_onednn, product
+from ratchet.infra.inference.products import limit_threads, logits, multiply_by_onednn
 from ratchet.verifiers.errors import RatchetError
 
 REPLACE_BELOW = 0.75
@@ -73,8 +73,8 @@ class TransformersEngine:
         alive = torch.ones(len(rows), dtype=torch.bool, device=head.weight.device)
 
         while len(rows):
-            logits = product(rows.hidden, head.weight, head.bias).float()
-            chosen, logprob = sample(logits, rows.noise.gather(1, rows.made[:, None]).squeeze(1), sampling)
+            scores = logits(rows.hidden, head.weight, head.bias)
+            chosen, logprob = sample(scores, rows.noise.gather(1, rows.made[:, None]).squeeze(1), sampling)
             rows.tokens.scatter_(1, rows.made[:, None], chosen[:, None])
             rows.logprobs.scatter_(1, rows.made[:, None], logprob[:, None])
             positions = rows.lengths + rows.made

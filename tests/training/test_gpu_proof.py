@@ -9,8 +9,9 @@ def test_every_part_runs_on_a_small_model(alone, tmp_path):
     assert "failed" not in table and "no time was left" not in table and "NOT" not in table
     rows = [line.split("|")[1].strip() for line in table.splitlines() if line.startswith("| ")][1:]
     assert len([row for row in rows if row.startswith("attention")]) == 8
-    assert rows[-6:] == [
-        "training step", "training step", "checkpoint written", "checkpoint read", "decoding against the trainer",
+    assert rows[-7:] == [
+        "training step", "training step", "checkpoint written", "checkpoint read",
+        "decoding against the trainer, float32 logits", "decoding against the trainer, rounded logits",
         "bfloat16 against float32",
     ]  # fmt: skip
 
