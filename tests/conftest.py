@@ -3,11 +3,12 @@
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 LONGEST = ("tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks.py")
 
-settings.register_profile("repeatable", derandomize=True)  # pytest --hypothesis-profile=default looks for new ones
+# Nothing that asks how fast this machine is. `pytest --hypothesis-profile=default` looks for new examples.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 

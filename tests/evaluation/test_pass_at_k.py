@@ -37,7 +37,7 @@ def test_the_table_is_every_question_by_itself(questions):
 
 
 @given(st.integers(1, 3000), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_pass_at_k_is_exact_where_floating_binomials_overflow(n, data):
     c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
     exact = 1 - Fraction(math.comb(n - c, k), math.comb(n, k))
@@ -86,7 +86,7 @@ def test_majority_by_hand():
 
 
 @given(st.lists(st.sampled_from([("a", True), ("b", False), ("c", False), (None, False)]), min_size=3, max_size=6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_majority_at_k_averages_over_subsets(votes):
     every = [majority_of_all(subset) for subset in combinations(votes, 2)]
     spread = np.std(every) / np.sqrt(2000)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.training.advantages import ADVANTAGES, AdvantageOutputs, GroupRewards
@@ -12,7 +12,6 @@ from ratchet.training.groups import from_json, group, to_json, with_advantages
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import FAILED, INFRA, PASSED, rollout, stage
 
-UNHURRIED = settings(deadline=None)  # the first example imports what it tests
 BATCH = st.lists(
     st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.7, 1.0]), st.integers(1, 50)), max_size=9),
     min_size=1, max_size=6,
@@ -51,7 +50,6 @@ def reference(name: str, groups: list[GroupRewards]) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", ADVANTAGES.shipped)
-@UNHURRIED
 @given(BATCH)
 def test_against_the_equation(name, batch):
     groups = [of([r for r, _ in each], [n for _, n in each]) for each in batch]
@@ -60,7 +58,6 @@ def test_against_the_equation(name, batch):
 
 
 @pytest.mark.parametrize("name", ["grpo", "dr_grpo", "rloo"])
-@UNHURRIED
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=32))
 def test_advantages_of_a_group_sum_to_zero_and_keep_the_order(name, rewards):
     (values,) = computed(name, [of(rewards)])
@@ -71,7 +68,6 @@ def test_advantages_of_a_group_sum_to_zero_and_keep_the_order(name, rewards):
 
 
 @pytest.mark.parametrize("name", ["reinforce_pp", "reinforce_pp_baseline"])
-@UNHURRIED
 @given(BATCH)
 def test_advantages_of_a_batch_have_mean_zero_and_deviation_one_over_its_tokens(name, batch):
     groups = [of([r for r, _ in each], [n for _, n in each]) for each in batch]
@@ -86,7 +82,6 @@ def test_grpo_by_hand():
     assert values == pytest.approx([0.75 / deviation, *[-0.25 / deviation] * 3], rel=1e-5)
 
 
-@UNHURRIED
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=32))
 def test_leave_one_out_is_the_centered_reward_stretched(rewards):
     n = len(rewards)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.infra.recipe.training import Hardware
@@ -16,7 +16,6 @@ from ratchet.training.losses.grpo import clip_fraction, clipped
 from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
 from tests.training.batch import groups, learner, stage
 
-UNHURRIED = settings(deadline=None)  # the first example imports what it tests
 SETTINGS = stage(clip_low=0.1, clip_high=0.2)
 
 
@@ -171,7 +170,6 @@ def test_clipping_by_hand(ratio, advantage, loss, fraction):
 
 
 @pytest.mark.parametrize("name", LOSSES.shipped)
-@UNHURRIED
 @given(st.integers(0, 100), st.integers(1, 6), st.integers(1, 3))
 def test_the_loss_does_not_depend_on_how_the_step_was_divided(name, seed, cut, ranks):
     """Into two micro-batches, on one of several ranks, whose gradients are averaged."""

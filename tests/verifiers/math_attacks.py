@@ -8,10 +8,10 @@ prints a line of JSON for each decision, and what all took together.
 import json
 import os
 import resource
-import time
 from pathlib import Path
 
 from ratchet.verifiers.math.equivalence import verify_math
+from tests.work import within
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
 DETERMINANT = " \\\\ ".join(" & ".join(f"{SYMBOLS[row]}_{column}" for column in range(9)) for row in range(9))
@@ -81,10 +81,9 @@ REFERENCES = [
 def main():
     for name, attack in ATTACKS.items():
         for reference in REFERENCES if len(attack) < 10_000 else REFERENCES[:1]:
-            begin = time.process_time()
-            verdict = verify_math(f"\\boxed{{{attack}}}", reference)
+            verdict = within(4_000_000, verify_math, f"\\boxed{{{attack}}}", reference)
             row = {"attack": name, "outcome": verdict.outcome.value, "tier": verdict.decided_by}
-            print(json.dumps(row | {"seconds": time.process_time() - begin, "detail": verdict.detail[:80]}))
+            print(json.dumps(row | {"detail": verdict.detail[:80]}))
     # Not RUSAGE_SELF, which starts at the size of the process that started this one.
     here = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     memory = {"memory_mib": max(here, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) >> 10}

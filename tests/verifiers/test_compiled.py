@@ -22,7 +22,7 @@ TESTS = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2"}
 
 def problem(languages=("cpp",), tests=TESTS, metadata=None, **fields):
     facts = ({"answer_languages": [*languages]} if languages else {}) | (metadata or {})
-    fields = {"time_limit_s": 2.0, "memory_limit_mb": 256.0} | fields
+    fields = {"time_limit_s": 10.0, "memory_limit_mb": 256.0} | fields
     return Problem("p", "code", "double it", tests=json.dumps(tests), metadata=json.dumps(facts), **fields)
 
 
@@ -175,7 +175,7 @@ WRONG = {
             "for (;;) { volatile char *p = new char[1 << 20]; for (int i = 0; i < 1 << 20; i += 99) p[i] = 1; }"
         ),
     ),
-    "output": ("output_limit", MAIN.format("for (;;) cout << 1;")),
+    "output": ("output_limit", MAIN.format("string s(1 << 20, 'x'); for (;;) cout << s;")),
     "a syntax error": ("compile_error", "int main() { x }"),
     "nothing to link": ("compile_error", "int f();\nint main() { return f(); }"),
     "no main": ("compile_error", "int f() { return 1; }"),
@@ -187,9 +187,11 @@ WRONG = {
 @needs_compiler
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_programs_fail(name, level):
-    verdict = judge(problem(time_limit_s=0.3), WRONG[name][1], level)
-    assert verdict.decided_by == WRONG[name][0] and not verdict.passed, verdict
-    assert verdict.outcome is (Outcome.TIMEOUT if WRONG[name][0] == "time_limit" else Outcome.FAILED)
+    reason, source = WRONG[name]
+    # Far from each other: what has no end takes 0.3 s, and what has one never 10, on any machine.
+    verdict = judge(problem(time_limit_s=0.3 if reason == "time_limit" else 10.0), source, level)
+    assert verdict.decided_by == reason and not verdict.passed, verdict
+    assert verdict.outcome is (Outcome.TIMEOUT if reason == "time_limit" else Outcome.FAILED)
 
 
 @needs_compiler

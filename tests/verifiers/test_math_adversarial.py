@@ -1,10 +1,9 @@
-r"""Answers written to hang, to exhaust memory or to break the reader: each is decided in time, and nothing is left."""
+r"""Answers written to hang, to exhaust memory or to break the reader: each is decided, and nothing is left."""
 
 import json
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from ratchet.verifiers.math.equivalence import decide, verify_math
 from ratchet.verifiers.outcome import Outcome
 from tests.verifiers.math_attacks import ATTACKS
+from tests.work import within
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,10 +22,9 @@ def test_every_attack_is_decided_and_nothing_is_left():
         [sys.executable, "-m", "tests.verifiers.math_attacks"], cwd=ROOT, capture_output=True, text=True
     )
     *decisions, summary = map(json.loads, run.stdout.splitlines())
-    assert {decision["attack"] for decision in decisions} == set(ATTACKS)
+    assert {decision["attack"] for decision in decisions} == set(ATTACKS), run.stderr
     for decision in decisions:
         assert decision["outcome"] in ("failed", "unparseable"), decision
-        assert decision["seconds"] < 2.0, decision  # of CPU
     assert summary["left"] == 0 and summary["memory_mib"] < 256
 
 
@@ -36,12 +35,14 @@ def test_every_attack_is_decided_and_nothing_is_left():
 )  # fmt: skip
 def test_whatever_is_repeated_costs_little(piece):
     """What is read by trial, level by level, must not try the levels below again and again."""
-    for count in (3, 30, 200):
-        begin = time.process_time()
+
+    def decided(count):
         for answer in (piece * count, piece * count + "5", "5" + piece * count):
             decide("5", answer[:2000])
             decide(answer[:2000], (answer + "x")[-2000:])
-        assert time.process_time() - begin < 4.0
+
+    for count in (3, 30, 100):
+        within(10_000_000, decided, count)
 
 
 def test_no_attack_passes_as_its_neighbour():

@@ -1,4 +1,3 @@
-import time
 from fractions import Fraction
 
 import pytest
@@ -9,6 +8,7 @@ from ratchet.verifiers.math.equivalence import asked_reference, decide, equivale
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.outcome import Outcome
 from tests.verifiers.tricky_pairs import BARE, ROWS
+from tests.work import within
 
 
 def test_the_suite_is_large_balanced_and_without_repetition():
@@ -103,7 +103,6 @@ def test_a_question_may_ask_for_a_percentage(question, asks):
 
 
 @given(st.fractions(max_denominator=10**6))
-@settings(deadline=None)
 def test_numbers_equal_themselves_in_other_notations(value):
     numerator, denominator = value.numerator, value.denominator
     forms = [
@@ -120,7 +119,6 @@ def test_numbers_equal_themselves_in_other_notations(value):
 
 
 @given(st.integers(-(10**12), 10**12), st.integers(0, 6))
-@settings(deadline=None)
 def test_decimals_and_thousands(units, places):
     value = Fraction(units, 10**places)
     assert parse_answer(str(units) if places == 0 else _decimal(units, places)).value == value
@@ -133,15 +131,13 @@ def _decimal(units: int, places: int) -> str:
 
 
 @given(st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$ abcfrsqtxπ", max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_text_is_decided_or_left_open_without_raising(text):
     for one, other in ((text, "3"), ("(1,2)", text), (text, "x=2"), (text, text + "1")):
         assert decide(one, other)[0] in (True, False)
 
 
-def test_numbers_are_decided_in_microseconds():
-    pairs = [(str(number), str(number + number % 2)) for number in range(5000)]
-    start = time.process_time()
-    for reference, answer in pairs:
-        decide(reference, answer)
-    assert (time.process_time() - start) / len(pairs) < 50e-6  # a fifth of this on an idle machine
+def test_numbers_are_decided_at_once():
+    """Most answers are numbers: these are not read as expressions first."""
+    for number in range(500):
+        within(20, decide, str(number), str(number + number % 2))

@@ -1,6 +1,5 @@
 r"""What holds for every answer, not only for those we thought of."""
 
-import time
 from fractions import Fraction
 
 from hypothesis import example, given, settings
@@ -11,6 +10,7 @@ from ratchet.verifiers.math.equivalence import decide, equivalent, reference_fau
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.outcome import Outcome
 from tests.verifiers.tricky_pairs import BARE
+from tests.work import within
 
 integers = st.integers(-999, 999)
 naturals = st.integers(1, 60)
@@ -60,7 +60,7 @@ REWRITINGS = [
 
 
 @given(answers)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_answer_is_itself(text):
     is_itself(text)
 
@@ -77,7 +77,7 @@ def is_itself(text):
 
 
 @given(answers, st.sampled_from(REWRITINGS), st.sampled_from(REWRITINGS))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @example("(1, 2)", REWRITINGS[6], REWRITINGS[2])
 def test_harmless_rewriting_changes_nothing(text, first, second):
     assert decide(text, second(first(text))).same is True
@@ -85,7 +85,7 @@ def test_harmless_rewriting_changes_nothing(text, first, second):
 
 
 @given(expressions, expressions)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example("0.1", "x^4")  # what cancels is 2^128
 def test_numeric_equality_is_symmetric_and_knows_its_own_rewritings(one, other):
     assert same_value(one, other) == same_value(other, one)
@@ -95,7 +95,7 @@ def test_numeric_equality_is_symmetric_and_knows_its_own_rewritings(one, other):
 
 
 @given(st.one_of(answers, suite), st.one_of(answers, suite))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_quick_tiers_never_disagree_with_their_mirror(one, other):
     forth, back = decide(one, other), decide(other, one)
     if forth.tier == back.tier == "numeric" and parse_answer(one).places is parse_answer(other).places is None:
@@ -103,18 +103,16 @@ def test_quick_tiers_never_disagree_with_their_mirror(one, other):
 
 
 @given(any_text, any_text)
-@settings(max_examples=500, deadline=None)
-def test_any_text_is_decided_quickly_and_without_raising(one, other):
-    start = time.process_time()
+@settings(max_examples=500)
+def test_any_text_is_decided_after_little_work_and_without_raising(one, other):
     for reference, answer in ((one, other), (one, "3"), ("(1,2)", one), ("x+\\sqrt{2}", one), (one, one + "1")):
-        decide(reference, answer)
+        within(1_000_000, decide, reference, answer)
         verdict = verify_math(f"\\boxed{{{answer}}}", reference)
         assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.UNPARSEABLE)
-    assert time.process_time() - start < 2.0
 
 
 @given(st.lists(numbers, min_size=2, max_size=5, unique=True), st.randoms())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_order_matters_in_tuples_only(parts, random):
     shuffled = parts[:]
     random.shuffle(shuffled)
@@ -126,7 +124,6 @@ def test_order_matters_in_tuples_only(parts, random):
 
 
 @given(st.fractions(max_denominator=10**9), st.fractions(max_denominator=10**9))
-@settings(deadline=None)
 def test_numbers_are_compared_exactly(one, other):
     written = [f"\\frac{{{value.numerator}}}{{{value.denominator}}}" for value in (one, other)]
     assert decide(*written).same is (one == other)
@@ -135,7 +132,6 @@ def test_numbers_are_compared_exactly(one, other):
 
 
 @given(naturals, naturals, naturals)
-@settings(deadline=None)
 def test_radicals_are_proven_not_guessed(a, b, c):
     assert same_value(f"{a}\\sqrt{{{b}}}", f"\\sqrt{{{a * a * b}}}") is True
     assert same_value(f"\\sqrt{{{a}}}+\\sqrt{{{b}}}", f"\\sqrt{{{a}+{b}+2\\sqrt{{{a * b}}}}}") is True
@@ -144,6 +140,6 @@ def test_radicals_are_proven_not_guessed(a, b, c):
 
 
 @given(suite)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_equivalence_of_labeled_answers_is_reflexive_in_other_notation(text):
     assert equivalent(text, f"${text}$") or "$" in text

@@ -154,7 +154,7 @@ def test_release_date_and_address():
 WORDS = st.lists(st.sampled_from(["aa", "bb", "cc", "dd", "ee", "ff", "gg"]), max_size=30).map(" ".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, min_size=1, max_size=6), st.integers(1, 5))
 def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
     def grams(text):
