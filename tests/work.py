@@ -12,7 +12,7 @@ import pytest
 
 T = TypeVar("T")
 PARTS = 16
-_TRIES = 20
+_TRIES = 5
 _TOO_LITTLE_S = 0.001
 """Added to both sides of a comparison, so that two calls that do next to nothing are alike."""
 

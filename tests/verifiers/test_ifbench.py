@@ -13,7 +13,7 @@ from ratchet.verifiers.instructions.words import sentences, tokens
 from tests.work import grows_linearly
 
 EXAMPLES = yaml.safe_load(Path(__file__).with_name("ifbench.yaml").read_text())
-SIZE = 40_000
+SIZE = 20_000
 HOSTILE = {
     "newlines": "\n" * SIZE,
     "periods": "." * SIZE,
