@@ -15,8 +15,8 @@ from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportion
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
-from ratchet.verifiers.math.units import DEGREE, RADIAN
-from ratchet.verifiers.math.words import moment
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN
+from ratchet.verifiers.math.words import folded, moment
 
 _DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
 _CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
@@ -40,12 +40,12 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if "equation" in (reference.kind, answer.kind):
         return _same_equation(reference, answer, evidence)
     if reference.kind != answer.kind:
-        if answer.words in ("otherwise", "else", "elsewhere") and reference.variable:
-            return True  # of a case, where the reference has its condition
         forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
         return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
     if reference.kind == "scalar":
         return _same_scalar(reference, answer, evidence)
+    if reference.variable and answer.variable and reference.variable != answer.variable:
+        return False
     if reference.kind in ("text", "based", "moment"):
         return reference.words == answer.words or (
             " " in reference.words and reference.words.rstrip("s") == answer.words.rstrip("s")
@@ -55,10 +55,12 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
             conjunction = next((side for side in (reference, answer) if side.words == "and"), None)
             if (reference.words and answer.words) or (conjunction and any(each.variable for each in conjunction.parts)):
                 return False  # x < 1 or x > 3, not and
-        return _same_collection(reference.parts, answer.parts, evidence)
+            if "or" in (reference.words, answer.words) and len({*_labels(reference.parts)}) > 1:
+                return False  # x = 2 or y = 3, not both
+        if "cases" in (reference.brackets, answer.brackets):
+            return _same_cases(reference, answer, evidence)
+        return _same_collection(reference, answer, evidence)
     if reference.kind == "phrase" and reference.words != answer.words:
-        return False
-    if reference.variable and answer.variable and reference.variable != answer.variable:
         return False
     if reference.kind == "congruence":
         # 12 mod 7 is 5 mod 7; n may be left out, but not renamed.
@@ -96,8 +98,8 @@ def _all(results: Iterable[bool | None]) -> bool | None:
 def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     if reference.value is not None and answer.value is None and answer.unit is None:
         answer = with_letter_unit(answer, apart=reference.unit is None)
-    elif answer.value is not None and reference.value is None and reference.unit is None:
-        reference = with_letter_unit(reference, apart=answer.unit is None)
+    elif answer.value is not None and answer.unit is not None and reference.value is None and reference.unit is None:
+        reference = with_letter_unit(reference, apart=False)
     is_angle = {reference.unit, answer.unit} == {DEGREE, RADIAN}
     if not is_angle and _units_differ(reference, answer):
         return False
@@ -136,6 +138,8 @@ def _units_differ(reference: Answer, answer: Answer) -> bool:
     marbles` and `blue marbles`."""
     one, other = reference.unit, answer.unit
     if one is None or other is None:
+        if {one, other} & {ARCMINUTE, ARCSECOND}:  # 42' is no 42
+            return True
         return one is not None and bool(one.words) and reference.tokens[0].upright  # `two lines` is a figure
     ours, theirs = set(one.words), set(other.words)
     return not (ours <= theirs or theirs <= ours) if ours and theirs else one.dimension != other.dimension
@@ -196,10 +200,10 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return grouped and len(groups[0]) <= 3 and int("".join(groups)) == other.value and other.unit is None
     if one.kind == "text" and other.kind == "scalar" and other.value is None:
         ours, theirs = (answer.text.replace(" ", "") for answer in (one, other))
-        return ours == theirs or (len(ours) > 1 and ours.casefold() == theirs.casefold())
+        return ours == theirs or folded(ours) == folded(theirs)
     if one.kind == "ratio" and other.kind == "scalar" and len(one.parts) == 2:
         part, whole = (term.value for term in one.parts)
-        return part is not None and bool(whole) and part / whole == other.value
+        return part is not None and whole not in (None, 0, 1) and part / whole == other.value
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
     is_column = one.kind == "matrix" and one.brackets == "(" and all(len(row.parts) == 1 for row in one.parts)
@@ -224,14 +228,63 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     return False
 
 
-def _same_collection(reference: tuple[Answer, ...], answer: tuple[Answer, ...], evidence: Evidence) -> bool | None:
-    """One to one, in any order. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}."""
+def _same_cases(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
+    """Value and condition, row by row, in any order. One row of the answer may say "otherwise" where the reference has
+    a condition: it is what the other rows leave."""
+    if reference.brackets != answer.brackets or len(reference.parts) != len(answer.parts):
+        return False
+    open_rows = [row for row in answer.parts if row.parts[1].words == "otherwise"]
+    is_open = len(open_rows) == 1 and not any(row.parts[1].words == "otherwise" for row in reference.parts)
+
+    def same(one: Answer, other: Answer) -> bool | None:
+        if is_open and other is open_rows[0]:
+            return same_answer(one.parts[0], other.parts[0], evidence)
+        return same_answer(one, other, evidence)
+
+    return _paired(reference.parts, answer.parts, same)
+
+
+def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | None:
+    """One to one. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}. In any order, unless only one of the
+    two says which value is which (x = 2, y = 3; 5 dimes, 3 nickels), or the reference is ordered."""
+    reference, answer = one.parts, other.parts
     if len(reference) != len(answer):
         return False
 
     def same(one: Answer, other: Answer) -> bool | None:
         return (one.kind == "collection") == (other.kind == "collection") and same_answer(one, other, evidence)
 
+    ours, theirs = _labels(reference), _labels(answer)
+    is_told = max(len(set(ours)), len(set(theirs))) > 1
+    is_ordered = one.ordered or _is_ranking(reference)
+    if ours != theirs if is_told else is_ordered:
+        return _all(same(one, other) for one, other in zip(reference, answer, strict=True))
+    return _paired(reference, answer, same)
+
+
+def _is_ranking(members: tuple[Answer, ...]) -> bool:
+    """Letters that are not in the order of the alphabet: C, A, D, B."""
+    letters = [member.words if member.kind == "option" else member.text for member in members]
+    return len(letters) > 2 and all(len(each) == 1 and each.isupper() for each in letters) and letters != sorted(letters)
+
+
+def _labels(members: tuple[Answer, ...]) -> list[str]:
+    """What each member of a list is the value of, sorted: its name, or its unit or noun. x = 1, 2 are both x."""
+    labels = [""]
+    for member in members:
+        if member.kind == "equation" and not member.words:
+            labels.append(member.parts[0].text)
+        elif member.unit is not None:
+            labels.append(repr(member.unit.words or member.unit.dimension))
+        else:
+            labels.append(member.variable or labels[-1])
+    return sorted(labels[1:])
+
+
+def _paired(
+    reference: tuple[Answer, ...], answer: tuple[Answer, ...], same: Callable[[Answer, Answer], bool | None]
+) -> bool | None:
+    """Whether the members are the same, one to one, in some order."""
     edges = [[same(one, other) for other in answer] for one in reference]
     return _matched(edges, (True,)) or (None if _matched(edges, (True, None)) else False)
 

@@ -15,7 +15,8 @@ from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.nodes import Node, kinds_of, names_of
-from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.math.question import asks_order, asks_percent
+from ratchet.verifiers.math.structure import is_list, parse_answer
 from ratchet.verifiers.math.tokens import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
@@ -23,12 +24,7 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\]*")
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
-_COUNTED = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
-_PERCENT_ASKED = re.compile(
-    rf"\b(?:what|which)\b(?:(?!\b(?:{_COUNTED})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent",
-    re.IGNORECASE,
-)
-"""Percentages that are requested, not given ("after twenty percent off, what")."""
+_ORDERED = " \\text{ in this order}"
 
 
 class Decision(NamedTuple):
@@ -127,12 +123,16 @@ def reference_text(reference: str) -> str:
 
 
 def asked_reference(reference: str, question: str | None) -> str:
-    """The reference as the question requires it: 25 is 25% if it asks "what percent". Numbers up to 1 stay: they are
-    ambiguous."""
-    if question and _PERCENT_ASKED.search(question):
-        answer = parse_answer(reference_text(reference))
-        if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
-            return f"{reference_text(reference).rstrip('.')}\\%"
+    """The reference as the question requires it: 25 is 25% if it asks "what percent" (numbers up to 1 stay: they are
+    ambiguous), and a list has an order if it asks for one."""
+    if not question:
+        return reference
+    text = reference_text(reference)
+    answer = parse_answer(text)
+    if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
+        return f"{text.rstrip('.')}\\%" if asks_percent(question) else reference
+    if is_list(answer) and not answer.ordered and asks_order(question, len(answer.parts)):
+        return text.rstrip(".") + _ORDERED
     return reference
 
 

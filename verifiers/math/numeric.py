@@ -19,6 +19,7 @@ from typing import Any
 
 from flint import acb, acb_mat, arb, ctx, fmpq
 
+from ratchet.verifiers.math.kinks import KINKED, far_points
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
@@ -126,6 +127,8 @@ def _points(difference: Node) -> Iterator[Point]:
         for each in signs:
             sizes = (Fraction(draw.randrange(int(low * 2**31), int(high * 2**31)), 2**31) for _ in names)
             yield {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
+    if not discrete and kinds & KINKED:
+        yield from far_points(difference, names, draw)
     for turn in range(12 if discrete else 3):
         chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
         yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
@@ -146,10 +149,14 @@ def _complex_names(node: Node) -> set[str]:
 
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
     """At this point. Raises one of _ERRORS if a side is undefined, or it costs too much."""
-    with _precision, ctx.workprec(_PROBE_BITS):
-        if not all(entry.contains(0) for entry in _entries(_evaluate(difference, point, work))):
-            return False
-    size = _size(difference, point)
+    probe = [work[0], 0]
+    try:
+        with _precision, ctx.workprec(_PROBE_BITS):
+            if not all(entry.contains(0) for entry in _entries(_evaluate(difference, point, probe))):
+                return False
+    finally:
+        work[0] = probe[0]
+    size = _size(difference, point) + probe[1]  # e^{-1000} is small without being zero
     if 2 * size + 256 > _MOST_BITS:
         raise Unsupported
     with _precision, ctx.workprec(2 * size + 256):
@@ -324,6 +331,8 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     real = _positive(value) if kind == "ln" else _real(value)
     if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
         raise Unsupported
+    if kind[-1] == "h":
+        _exponential(acb(real), work)
     return acb(getattr(real, _ARB.get(kind, kind))())
 
 
@@ -334,7 +343,7 @@ def _exact(value: Fraction) -> acb:
 def _power(node: Node, point: Point, work: list[int]) -> Any:
     if node[1] == ("name", "e"):
         value = _evaluate(node[2], point, work)
-        return value.exp() if isinstance(value, acb_mat) else _exponential(value)
+        return value.exp() if isinstance(value, acb_mat) else _exponential(value, work)
     exponent, base = rational_value(node[2], point), _evaluate(node[1], point, work)
     if isinstance(base, acb_mat):
         if node[2][0] == "name" and node[2][1] in ("\\top", "\\dagger"):
@@ -348,7 +357,7 @@ def _power(node: Node, point: Point, work: list[int]) -> Any:
             power = power * base
         return power
     if exponent is None or (exponent.denominator > 1 and max(exponent.denominator, abs(exponent.numerator)) > 64):
-        return _exponential(_evaluate(node[2], point, work) * acb(_positive(base).log()))
+        return _exponential(_evaluate(node[2], point, work) * acb(_positive(base).log()), work)
     if abs(exponent.numerator) > _LARGEST_EXPONENT or (exponent == 0 and base.contains(0)):
         raise Unsupported
     if exponent.denominator > 1:  # of a negative number it has several meanings
@@ -356,9 +365,11 @@ def _power(node: Node, point: Point, work: list[int]) -> Any:
     return base ** int(exponent.numerator)
 
 
-def _exponential(value: acb) -> acb:
-    if not value.abs_upper() < _LARGEST_GROWTH:
+def _exponential(value: acb, work: list[int]) -> acb:
+    if not (growth := value.abs_upper()) < _LARGEST_GROWTH:
         raise Unsupported
+    if len(work) > 1:
+        work[1] += 3 * int(growth.ceil().unique_fmpz() or _LARGEST_GROWTH)
     return value.exp()
 
 

@@ -11,7 +11,7 @@ from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import is_sum, names_of, rational_value
-from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
+from ratchet.verifiers.math.tokens import FUNCTIONS, VOCABULARY, Token, Tokens
 from ratchet.verifiers.math.units import Unit, parse_unit
 
 Parse = Callable[[Tokens], Answer]
@@ -24,9 +24,9 @@ _UNIT_COMMANDS = {
     "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*",
     "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
+_PLAIN_UNITS, _PLAINER_UNITS = (frozenset(VOCABULARY[section].split()) for section in ("plain_units", "plainer_units"))
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _ARTICLES = ("the", "a", "an")
-_SHOUTED = ("YES", "NO", "TRUE", "FALSE", "NONE", "EVEN", "ODD", "BOTH", "DNE")
 _SYNONYMS = {
     "dne": "does not exist",
     "infinity": "infinite",
@@ -119,8 +119,7 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     is_argument = suffix[0].kind == "run" and not (suffix[0].gap and value[-1].kind == "number")
     if not value or value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
         return None  # \\cos 2\\pi ft
-    is_product = suffix[0].kind == "run" and not suffix[0].gap and suffix[0].text.isupper()  # \\frac12CV^2, but 5MW
-    if is_product and suffix[0].text[0] not in "GMKT" and len(suffix[0].text) > 1 and not suffix[0].upright:
+    if _may_be_product(suffix, value):
         return None
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
@@ -142,6 +141,16 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     return _with_unit(inner, Unit((("counted", 1),), words=words.noun_stem(texts)), tokens)
 
 
+def _may_be_product(suffix: Tokens, value: Tokens) -> bool:
+    """Whether letters that stand for a unit may be factors: `3mg`, `\\frac12kA^2`, `2km` with a spring's constant. Upright
+    letters, words of three letters, and a few shorter ones apart from the number, are a unit."""
+    letters = suffix[0]
+    if letters.upright or letters.kind != "run" or len(letters.text) > 2:
+        return False
+    is_apart = letters.gap and value[-1].kind == "number"
+    return letters.text not in (_PLAIN_UNITS if is_apart else _PLAINER_UNITS)
+
+
 def _unit_text(tokens: Tokens) -> str:
     """Text for `parse_unit`; "?" for tokens that no unit has."""
     text = ""
@@ -158,10 +167,11 @@ def _unit_text(tokens: Tokens) -> str:
 
 
 def with_letter_unit(answer: Answer, apart: bool) -> Answer:
-    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letter is
-    `apart`, as in `5 m`."""
+    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letters are
+    `apart`, as in `5 m`, or no likely product, as in `5km`."""
     for position, token in enumerate(answer.tokens):
-        follows = position and (not apart or (token.gap and answer.tokens[position - 1].kind == "number"))
+        before = answer.tokens[position - 1]
+        follows = position and (not apart or (before.kind == "number" and (token.gap or token.text in _PLAIN_UNITS)))
         if follows and token.kind in ("name", "run") and (unit := parse_unit(_unit_text(answer.tokens[position:]))):
             node = parse_expression(answer.tokens[:position])
             if node is not None and not names_of(node):
@@ -176,9 +186,7 @@ def prose(tokens: Tokens) -> str:
     words_read: list[str] = []
     for token in tokens:
         if token.kind in ("word", "run", "name") and token.text.isalpha():
-            # AB is not BA, and not ab.
-            is_name = token.text.isupper() and token.text not in _SHOUTED and len(token.text) < 6
-            words_read.append(token.text if is_name else token.text.casefold())
+            words_read.append(words.folded(token.text))
         elif not token.isa(*_PUNCTUATION):
             return ""
     while len(words_read) > 1 and words_read[0] in _ARTICLES:

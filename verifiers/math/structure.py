@@ -4,10 +4,12 @@ import functools
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from ratchet.verifiers.math import intervals, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
+from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import names_of, rational_value
 from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
@@ -31,7 +33,14 @@ def parse_answer(text: str) -> Answer:
         tokens = words.numbered(trimmed(tokenize(text)))
     except Unreadable:
         return Answer("scalar", spelling=text)
-    return replace(_parse(tokens, 0), spelling=spelled(tokens))
+    bare = words.without_order(tokens)
+    answer = _parse(bare, 0)
+    return replace(answer, spelling=spelled(tokens), ordered=bare is not tokens and is_list(answer))
+
+
+def is_list(answer: Answer) -> bool:
+    """Whether it lists values, not the members of a set or the cases of a function."""
+    return answer.kind == "collection" and not answer.brackets and len(answer.parts) > 1
 
 
 def _parse(tokens: Tokens, depth: int) -> Answer:
@@ -262,10 +271,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         is_set = removed.kind == "collection"
         return intervals.without(_parse(sides[0], depth), list(removed.parts)) if is_set else None
     if relations == ["\\in"]:
-        inner = _parse(sides[1], depth)
-        if inner.kind == "tuple":
-            return replace(inner, variable=spelled(sides[0]))
-        return inner if inner.kind in ("collection", "congruence") else None
+        name, inner = variable_of(_plain(sides[0])), _parse(sides[1], depth)
+        return replace(inner, variable=name) if name and inner.kind in ("tuple", "collection", "congruence") else None
     if relations == ["\\ne"]:
         return _unequal([tokens], depth)
     parts = tuple(_parse(side, depth) for side in sides)
@@ -332,9 +339,16 @@ def _based(tokens: Tokens, depth: int) -> Answer | None:
     plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
     if len(base) != 1 or base[0].value is None or not plain or not text.isalnum() or text.isalpha():
         return None
+    if not _is_numeral(text, base[0].value):
+        return None
     if base[0].value == 10:
         return _parse(sign + rest[:at], depth)
     return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
+
+
+def _is_numeral(digits: str, base: Fraction) -> bool:
+    """3R_1 is a product: there is no base 1, and no digit R but in base 28 and above."""
+    return base.denominator == 1 and 2 <= base <= 36 and all(int(digit, 36) < base for digit in digits)
 
 
 def _ratio(tokens: Tokens, depth: int) -> Answer | None:

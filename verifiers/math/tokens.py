@@ -72,6 +72,7 @@ _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
 _ACCENTS = frozenset(["dot", "ddot", "hat", "widehat", "tilde", "widetilde", "bar", "overline", "check", "breve"])
+_ARROWS = frozenset(["vec", "overrightarrow"])
 _SIZED = re.compile(r"\\(?:left|right|[bB]igg?[lrm]?)\s*(?=\||\\[lr]?vert(?![a-z])|\\[lr]angle)")
 _BAR = r"(?:(?<!\\)\||\\[lr]?vert(?![a-z])|\\mid(?![a-z]))"
 _INSIDE = rf"((?:(?!{_BAR}|\\[lr]angle).)*)"
@@ -249,6 +250,8 @@ class _Lexer:
                 points = content.isupper() and len(content) == 2  # \\overrightarrow{AB}
                 if points or (len(added) == 1 and added[0].kind != "run"):
                     self.tokens[first:] = [added[0]._replace(kind="name", vector=True)]
+            elif meaning == "vector" and name in _ARROWS:  # of a number: nothing we know
+                self.tokens.insert(first, Token("command", "\\vec"))
         return position
 
     def _argument(self, position: int, end: int) -> tuple[tuple[int, int], int]:
@@ -293,7 +296,6 @@ def single_letters(tokens: Iterable[Token]) -> Tokens:
 
 
 def spelled(tokens: Tokens) -> str:
-    """The answer in one spelling: equal for answers that differ only in typography."""
-    folds = (token.kind in ("word", "run") and not token.text.isupper() for token in tokens)
-    text = " ".join(token.text.casefold() if fold else token.text for token, fold in zip(tokens, folds, strict=True))
+    """The answer in one spelling: equal for answers that differ only in typography. Case counts: kT is not kt."""
+    text = " ".join(token.text for token in tokens)
     return re.sub(r"(_|\^(?! \{ [a-zA-Z]{2})) \{ (\S+) \}", r"\1 \2", text)  # a^{bc} is not a^bc

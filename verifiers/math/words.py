@@ -14,6 +14,9 @@ _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
 )
+_IN_ORDER = (("respectively",), ("in", "this", "order"), ("in", "that", "order"))
+VOWELS = frozenset("aeiouy")
+_SHORT_WORDS = frozenset(VOCABULARY["short_words"].split())
 _MEASURES = frozenset(VOCABULARY["measure_words"].split())
 _IRREGULAR = tuple(VOCABULARY["irregular_nouns"].split())
 _WHEN = re.compile(
@@ -25,6 +28,20 @@ _WHEN = re.compile(
 def word(token: Token) -> str:
     """The token's word in lower case; "" if it is not one."""
     return token.text.lower() if token.kind in ("word", "run") else ""
+
+
+def folded(text: str) -> str:
+    """A word in one case. Letters that may be a product or a name keep theirs: `mgh` is not `Mgh`, `AB` not `ab`."""
+    lower = text.lower()
+    is_word = len(text) > 3 and not VOWELS.isdisjoint(lower) and (text[1:].islower() or (text.isupper() and len(text) > 5))
+    return lower if is_word or lower in _SHORT_WORDS else text
+
+
+def without_order(tokens: Tokens) -> Tokens:
+    """Without "respectively" or "in this order" at the end."""
+    length = next((len(end) for end in _IN_ORDER if tuple(map(word, tokens[-len(end) :])) == end), 0)
+    kept = tokens[: len(tokens) - length] if length else tokens
+    return kept[:-1] if length and kept and kept[-1].isa(",") else kept
 
 
 def numbered(tokens: Tokens) -> Tokens:
