@@ -35,9 +35,9 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 12, "problems")
 NORMALISE = Step("normalise", 15, "problems")
-RULES = Step("rules", 10, "problems")
+RULES = Step("rules", 11, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
-DEDUPLICATE = Step("deduplicate", 7, "problems")
+DEDUPLICATE = Step("deduplicate", 8, "problems")
 VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
 CURATED = Step("curated", 6, "problems")
 

@@ -33,8 +33,8 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import open_pool
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 5, "attempts")
-MAJORITY_VOTE = Step("majority_vote", 6, "problems")
-DIFFICULTY = Step("difficulty", 5, "problems")
+MAJORITY_VOTE = Step("majority_vote", 7, "problems")
+DIFFICULTY = Step("difficulty", 6, "problems")
 LENGTH = Step("length", 2, "problems")
 
 PROMPTS_AT_ONCE = 256

@@ -39,8 +39,8 @@ from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
-STAGE = Step("train", 9, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 8, "pass_rates", resumable=True)
+STAGE = Step("train", 10, "checkpoint", resumable=True)
+PASS_RATES = Step("pass_rates", 9, "pass_rates", resumable=True)
 POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""

@@ -265,7 +265,9 @@ def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | N
 def _is_ranking(members: tuple[Answer, ...]) -> bool:
     """Letters that are not in the order of the alphabet: C, A, D, B."""
     letters = [member.words if member.kind == "option" else member.text for member in members]
-    return len(letters) > 2 and all(len(each) == 1 and each.isupper() for each in letters) and letters != sorted(letters)
+    return (
+        len(letters) > 2 and all(len(each) == 1 and each.isupper() for each in letters) and letters != sorted(letters)
+    )
 
 
 def _labels(members: tuple[Answer, ...]) -> list[str]:

@@ -56,7 +56,7 @@ def _ladder(curved: list[Node]) -> list[Fraction]:
     constants = {abs(value) for node in curved for each in nodes_of(node) if (value := rational_value(each))}
     bits = [size.numerator.bit_length() - size.denominator.bit_length() for size in constants]
     low, high = min(bits, default=0), max(bits, default=0)
-    if -_USUAL_BITS <= low and high <= _USUAL_BITS:
+    if low >= -_USUAL_BITS and high <= _USUAL_BITS:
         return []
     step = max(1, (high - low + 4) // _MOST_RUNGS)
     return [sign * Fraction(2) ** rung for rung in range(high + 2, low - 3, -step) for sign in (1, -1)]

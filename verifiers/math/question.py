@@ -22,7 +22,9 @@ _ORDERED = re.compile(
 )
 _BLANK = re.compile(r"(?:\\?_){2,}|\\underline\s*\{[^{}A-Za-z0-9]*(?:\\[a-z]+[^{}A-Za-z0-9]*)*\}|\(\s{2,}\)|\\blank\b")
 _PART = re.compile(r"(?:^|[.?;:。；？：]\s*)\((?:[1-9]|[a-d])\)")
-_WHERE = re.compile(r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", re.IGNORECASE)
+_WHERE = re.compile(
+    r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", re.IGNORECASE
+)
 _FORMULA = re.compile(r"\$+([^$]*)\$+|\\\((.*?)\\\)", re.DOTALL)
 _ITEM = r"(?:[a-z]{3,} )?(?:⟨\d+⟩|[A-Za-z](?:_\w)?)"
 _ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")

@@ -33,7 +33,9 @@ def word(token: Token) -> str:
 def folded(text: str) -> str:
     """A word in one case. Letters that may be a product or a name keep theirs: `mgh` is not `Mgh`, `AB` not `ab`."""
     lower = text.lower()
-    is_word = len(text) > 3 and not VOWELS.isdisjoint(lower) and (text[1:].islower() or (text.isupper() and len(text) > 5))
+    is_word = (
+        len(text) > 3 and not VOWELS.isdisjoint(lower) and (text[1:].islower() or (text.isupper() and len(text) > 5))
+    )
     return lower if is_word or lower in _SHORT_WORDS else text
 
 
