@@ -15,10 +15,10 @@ class Answer:
 
     scalar: `node`, the expression (None: not an expression, equal only to the same spelling); `value` if rational;
     `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`; intervals too.
-    collection: `parts` (lists, sets, unions, both signs of ±), in any order unless `ordered`; `brackets` for a set. matrix: `parts` are
-    rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an inequality. congruence:
-    residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the letter, `parts` its
-    text. `variable`: of an interval or a congruence, or the name of a point.
+    collection: `parts` (lists, sets, unions, both signs of ±), in any order unless `ordered`; `brackets` for a set.
+    matrix: `parts` are rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an
+    inequality. congruence: residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the
+    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point.
     """
 
     kind: str

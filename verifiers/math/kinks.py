@@ -1,10 +1,11 @@
 """Where an expression may change its law: |x - c|, \\sqrt{(x - c)^2} and floors.
 
-Whatever else is evaluated here is analytic: it is the same everywhere if it is the same at random points. These are not,
-and random points of usual sizes may all be on one side of c. So there are points on both sides of every zero of what is
-linear, and at every size of the constants in the rest.
+Whatever else is evaluated here is analytic: it is the same everywhere if it is the same at random points. These are
+not, and random points of usual sizes may all be on one side of c. So there are points on both sides of every zero of
+what is linear, and at every size of the constants in the rest.
 """
 
+import itertools
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -47,7 +48,7 @@ def _between(zeros: list[Fraction]) -> list[Fraction]:
     """A place before, between and behind these."""
     if not zeros:
         return []
-    middle = [(one + other) / 2 for one, other in zip(zeros, zeros[1:], strict=False)]
+    middle = [(one + other) / 2 for one, other in itertools.pairwise(zeros)]
     return [zeros[0] - abs(zeros[0]) - 1, *middle, zeros[-1] + abs(zeros[-1]) + 1]
 
 

@@ -142,9 +142,11 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
 
 
 def _may_be_product(suffix: Tokens, value: Tokens) -> bool:
-    """Whether letters that stand for a unit may be factors: `3mg`, `\\frac12kA^2`, `2km` with a spring's constant. Upright
-    letters, words of three letters, and a few shorter ones apart from the number, are a unit."""
+    """Whether letters that stand for a unit may be factors: `3mg`, `2\\mu g`, `2km` with a spring's constant.
+    Upright letters, words of three letters, and a few shorter ones apart from the number, are a unit."""
     letters = suffix[0]
+    if letters.isa("\\mu"):
+        return not any(token.upright for token in suffix)
     if letters.upright or letters.kind != "run" or len(letters.text) > 2:
         return False
     is_apart = letters.gap and value[-1].kind == "number"
@@ -167,16 +169,24 @@ def _unit_text(tokens: Tokens) -> str:
 
 
 def with_letter_unit(answer: Answer, apart: bool) -> Answer:
-    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letters are
-    `apart`, as in `5 m`, or no likely product, as in `5km`."""
+    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letters
+    are `apart`, as in `5 m`, or no likely product, as in `5km`."""
     for position, token in enumerate(answer.tokens):
         before = answer.tokens[position - 1]
         follows = position and (not apart or (before.kind == "number" and (token.gap or token.text in _PLAIN_UNITS)))
         if follows and token.kind in ("name", "run") and (unit := parse_unit(_unit_text(answer.tokens[position:]))):
             node = parse_expression(answer.tokens[:position])
+            letters = sum(each.kind in ("name", "run") for each in answer.tokens[position:])
+            if apart and (letters > 1 or _is_odd_power(unit)):
+                continue
             if node is not None and not names_of(node):
                 return replace(answer, node=node, value=rational_value(node), unit=unit)
     return answer
+
+
+def _is_odd_power(unit: Unit) -> bool:
+    """s^2 and g^3, which nothing is measured in: powers are of a length."""
+    return len(unit.dimension) == 1 and unit.dimension[0][1] != 1 and unit.dimension[0][0] != "m"
 
 
 def prose(tokens: Tokens) -> str:

@@ -16,7 +16,7 @@ _ASKING = re.compile(
 _ORDERED = re.compile(
     r"\brespectively\b|\bin (?:that|this|the (?:same|following|given|stated)) order\b|^(?:arrange|rank|sort|order)\b"
     r"|\b(?:in|by) (?:(?:an?|the|strictly|their|order|of) )*(?:in|de)creasing\b|\b(?:a|de)scending\b|\balphabetical"
-    r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|shortest|longest|left|top|first)\b.{0,30}?\bto\b"
+    r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|\w+est|left|top|first)\b.{0,30}?\bto\b"
     r"|\bfirst\b.{1,60}?\b(?:then|second)\b|\bsecond and third\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -26,8 +26,10 @@ _WHERE = re.compile(
     r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", re.IGNORECASE
 )
 _FORMULA = re.compile(r"\$+([^$]*)\$+|\\\((.*?)\\\)", re.DOTALL)
-_ITEM = r"(?:[a-z]{3,} )?(?:⟨\d+⟩|[A-Za-z](?:_\w)?)"
+_ITEM = r"(?:[a-z]{3,} )?(?:⟨+|[A-Za-z](?:_\w)?)"
 _ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")
+_ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
+_ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
 
 
@@ -54,29 +56,21 @@ def _asked(sentence: str) -> list[int]:
     """How many things a sentence asks for by name, by each of its verbs; 0 if it asks for their order."""
     counts = []
     for verb in _ASKING.finditer(sentence):
-        formulas: list[str] = []
-
-        def symbol(match: re.Match[str], formulas: list[str] = formulas) -> str:
-            formulas.append(match[1] or match[2] or "")
-            return f"⟨{len(formulas) - 1}⟩"
-
-        asked = _FORMULA.sub(symbol, sentence[verb.start() :])
+        asked = _FORMULA.sub(_symbols, sentence[verb.start() :])
         asked = " ".join(asked[: found.start() if (found := _WHERE.search(asked)) else None].split())
         if _ORDERED.search(asked):
             counts.append(0)
         asked = asked[len(verb[0]) :].strip()
-        for match in _ENUMERATED.finditer(asked):
-            inside = re.sub(r"⟨(\d+)⟩", lambda each: "," * _commas(formulas[int(each[1])]) + "x", match[1])
-            counts.append(len([item for item in re.split(r",|\band\b", inside) if item.strip()]) + inside.count(",,"))
-        whole = re.fullmatch(r"(?:the |all |values? |real |numbers? |of |integers? )*⟨(\d+)⟩\.?", asked)
-        counts += [_commas(formulas[int(whole[1])]) + 1] if whole else []
+        counts += [len(_ITEMS.findall(match[1])) for match in _ENUMERATED.finditer(asked)]
+        if whole := _ALONE.fullmatch(asked):
+            counts.append(len(whole[1]))
     return counts
 
 
-def _commas(formula: str) -> int:
-    """The commas outside of brackets: $x, y$ are two."""
+def _symbols(match: re.Match[str]) -> str:
+    """A formula as so many marks as it has members: $x, y$ are two."""
     depth = commas = 0
-    for character in formula:
+    for character in match[1] or match[2] or "":
         depth += (character in "([{") - (character in ")]}")
         commas += character == "," and depth == 0
-    return commas
+    return "⟨" * (commas + 1)

@@ -1,0 +1,56 @@
+"""What a question requires of a list: its order, where it asks for one."""
+
+import pytest
+
+from ratchet.verifiers import Problem, verify
+from ratchet.verifiers.math.question import asks_order
+
+
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        ("Compute $d(6)$, $d(16)$, and $d(72)$.", 3),
+        ("Determine the values of $T(10), T(11)$ and $T(12)$.", 3),
+        ("What are the values of $a, h$ and $k$ ?", 3),
+        ("Find $p$ and $q$.", 2),
+        ("Find both the net distance and the total distance, respectively.", 2),
+        ("How many adults attended? How many children attended?", 2),
+        ("The sum is ____ and the product is ____.", 2),
+        ("List the numbers from least to greatest.", 4),
+        ("Enter the roots in increasing order, separated by commas.", 3),
+    ],
+)
+def test_a_question_may_ask_for_an_order(question, count):
+    assert asks_order(question, count)
+
+
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [
+        ("Find all roots of $x^3+x^2-4x-4$. Enter your answer as a list of numbers separated by commas.", 3),
+        ("Let $a$, $b$ and $c$ be the sides. Find all possible values of $a$.", 3),
+        ("Find all $x$ such that $f(x)$ and $g(x)$ are equal.", 2),
+        ("Enter all possible areas of a square three of whose vertices are, in some order, $z, z^2, z^3$.", 3),
+        ("Find three consecutive odd integers such that the first and twice the second are equal.", 3),
+        ("Let $a$, $b$, $c$ be complex numbers. Enter their values, separated by commas, in any order.", 3),
+    ],
+)
+def test_others_do_not(question, count):
+    assert not asks_order(question, count)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "same"),
+    [("12, 9", "12, 9", True), ("12, 9", "9, 12", False), ("12, 9", "(12, 9)", False), ("12 and 9", "12, 9", True)],
+)
+def test_verify_looks_at_the_question(reference, answer, same):
+    for question, asks in (("Find $BP$ and $QT$.", True), ("Find the roots.", False)):
+        verdict = verify(Problem.of("math", answer=reference, prompt=question), f"\\boxed{{{answer}}}")
+        assert verdict.passed is (same or (not asks and answer == "9, 12")), (question, verdict.detail)
+
+
+def test_a_reference_may_say_so_itself():
+    for end in ("respectively", "in this order", ", respectively"):
+        problem = Problem.of("math", answer=f"4 and 7 \\text{{ {end}}}")
+        assert verify(problem, "\\boxed{4, 7}").passed
+        assert not verify(problem, "\\boxed{7, 4}").passed
