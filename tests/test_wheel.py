@@ -174,7 +174,7 @@ def test_the_tiny_recipe_runs_from_a_wheel_among_files_of_our_names(installed, t
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [installed, "-P", "-m", "ratchet.cli.main", "run", "tiny", *overrides],
-        cwd=trapped, env=environment, capture_output=True, text=True, timeout=600,
+        cwd=trapped, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "artifact report/tiny-" in done.stdout and "was imported" not in done.stdout + done.stderr
@@ -223,7 +223,7 @@ def fenced(page, language):
 def run_page(python, directory, arguments):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [python, "-P", "-m", "ratchet.cli.main", *arguments]
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 

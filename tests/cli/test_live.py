@@ -43,8 +43,8 @@ def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
         env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
     os.close(theirs)
-    shown, interrupted, deadline = b"", False, time.monotonic() + 300
-    while time.monotonic() < deadline:
+    shown, interrupted = b"", False
+    while True:
         if select.select([ours], [], [], 0.2)[0]:
             try:
                 part = os.read(ours, 65536)
@@ -53,7 +53,7 @@ def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
             shown += part
         if not interrupted and b"normalise math" in shown:
             interrupted = bool(os.write(ours, b"\x03"))
-    assert process.wait(60) == 130
+    assert process.wait() == 130
     text = shown.decode(errors="replace")
     assert "Stopped. Nothing finished is lost" in text and "Traceback" not in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"

@@ -82,7 +82,7 @@ def test_rewards_of_a_reward_server_are_those_at_home(judged, serve, monkeypatch
     for first in range(0, len(made), 500):
         part = slice(first, first + 500)
         body = {"query": texts[part], "prompts": ["Q: "] * len(texts[part]), "labels": rows[part]}
-        reply = httpx.post(address, content=json.dumps(body), timeout=120).json()
+        reply = httpx.post(address, content=json.dumps(body), timeout=None).json()
         assert reply["rewards"] == reply["scores"] == rewards[part]
 
 

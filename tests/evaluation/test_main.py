@@ -20,6 +20,7 @@ from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
 from ratchet.infra.launching.resident import Resident
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed
+from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +51,10 @@ def processes() -> dict[int, tuple[str, int]]:
     return found
 
 
+def alive(pid: int) -> bool:
+    return processes().get(pid, ("Z", 0))[0] != "Z"
+
+
 def children_of(parents: set[int]) -> set[int]:
     found = {pid for pid, (_, parent) in processes().items() if parent in parents}
     return found | children_of(found) if found else set()
@@ -63,17 +68,13 @@ def kill_midway(spec_path: Path, store: Path) -> list[Path]:
     """Start the evaluation, SIGKILL it when a few more parts are there, wait for all below it to die of it."""
     environment = {**os.environ, "RATCHET_LAUNCHER": TWICE}
     run = subprocess.Popen([sys.executable, "-m", "ratchet.evaluation.main", str(spec_path)], env=environment)
-    deadline, before = time.monotonic() + 120, len(stored(store))
-    while len(stored(store)) < before + 3:
-        assert run.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
+    before = len(stored(store))
+    assert happens(lambda: len(stored(store)) >= before + 3 or run.poll() is not None) and run.poll() is None
     children = children_of({run.pid})
     assert len(children) >= 3  # the launcher and two sampling processes
     run.kill()
     run.wait()
-    while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert happens(lambda: not any(map(alive, children)))
     return stored(store)
 
 
@@ -193,10 +194,7 @@ def test_a_sampling_process_that_is_killed_is_told_and_the_others_end(spec, tmp_
         os.kill(max(sampling), signal.SIGKILL)
         with pytest.raises(RatchetError, match=r"a sampling process was killed; if memory ran out"):
             list(parts)
-    deadline = time.monotonic() + 10
-    while any(processes().get(pid, ("Z", 0))[0] != "Z" for pid in sampling):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert happens(lambda: not any(map(alive, sampling)))
 
 
 def check_scores_against_the_stored_rows(work_dir: Path) -> None:

@@ -42,7 +42,7 @@ def ratchet() -> Ratchet:
     def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "ratchet.cli.main", *map(str, arguments)],
-            cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600,
+            cwd=ROOT, capture_output=True, text=True, env={**os.environ, **environment},
         )  # fmt: skip
 
     return run
@@ -59,7 +59,7 @@ def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) ->
         if not databases.exists():
             done = ratchet("run", MINI, "--home", home, **PLANTED)
             assert done.returncode == 0, done.stdout + done.stderr
-            assert start_mirror(load_settings(home)).wait(300) == 0
+            assert start_mirror(load_settings(home)).wait() == 0
             shutil.copytree(home / "prefect", shared / "copying" / "prefect")
             shutil.copy(home / "mlflow.db", shared / "copying")
             (shared / "copying").rename(databases)

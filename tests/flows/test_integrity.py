@@ -138,7 +138,7 @@ def test_runs_side_by_side_wait_for_a_shared_step_and_use_its_result(home):
         watcher = Notes()
         run_again(home, watcher)
         assert [note for note in watcher.notes if f"process {other.pid}" in note and "Waiting for it" in note]
-        assert other.wait(60) == 0
+        assert other.wait() == 0
     finally:
         other.kill()
         other.wait()

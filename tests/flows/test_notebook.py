@@ -28,7 +28,7 @@ def test_the_notebook_runs_on_a_finished_home_and_has_no_outputs(finished_home):
     environment = {**os.environ, "RATCHET_HOME": str(finished_home), "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error::FutureWarning", "-c", program],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("3 figures\n") and "--- " in done.stdout

@@ -1,6 +1,5 @@
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.infra.launching.resident import Order, Resident
+from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,18 +27,15 @@ def ordered(resident: Resident, log: Path, *arguments: str, **environment: str) 
 
 
 def ended(order: Order) -> int:
-    deadline = time.monotonic() + 30
-    while (code := order.poll()) is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert happens(lambda: order.poll() is not None)
+    code = order.poll()
     assert code is not None
     return code
 
 
 def pids(log: Path) -> list[int]:
     """Of the process that loaded, and of the one that did what was ordered, once it has begun."""
-    deadline = time.monotonic() + 30
-    while not (log.is_file() and log.read_text().endswith("\n")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    assert happens(lambda: log.is_file() and log.read_text().endswith("\n"))
     return [int(word) for word in log.read_text().split()]
 
 
@@ -74,10 +71,7 @@ def test_a_resident_that_is_killed_is_told_and_takes_its_copy_along(resident, tm
         loaded, copy = pids(tmp_path / "long")
         os.kill(loaded, 9)
         assert ended(order) == -9
-        deadline = time.monotonic() + 10
-        while alive(copy) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not alive(copy)
+        assert happens(lambda: not alive(copy))
 
 
 def test_where_copies_would_not_work_each_order_has_a_process(resident, tmp_path):

@@ -21,6 +21,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking.events import not_received, read_state
 from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.test_tracking import CHECKPOINT, client, write_a_run
+from tests.waiting import happens
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 WEED = shutil.which("weed")
@@ -104,25 +105,23 @@ def _seaweed(servers: ExitStack, logs: Path) -> str:
     address = f"http://127.0.0.1:{ports['s3.port']}"
     s3 = boto3.client("s3", endpoint_url=address, aws_access_key_id=KEYS["AWS_ACCESS_KEY_ID"],
                       aws_secret_access_key=KEYS["AWS_SECRET_ACCESS_KEY"], region_name="us-east-1")  # fmt: skip
-    deadline = time.monotonic() + 60
     while True:
         try:
             s3.create_bucket(Bucket="team")
             return address
         except Exception:
-            if time.monotonic() > deadline:
-                raise
             time.sleep(0.5)
 
 
 def _wait(address: str, log: Path) -> None:
-    deadline = time.monotonic() + 180
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         try:
-            return urllib.request.urlopen(address, timeout=2).close()
+            urllib.request.urlopen(address, timeout=60).close()
         except OSError:
-            time.sleep(0.5)
-    raise AssertionError(log.read_text())
+            return False
+        return True
+
+    assert happens(answers), log.read_text()
 
 
 def test_a_run_is_kept_by_a_server_with_postgres_and_s3(team, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.workers import AHEAD, in_order
+from tests.waiting import happens
 
 
 def squared(number: int) -> int:
@@ -75,7 +76,4 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
         [sys.executable, program], capture_output=True, text=True, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{int(done.stdout)}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{int(done.stdout)}").exists()
+    assert happens(lambda: not Path(f"/proc/{int(done.stdout)}").exists())

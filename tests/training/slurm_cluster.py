@@ -55,7 +55,7 @@ class Cluster:
         self.environment = {name: os.environ[name] for name in ("SLURM_CONF", "PATH")}
 
     def ask(self, *command: str) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout.strip()
 

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -22,6 +21,7 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
+from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
 STEPS = 8
@@ -102,15 +102,6 @@ def timeless_part(line: dict) -> dict:
     return {k: v for k, v in line.items() if k not in measured and not k.endswith("_seconds")}
 
 
-def wait(condition, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def weights(work: Path) -> bytes:
     return (work / "work" / "model" / "model.safetensors").read_bytes()
 
@@ -119,7 +110,7 @@ def weights(work: Path) -> bytes:
 def straight(learnt_model, tmp_path_factory) -> Path:
     """A stage that was left alone."""
     work = tmp_path_factory.mktemp("straight")
-    assert start(work, learnt_model).wait(120) == 0, (work / "log").read_text()
+    assert start(work, learnt_model).wait() == 0, (work / "log").read_text()
     return work
 
 
@@ -132,9 +123,7 @@ def test_a_stage_whose_every_validation_forgot_says_that_it_returns_its_start(le
     }  # fmt: skip
     recipe["training"]["stages"][0]["advanced"] |= {"result": "best"}
     held_out = {"held-out": str(tmp_path / "math.parquet")}
-    assert start(tmp_path, learnt_model, recipe=recipe, validation=held_out).wait(120) == 0, (
-        tmp_path / "log"
-    ).read_text()
+    assert start(tmp_path, learnt_model, recipe=recipe, validation=held_out).wait() == 0, (tmp_path / "log").read_text()
     status = json.loads((tmp_path / "work" / "status.json").read_text())
     assert status["state"] == "finished" and "every validation was below a floor" in status["message"]
     assert [line["validation"] for line in metrics(tmp_path)] == [0.0, 0.0]
@@ -155,18 +144,18 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
     """Killed twice: one rank of two machines, then the launcher of two ranks on one."""
     killed = tmp_path / "killed"
     launcher = start_on_machines(2, killed, learnt_model)
-    assert wait(lambda: len(metrics(killed)) >= 3, 120), (killed / "log").read_text()
+    assert happens(lambda: len(metrics(killed)) >= 3), (killed / "log").read_text()
     os.kill(max(alive(killed)), signal.SIGKILL)  # the youngest process
-    assert launcher.wait(40) != 0
-    assert wait(lambda: not alive(killed), 5)
+    assert launcher.wait() != 0
+    assert happens(lambda: not alive(killed))
 
     launcher = start(killed, learnt_model)
-    assert wait(lambda: len(metrics(killed)) >= 5, 120), (killed / "log").read_text()
+    assert happens(lambda: len(metrics(killed)) >= 5), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: its ranks must follow
     launcher.wait()
-    assert wait(lambda: not alive(killed), 5)
+    assert happens(lambda: not alive(killed))
     assert not (killed / "work" / "status.json").exists()
-    assert start_on_machines(2, killed, learnt_model).wait(120) == 0, (killed / "log").read_text()
+    assert start_on_machines(2, killed, learnt_model).wait() == 0, (killed / "log").read_text()
 
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     timeless = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
@@ -188,13 +177,13 @@ def test_a_killed_stage_with_an_adapter_ends_with_the_same_files(learnt_model, t
     recipe["model"]["path"], recipe["training"]["advanced"]["lora"] = str(learnt_model), {"rank": 4}
     recipe["training"]["stages"][0] |= {"kl_coefficient": 0.01, "learning_rate": 3e-3}
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert start(straight, learnt_model, recipe=recipe).wait(120) == 0, (straight / "log").read_text()
+    assert start(straight, learnt_model, recipe=recipe).wait() == 0, (straight / "log").read_text()
     launcher = start(killed, learnt_model, recipe=recipe)
-    assert wait(lambda: len(metrics(killed)) >= 5, 120), (killed / "log").read_text()
+    assert happens(lambda: len(metrics(killed)) >= 5), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
-    assert wait(lambda: not alive(killed), 5)
-    assert start(killed, learnt_model, recipe=recipe).wait(120) == 0, (killed / "log").read_text()
+    assert happens(lambda: not alive(killed))
+    assert start(killed, learnt_model, recipe=recipe).wait() == 0, (killed / "log").read_text()
     files = [
         {str(file.relative_to(work)): file.read_bytes() for file in (work / "work" / "model").rglob("*.*")}
         for work in (straight, killed)
@@ -213,14 +202,14 @@ def test_a_killed_stage_of_tail_batching_ends_bit_for_bit_where_the_other_does(l
     stage |= {"mix": {"math": 1.0}, "max_response_tokens": 40, "rollouts": 4, "steps": 2 * STEPS}
     stage["advanced"] |= {"drop_easy_each_epoch": False, "tail_batching": 0.5}
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert start(straight, learnt_model, recipe=recipe).wait(120) == 0, (straight / "log").read_text()
+    assert start(straight, learnt_model, recipe=recipe).wait() == 0, (straight / "log").read_text()
     for steps in (3, 6, 9):
         launcher = start(killed, learnt_model, recipe=recipe)
-        assert wait(lambda steps=steps: len(metrics(killed)) >= steps, 120), (killed / "log").read_text()
+        assert happens(lambda steps=steps: len(metrics(killed)) >= steps), (killed / "log").read_text()
         launcher.send_signal(signal.SIGKILL)
         launcher.wait()
-        assert wait(lambda: not alive(killed), 5)
-    assert start(killed, learnt_model, recipe=recipe).wait(120) == 0, (killed / "log").read_text()
+        assert happens(lambda: not alive(killed))
+    assert start(killed, learnt_model, recipe=recipe).wait() == 0, (killed / "log").read_text()
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     lines = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
     assert lines[0] == lines[1]
@@ -229,7 +218,7 @@ def test_a_killed_stage_of_tail_batching_ends_bit_for_bit_where_the_other_does(l
 
 @pytest.mark.slow
 def test_a_machine_that_does_not_come_is_an_error_in_words(learnt_model, tmp_path):
-    assert start_on_machines(1, tmp_path / "one", learnt_model, advanced={"timeout_minutes": 0.02}).wait(60) == 2
+    assert start_on_machines(1, tmp_path / "one", learnt_model, advanced={"timeout_minutes": 0.02}).wait() == 2
     status = json.loads((tmp_path / "one" / "work" / "status.json").read_text())
     assert "2 machines did not meet at" in status["message"] and "RATCHET_LAUNCHER" in status["message"]
 
@@ -243,7 +232,7 @@ def test_an_error_of_the_users_ends_with_code_2_and_a_message(tmp_path):
     }  # fmt: skip
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     command = [sys.executable, "-m", "ratchet.training.main", str(tmp_path / "spec.json")]
-    done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     status = json.loads((tmp_path / "work" / "status.json").read_text())
     assert status["state"] == "failed" and str(tmp_path / "no model") in status["message"]

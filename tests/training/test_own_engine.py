@@ -25,9 +25,9 @@ from tests.training.test_main import (  # noqa: F401
     learnt_model,
     metrics,
     start,
-    wait,
     weights,
 )
+from tests.waiting import happens
 
 KIND = "lab_engine:Beside"
 THREAD = """# the same, sampled from on a thread of its own
@@ -63,7 +63,7 @@ def test_a_stage_with_an_engine_of_ones_own_learns_what_it_learns_with_ours(micr
         recipe = RECIPE.model_dump(mode="json")
         recipe["training"] |= {"engine": {"kind": kind}, "stages": [{**recipe["training"]["stages"][0], "steps": 3}]}
         work = tmp_path / kind.replace(":", "-")
-        assert start(work, Path(micro_model), recipe=recipe).wait(120) == 0, (work / "log").read_text()
+        assert start(work, Path(micro_model), recipe=recipe).wait() == 0, (work / "log").read_text()
         made[kind] = weights(work)
     lines = metrics(work)
     assert [line["weight_version"] for line in lines] == sorted({line["weight_version"] for line in lines})
@@ -81,12 +81,12 @@ def test_a_stage_learns_while_it_samples_what_it_learns_otherwise_also_killed(le
         recipe["training"]["hardware"]["micro_batch_tokens"] = 60
         running = start(work, learnt_model, recipe=recipe)
         if name == "killed":
-            assert wait(lambda: len(metrics(tmp_path / "killed")) >= 3, 300), (work / "log").read_text()
+            assert happens(lambda: len(metrics(tmp_path / "killed")) >= 3), (work / "log").read_text()
             running.send_signal(signal.SIGKILL)
             running.wait()
-            assert wait(lambda: not alive(tmp_path / "killed"), 5)
+            assert happens(lambda: not alive(tmp_path / "killed"))
             running = start(work, learnt_model, recipe=recipe)
-        assert running.wait(300) == 0, (work / "log").read_text()
+        assert running.wait() == 0, (work / "log").read_text()
         assert [line["step"] for line in metrics(work)] == list(range(1, STEPS + 1))
         found[name] = load_file(work / "work" / "model" / "model.safetensors")
     assert max(line.get("learned_early", 0.0) for line in metrics(work)) > 0.2

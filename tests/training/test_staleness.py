@@ -32,9 +32,9 @@ from tests.training.test_main import (  # noqa: F401
     metrics,
     start,
     timeless_part,
-    wait,
     weights,
 )
+from tests.waiting import happens
 
 LONGEST = 1000
 
@@ -261,7 +261,7 @@ def done(work: Path) -> int:
 
 
 def finish(work: Path, model: Path, **changes) -> None:
-    assert start(work, model, **changes).wait(900) == 0, (work / "log").read_text()
+    assert start(work, model, **changes).wait() == 0, (work / "log").read_text()
 
 
 def kill_when(seen, work: Path, model: Path, **changes) -> None:
@@ -271,7 +271,7 @@ def kill_when(seen, work: Path, model: Path, **changes) -> None:
         time.sleep(0.0005)
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
-    assert wait(lambda: not alive(work) and not sampling(work), 10)
+    assert happens(lambda: not alive(work) and not sampling(work))
     assert not (work / "work" / "status.json").exists(), "it had ended already"
 
 
@@ -302,9 +302,9 @@ def test_a_stage_killed_in_any_phase_ends_bit_for_bit_where_the_other_does(learn
     for seen in phases.values():
         kill_when(seen, killed, learnt_model, **asked)
     launcher = start(killed, learnt_model, **asked)  # the sampling process alone
-    assert wait(lambda: done(killed) >= 15, 120)
+    assert happens(lambda: done(killed) >= 15)
     os.kill(sampling(killed)[0], signal.SIGKILL)
-    assert launcher.wait(120) != 0 and "sampling process has ended" in (killed / "log").read_text()
+    assert launcher.wait() != 0 and "sampling process has ended" in (killed / "log").read_text()
     finish(killed, learnt_model, **asked)
     lines = assert_same(straight, killed, learnt_model, 24)
     assert max(line["staleness_max"] for line in lines) == 2 and all(line["older_tokens"] for line in lines[1:])

@@ -13,8 +13,9 @@ from benchmarks.endurance import alive
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE
 from ratchet.verifiers.processes import process_group
 from ratchet.verifiers.registry import IMPORT_PATH
-from tests.training.test_main import ENVIRONMENT, ROOT, learnt_model, metrics, wait  # noqa: F401
+from tests.training.test_main import ENVIRONMENT, ROOT, learnt_model, metrics  # noqa: F401
 from tests.training.test_staleness import assert_same, done, finish, kill_when, recipe
+from tests.waiting import happens
 
 TOKEN = "of this test"
 
@@ -28,7 +29,7 @@ def served(learnt_model, tmp_path, monkeypatch):  # noqa: F811
     ready, log = tmp_path / "url", tmp_path / "server.log"
     argv = [sys.executable, "-m", "tests.training.embedded_server", str(learnt_model), str(ready)]
     with process_group(argv, log, {**os.environ, "PYTHONPATH": str(ROOT)}):
-        assert wait(ready.is_file, 120), log.read_text()
+        assert happens(ready.is_file), log.read_text()
         yield {"kind": "tests.training.embedded_server:Embedded", "url": ready.read_text()}
 
 

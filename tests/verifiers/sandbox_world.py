@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import socket
-import time
 from pathlib import Path
 
 from ratchet.verifiers import child_source
@@ -59,13 +58,6 @@ def alive(pid):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "still not so"
-        time.sleep(0.02)
 
 
 class World:

@@ -3,7 +3,6 @@
 import platform
 import shutil
 import subprocess
-import time
 from dataclasses import replace
 
 import pytest
@@ -39,11 +38,9 @@ def well(level, world):
 
 
 def fails(tests, source, level, world, limit_s=0.3):
-    begin = time.monotonic()
     verdict = judge(problem(tests, metadata=CPP, time_limit_s=limit_s), source, level)
     assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
     assert world.token not in verdict.detail
-    assert time.monotonic() - begin < 120, "a hang"
     return verdict
 
 

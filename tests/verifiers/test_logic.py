@@ -5,7 +5,6 @@ import importlib.util
 import json
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from ratchet.verifiers.logic.evaluation_guard import RefusedCode, data_only
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.work import grows_linearly
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
 
@@ -233,10 +233,9 @@ def test_the_answer_is_in_the_last_closed_tags(response, answer):
     assert Domain().extract(response) == answer
 
 
-def test_many_open_tags_cost_no_time():
-    start = time.monotonic()
+def test_many_open_tags_are_read_once():
     assert Domain().extract("<answer>" * 200_000) is None
-    assert time.monotonic() - start < 2
+    assert grows_linearly(Domain().extract, "<answer>" * 10_000)
 
 
 def test_truncated_and_unscorable(problems, pool):

@@ -17,7 +17,7 @@ from ratchet.verifiers.sandbox.memory_group import NAMED_BY, SPARE_BYTES
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, _examine
 from tests.verifiers.sandbox_forge import FORGE
-from tests.verifiers.sandbox_world import wait_until
+from tests.waiting import happens
 
 LIMIT_MB = 128
 FUNCTION = "def f(x): return 2 * x"
@@ -51,7 +51,7 @@ def delegated(monkeypatch):
     _examine.cache_clear()  # what an earlier test of this process found had no group
     yield parent
     _examine.cache_clear()
-    wait_until(lambda: not any(path.is_dir() for path in parent.iterdir()))
+    assert happens(lambda: not any(path.is_dir() for path in parent.iterdir()))
     parent.rmdir()
 
 

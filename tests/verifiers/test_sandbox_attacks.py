@@ -1,7 +1,5 @@
 """Attacks by programs, on every level: nothing is reached, found, forged or left; legal programs pass."""
 
-import time
-
 import pytest
 
 from ratchet.verifiers.code.judge import judge
@@ -33,13 +31,11 @@ def world(tmp_path_factory):
 
 def attack(name, stdin, call, level, world, checks=(), **fields):
     """Run a (tests, source) in all forms: none passes, nothing is touched, nothing is left, the judge is well."""
-    begin = time.monotonic()
     verdicts = [
         judge(problem(stdin[0], **fields), stdin[1], level),
         judge(problem(call[0], entry_point="f", **fields), call[1], level),
         *[judge(problem(tests, entry_point="f", **fields), call[1], level) for tests in checks],
     ]
-    assert time.monotonic() - begin < 30, "a hang"
     for verdict in verdicts:
         assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.TIMEOUT), verdict
         assert not verdict.passed or name in NOT_STOPPED[level.isolation[0]], verdict

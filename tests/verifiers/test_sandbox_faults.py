@@ -25,9 +25,9 @@ from tests.verifiers.sandbox_world import (
     alive,
     descendants,
     problem,
-    wait_until,
     without_layers,
 )
+from tests.waiting import happens
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_program_that_somebody_kills_has_not_failed(check, sandbox):
     tests = [{"check": "def check(candidate):\n    for _ in range(1): assert candidate(1) == 2"}] if check else CALL
 
     def kill():
-        wait_until(lambda: len(descendants(sandbox._process.pid)) == 2 + check)
+        assert happens(lambda: len(descendants(sandbox._process.pid)) == 2 + check)
         confined = [pid for pid in descendants(sandbox._process.pid) if not descendants(pid)]
         os.kill(confined[0], signal.SIGKILL)  # with a check, either of the two
 
@@ -155,7 +155,7 @@ def test_a_closed_sandbox_leaves_nothing_and_starts_again():
         processes = {sandbox._process.pid} | descendants(sandbox._process.pid)
         assert len(processes) == 2
         sandbox.close()
-        wait_until(lambda: not any(map(alive, processes)))
+        assert happens(lambda: not any(map(alive, processes)))
         assert judge(problem(PROGRAM), LEGAL["plain"], sandbox).passed
 
 
@@ -173,16 +173,16 @@ sandbox.run("import time; time.sleep(100)", [{{"kind": "stdin", "input": ""}}],
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as victim:
         assert victim.stdout.readline() == b"started\n"
-        wait_until(lambda: len(descendants(victim.pid)) == 3)  # guardian, server, solution
+        assert happens(lambda: len(descendants(victim.pid)) == 3)  # guardian, server, solution
         processes = descendants(victim.pid)
         victim.send_signal(signal.SIGKILL)
-    wait_until(lambda: not any(map(alive, processes)))
+    assert happens(lambda: not any(map(alive, processes)))
 
 
 def test_the_server_reports_its_end():
     with Sandbox() as sandbox:
         sandbox.start()
         sandbox._process.kill()
-        wait_until(lambda: not descendants(sandbox._process.pid))
+        assert happens(lambda: not descendants(sandbox._process.pid))
         with pytest.raises(SandboxFault):
             sandbox._answer()

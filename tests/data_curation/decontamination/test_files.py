@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pytest
 from ratchet.data_curation.decontamination.files import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
+from tests.waiting import happens
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."
@@ -151,9 +151,7 @@ def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path,
     call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
     command = f"from ratchet.data_curation.decontamination.files import decontaminate_files; {call}"
     process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ})
-    deadline = time.monotonic() + 60
-    while not (list(tmp_path.glob(".out.partial/kept.parquet")) or time.monotonic() > deadline):
-        time.sleep(0.01)
+    assert happens(lambda: list(tmp_path.glob(".out.partial/kept.parquet")))
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert list(tmp_path.glob(".out.partial/*")) and not (tmp_path / "out").exists()

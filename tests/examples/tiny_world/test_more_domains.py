@@ -148,7 +148,7 @@ def test_the_recipe_runs_to_its_end(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "ratchet.cli.main", "run", "tiny-prorl", "--home", str(tmp_path),
          *(word for change in few for word in ("--set", change))],
-        capture_output=True, text=True, timeout=600,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     (report,) = tmp_path.glob("artifacts/report/*/manifest.json")
