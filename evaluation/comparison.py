@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from ratchet.evaluation.pass_at_k import NAN, pass_at_k_table
-from ratchet.evaluation.statistics import cluster_sums, gain_limit, paired_interval, standard_error_across_clusters
+from ratchet.evaluation.statistics import (
+    gain_limit,
+    paired_interval,
+    paired_p_value,
+    standard_error_across_clusters,
+)
 from ratchet.infra.keys import flat
 
 SIGNIFICANT = 0.05  # false discovery rate at which a single question counts as changed
-EXACT_SIGN_FLIPS, SIGN_FLIPS = 14, 10_000  # differing units up to which all 2^m patterns count; random ones beyond
 Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
 
 
@@ -43,8 +46,8 @@ def paired_difference(
     """Compare pass@k question by question, on the questions with at least k graded responses on both sides.
 
     The standard error is that of the mean of d_i = after_i - before_i across questions (or across `clusters`, by
-    question). Pairing makes it small: the difficulty of a question is common to both sides and cancels. The interval is
-    `paired_interval`'s at 95 %; the p-value is the sign-flip test's.
+    question). Pairing makes it small: the difficulty of a question is common to both sides and cancels. Interval
+    and p-value are of one test (`statistics.paired_p_value`): p is below 0.05 exactly where the interval excludes 0.
     """
     common = [q for q in before if q in after and min(before[q][1], after[q][1]) >= k]
     if not common:
@@ -55,28 +58,8 @@ def paired_difference(
     names = [clusters.get(q, (q,)) if clusters else q for q in common]
     mean, error = float(differences.mean()), standard_error_across_clusters(differences, names)
     low, high = paired_interval(differences, names)
-    p_value = sign_flip_p_value(cluster_sums(differences, names))
+    p_value = paired_p_value(differences, names)
     return PairedDifference(len(common), mean, error, low, high, p_value, gain_limit(differences, names))
-
-
-def sign_flip_p_value(differences: ArrayLike) -> float:
-    """Two-sided p-value of "no difference": how often random signs give a mean at least as far from zero.
-
-    Signs are flipped per question (or cluster), because the responses to one question are not independent. With few
-    differences all patterns are enumerated, else `SIGN_FLIPS` random ones plus the observed one, so that the p-value is
-    never 0. It is 1 when nothing differs.
-    """
-    differences = np.asarray(differences, dtype=np.float64)
-    differences = differences[differences != 0]
-    m = differences.size
-    if m == 0:
-        return 1.0
-    observed = abs(differences.sum()) * (1 - 1e-12)  # tolerates rounding in sums of the same numbers
-    if m <= EXACT_SIGN_FLIPS:
-        signs = 1 - 2 * ((np.arange(2**m)[:, None] >> np.arange(m)) & 1)
-        return float(np.mean(np.abs(signs @ differences) >= observed))
-    signs = 1.0 - 2.0 * np.random.default_rng(0).integers(2, size=(SIGN_FLIPS, m))
-    return float((1 + np.sum(np.abs(signs @ differences) >= observed)) / (SIGN_FLIPS + 1))
 
 
 def question_changes(before: Counts, after: Counts) -> pd.DataFrame:

@@ -12,14 +12,12 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from ratchet.evaluation.pass_at_k import NAN
 
 QUANTILE = 0.5 + 0.95 / 2  # the upper end of a 95 % interval
 UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (benchmarks.coverage)
-SPREAD, UNSEEN_WHOLE = 10.0, 2.5
-"""Where a paired interval is Student's: the least effective number of changed clusters, and half its width in them."""
 
 
 def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> float:
@@ -48,15 +46,6 @@ def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashabl
     return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
 
 
-def student_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
-    """value ± t · standard error, with units - 1 degrees of freedom; NaN for fewer than two units (questions, or
-    clusters)."""
-    if units < 2:
-        return NAN, NAN
-    half = float(stdtrit(units - 1, QUANTILE)) * standard_error
-    return value - half, value + half
-
-
 def share_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
     """Interval of a mean of scores in [0, 1] that stays in [0, 1] and keeps its coverage near 0 and 1.
 
@@ -83,35 +72,35 @@ def share_interval(value: float, standard_error: float, units: int) -> tuple[flo
 
 
 def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[float, float]:
-    """95 % interval of a mean gain in [-1, 1] across clusters; NaN for fewer than two.
-
-    Student's interval is valid where the change is spread over many clusters. Where few changed, or a few changed whole
-    beside many with sampling noise, a sample can miss the rare ones and still show some spread. So it is used only
-    where the cluster sums u have an effective number (sum u^2)^2 / sum u^4 of at least `SPREAD` and it reaches
-    `UNSEEN_WHOLE` clusters to each side; else `unseen_half`, wider, replaces it (`python -m benchmarks.coverage`).
-    """
+    """95 % interval of a mean gain in [-1, 1] across clusters: mean ± t · `paired_standard_error`, with Student's
+    quantile at C - 1 degrees of freedom for C clusters; NaN for fewer than two."""
     gains = np.asarray(gains, dtype=np.float64)
-    mean, error = float(gains.mean()), standard_error_across_clusters(gains, clusters)
-    sums = cluster_sums(gains, clusters)
+    mean, error, degrees = float(gains.mean()), paired_standard_error(gains, clusters), len(set(clusters)) - 1
     if np.isnan(error):
         return NAN, NAN
-    low, high = student_interval(mean, error, sums.size)
-    spread = (sums**2).sum() ** 2 >= SPREAD * (sums**4).sum()
-    if spread and high - mean >= UNSEEN_WHOLE / effective_clusters(clusters):
-        return low, high
-    half = unseen_half(error, clusters)
+    half = float(stdtrit(degrees, QUANTILE)) * error
     return max(mean - half, -1.0), min(mean + half, 1.0)
 
 
-def unseen_half(standard_error: float, clusters: Sequence[Hashable]) -> float:
-    """t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: how far a mean of scores with a range of 1 may be
-    from that of a sample, also where the sample missed the few clusters that change whole.
+def paired_p_value(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
+    """Two-sided p-value of "the mean gain is 0", by the t test whose interval is `paired_interval`: below 0.05 exactly
+    where that excludes 0. NaN for fewer than two clusters."""
+    gains = np.asarray(gains, dtype=np.float64)
+    error = paired_standard_error(gains, clusters)
+    return NAN if np.isnan(error) else float(2 * stdtr(len(set(clusters)) - 1, -abs(gains.mean()) / error))
 
-    It is the width of Wilson's interval for a rare event of probability p, whose error is sqrt(p / C), with any noise
-    added: 3.8 clusters where nothing changed at all.
+
+def paired_standard_error(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
+    """sqrt(se^2 + 1 / C^2): the standard error across clusters of a mean gain in [-1, 1], as if one more of the C
+    (effective) clusters had changed whole; NaN for fewer than two.
+
+    A sample in which few questions changed can miss the rare ones that do, and its own error then is too small, or 0
+    where nothing changed. Wald's interval of a paired difference has the same cure: half a question is added that was
+    won and half a one that was lost (Agresti and Min 2005, "Simple improved confidence intervals for comparing matched
+    proportions"). `python -m benchmarks.coverage` measures coverage and power.
     """
-    t, effective = float(stdtrit(len(set(clusters)) - 1, QUANTILE)), effective_clusters(clusters)
-    return t**2 / (2 * effective) + t * float(np.hypot(standard_error, t / (2 * effective)))
+    gains = np.asarray(gains, dtype=np.float64)
+    return float(np.hypot(standard_error_across_clusters(gains, clusters), 1 / effective_clusters(clusters)))
 
 
 def effective_clusters(clusters: Sequence[Hashable]) -> float:
@@ -130,9 +119,14 @@ def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
     """One-sided upper confidence limit, at 97.5 %, of a mean gain in [-1, 1], valid also where few questions changed;
     NaN for fewer than two clusters.
 
+    It is mean + t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: the upper end of Wilson's interval for a
+    rare event, whose variance is p / C, with any noise added. Where nothing changed at all it is 3.8 clusters.
     "Did not rise" needs such a limit; a missing significance star is no evidence. Where 5 % of the questions gain
     everything, a fifth of the samples of thirty questions show no gain at all, and Student's interval is then a point.
     """
     gains = np.asarray(gains, dtype=np.float64)
-    error = standard_error_across_clusters(gains, clusters)
-    return NAN if np.isnan(error) else min(float(gains.mean()) + unseen_half(error, clusters), 1.0)
+    error, effective = standard_error_across_clusters(gains, clusters), effective_clusters(clusters)
+    if np.isnan(error):
+        return NAN
+    t = float(stdtrit(len(set(clusters)) - 1, QUANTILE))
+    return min(float(gains.mean()) + t**2 / (2 * effective) + t * float(np.hypot(error, t / (2 * effective))), 1.0)

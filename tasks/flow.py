@@ -8,6 +8,7 @@ from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.tasks.pipeline_run import PlannedStep, missing, outside_prefect, plan_run
+from ratchet.tasks.run_name import run_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,13 +23,14 @@ class Flow(Generic[P, R]):
     name: str
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        return self.fn(*arguments, **named) if outside_prefect() else self.prefect(*arguments, **named)
+        return self.fn(*arguments, **named) if outside_prefect() else self._in_prefect(*arguments, **named)
 
-    @property
-    def prefect(self) -> Any:
+    def _in_prefect(self, recipe: Any, *arguments: Any, **named: Any) -> R:
+        """As a flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the run."""
         from prefect import flow
 
-        return flow(name=self.name, flow_run_name=self.name)(self.fn)
+        run = run_name(recipe.name, recipe.seed, self.name, ())
+        return flow(name=self.name, flow_run_name=run)(self.fn)(recipe, *arguments, **named)
 
     def named(self, name: str) -> "Flow[P, R]":
         return replace(self, name=name)

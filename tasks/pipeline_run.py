@@ -20,6 +20,7 @@ from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import Status, Tracking, mlflow_address, run_page
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress, printable
+from ratchet.tasks.run_name import run_name
 from ratchet.verifiers.errors import RatchetError, Waiting, nearest
 
 PROGRESS_EVERY_S = 60
@@ -137,6 +138,11 @@ class PipelineRun:
         return [step.output for step in self.plan if not (step.left_out or step.not_done)]
 
     @property
+    def trained(self) -> list[Artifact]:
+        """The checkpoints among the outputs."""
+        return [output for output in self.outputs if output.kind == "checkpoint"]
+
+    @property
     def inputs(self) -> dict[str, tuple[Artifact, ...]]:
         """Of each step, by the key of its output."""
         return {step.output.key: step.inputs for step in self.plan if not step.not_done}
@@ -249,7 +255,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     tracking, overrides = Tracking(settings, recipe.name, caller.mirrored), "; ".join(caller.overrides)
     store = ArtifactStore(settings.artifacts)
     caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, overrides, steps=steps)
-    name = f"{recipe.name}-seed{recipe.seed}-{title}"
+    name = run_name(recipe.name, recipe.seed, title, caller.overrides)
     run.root = tracking.start_run(
         name,
         tags={

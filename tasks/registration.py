@@ -10,7 +10,7 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, run_step
 
-GATE = Step("gate", 1, "gate")
+GATE = Step("gate", 2, "gate")
 
 
 def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:

@@ -18,7 +18,7 @@ from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
 
-REPORT = Step("report", 12, "report")
+REPORT = Step("report", 13, "report")
 
 
 def report(

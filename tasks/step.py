@@ -18,6 +18,7 @@ from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
+from ratchet.infra.store.lineage import stages_up_to
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.curriculum_curve import draw_again
@@ -30,6 +31,7 @@ from ratchet.verifiers.sandbox.server import demand
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """MLflow's context of a data set, by the kind of artifact made from it; otherwise `input`."""
 MODELS = ("checkpoint", "model")
+RAW_KINDS = ("raw", FILE_KIND)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,10 @@ def _find_or_make(
     run.children[target.key] = child
     try:
         for artifact in inputs:
-            _log_data(tracking, child, artifact, CONTEXTS.get(step.kind, "input"))
+            _log_data(tracking, child, artifact, context := CONTEXTS.get(step.kind, "input"))
+            # The run itself has what it was given, trained on and evaluated with.
+            if artifact.kind in RAW_KINDS or (step.kind in CONTEXTS and artifact not in run.trained):
+                _log_data(tracking, run.root, artifact, context)
         if not cached:
             _warn_of_newer(run, step, target)
             for artifact in inputs:
@@ -243,9 +248,14 @@ def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequen
     if artifact.kind == "raw":
         hashes = {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()}
         tracking.event("tags", child, tags=hashes)
-    # A report's scores and pages are also shown on the run's own page.
+    if artifact.kind == "evaluation":  # on the run's own page against the steps of training
+        trained = sum(stage.manifest["counts"]["steps"] for stage in stages_up_to(inputs[0], run.made_from))
+        tracking.metrics(run.root, manifest["metrics"], trained)
+    # A report's pages are also shown on the run's own page, and its scores if the run has evaluated nothing itself.
+    evaluated = any(step.output.kind == "evaluation" for step in run.plan)
     for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
-        if cached or artifact.kind != "checkpoint":  # a new checkpoint has its whole curve already
+        # A new checkpoint has its whole curve already.
+        if (cached or artifact.kind != "checkpoint") and not (shown_in == run.root and evaluated):
             tracking.metrics(shown_in, manifest.get("metrics", {}), **scored)
         for shown in ["manifest.json", *manifest.get("shown", [])]:
             folder = str(Path(shown).parent).lstrip(".")

@@ -27,7 +27,15 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 import mlflow
 from mlflow import MlflowClient, entities
 from mlflow.exceptions import MlflowException
-from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS, MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NOTE
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_LOGGED_ARTIFACTS,
+    MLFLOW_LOGGED_MODELS,
+    MLFLOW_MODEL_VERSIONS,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NOTE,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+)
 
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
@@ -172,6 +180,8 @@ class MlflowRun(Mirrored):
         tags = {**event["tags"], "ratchet.run": event["run"]}
         if event["parent"]:
             tags[MLFLOW_PARENT_RUN_ID] = self.runs[event["parent"]]
+        elif flow := event["tags"].get("ratchet.flow"):
+            tags |= {MLFLOW_SOURCE_NAME: f"ratchet {flow}", MLFLOW_SOURCE_TYPE: "LOCAL"}
         if note := self.pages.made_from(event):
             tags[MLFLOW_RUN_NOTE] = note
         if event["output"]:
@@ -217,7 +227,10 @@ class MlflowRun(Mirrored):
         model_id = self._model_id(run, event["model"], event["parameters"])
         if event["role"] == "input":
             self.client.log_inputs(run, models=[entities.LoggedModelInput(model_id)])
-            return
+        else:
+            self._model_output(run, model_id)
+
+    def _model_output(self, run: str, model_id: str) -> None:
         outputs = self.client.get_run(run).outputs
         logged = {output.model_id for output in outputs.model_outputs} if outputs else set()
         if model_id not in logged:  # MLflow refuses the same output twice
@@ -241,7 +254,8 @@ class MlflowRun(Mirrored):
         return self.client.finalize_logged_model(model.model_id, entities.LoggedModelStatus.READY).model_id
 
     def _register(self, run: str, event: dict[str, Any]) -> None:
-        """Make the checkpoint a version of the registered model, once, and move the aliases to it."""
+        """Make the checkpoint a version of the registered model, once, move the aliases to it, and show both on each
+        other's page."""
         name, model_id = event["name"], self._model_id(run, event["model"])
         source = f"models:/{model_id}"
         with suppress(MlflowException):  # it exists; any other error returns in the next call
@@ -255,6 +269,12 @@ class MlflowRun(Mirrored):
             self.client.set_model_version_tag(name, version.version, tag, value)
         for alias in event["aliases"]:
             self.client.set_registered_model_alias(name, alias, version.version)
+        # A server notes the version at the model by itself, a database does not.
+        noted = json.loads(self.client.get_logged_model(model_id).tags.get(MLFLOW_MODEL_VERSIONS, "[]"))
+        if (facts := {"name": name, "version": str(version.version)}) not in noted:
+            self.client.set_logged_model_tags(model_id, {MLFLOW_MODEL_VERSIONS: json.dumps([*noted, facts])})
+        self._model_output(run, model_id)
+        self.client.set_tag(run, MLFLOW_LOGGED_MODELS, "[]")  # without it the list of runs does not ask for versions
 
     def _table(self, run: str, path: Path) -> None:
         """Show JSON lines as a table."""

@@ -17,7 +17,7 @@ from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact
 from ratchet.infra.tracking.events import SCORES_VIEW
 from ratchet.infra.tracking.run_record import RunRecord, RunStep, read_run
 
-ALWAYS = ("curriculum/stage", "curriculum/reward")
+ALWAYS = ("attributes.`Dataset`", "attributes.`Models`", "metrics.`curriculum/stage`", "metrics.`curriculum/reward`")
 LONGEST_NOTE = 7900
 """Characters: MLflow takes 8,000."""
 
@@ -34,14 +34,15 @@ class Pages:
         return [experiment.experiment_id for experiment in self.client.search_experiments()]
 
     def show_list(self, experiment_id: str, scores: Iterable[str]) -> None:
-        """Keep a view of the list of runs, `SCORES_VIEW`, with the stage, the reward, and these metrics as columns."""
+        """Keep a view of the list of runs, `SCORES_VIEW`, with data sets, models, stage, reward, and these metrics as
+        columns. MLflow's own first view has fixed columns: no experiment can add a metric to them."""
         tag = f"mlflow.sharedViewState.{SCORES_VIEW}"
         kept = self.client.get_experiment(experiment_id).tags.get(tag, '{"state": "{}"}')
         try:
             before = json.loads(json.loads(kept)["state"]).get("selectedColumns", [])
         except ValueError:  # a person has changed it: MLflow compresses it then
             return
-        columns = list(dict.fromkeys([*before, *(f"metrics.`{name}`" for name in (*ALWAYS, *scores))]))
+        columns = list(dict.fromkeys([*ALWAYS, *before, *(f"metrics.`{name}`" for name in scores)]))
         if columns != before:
             state = json.dumps({"selectedColumns": columns})
             view = {"name": "Stage and scores", "createdAt": int(time.time() * 1000), "state": state}

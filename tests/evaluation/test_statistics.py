@@ -8,10 +8,10 @@ from benchmarks import coverage
 from ratchet.evaluation.statistics import (
     gain_limit,
     paired_interval,
+    paired_p_value,
     share_interval,
     standard_error_across_clusters,
     standard_error_at_fixed_questions,
-    student_interval,
 )
 
 
@@ -67,7 +67,10 @@ def test_intervals_cover_the_true_score_as_often_as_they_say(world, questions, k
     ],
 )
 def test_paired_intervals_cover_the_true_difference(world, change, questions, k, clustered):
-    assert coverage.of_differences(world, change, questions, k, clustered, sets=300).coverage >= 0.92
+    cell, found = coverage.of_differences(world, change, questions, k, clustered, sets=300)
+    assert cell.coverage >= 0.92
+    if change == "nothing":
+        assert found == pytest.approx(1 - cell.coverage), "p < 0.05 is a false alarm exactly where the interval is wrong"
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.07])
@@ -75,17 +78,25 @@ def test_paired_intervals_cover_the_true_difference(world, change, questions, k,
 @pytest.mark.parametrize("sizes", [[4] * 16, [4] * 50, [1] * 64, [1, 7, 3, 9, 2, 6] * 5])
 def test_limits_and_intervals_hold_where_whole_clusters_change(sizes, share, noise):
     within, below = coverage.of_whole_changes(sizes, share, noise, sets=300)
-    assert within >= 0.92 and below >= 0.955  # 95 and 97.5 %, less three binomial errors of 300 sets
+    assert within >= 0.86 and below >= 0.955  # 90 (docs/evaluation.md) and 97.5 %, less three binomial errors
 
 
-def test_a_paired_interval_is_students_where_the_change_is_spread():
+def test_a_paired_interval_is_of_a_t_test_with_one_more_changed_cluster():
     gains = np.linspace(-0.2, 0.6, 40)
-    students = stats.t.interval(0.95, 39, gains.mean(), stats.sem(gains))
-    assert paired_interval(gains, range(40)) == pytest.approx(students)
-    few = np.array([0.0] * 60 + [1.0, 1.0, 1.0, -0.5])
-    low, high = paired_interval(few, range(64))
-    assert high - low > 1.2 * np.ptp(stats.t.interval(0.95, 63, few.mean(), stats.sem(few)))
-    assert math.isnan(paired_interval([0.5], ["alone"])[0])
+    error = math.hypot(stats.sem(gains), 1 / 40)
+    assert paired_interval(gains, range(40)) == pytest.approx(stats.t.interval(0.95, 39, gains.mean(), error))
+    assert paired_p_value(gains, range(40)) == pytest.approx(2 * stats.t.sf(gains.mean() / error, 39))
+    assert paired_p_value(-gains, range(40)) == paired_p_value(gains, range(40))
+    many = np.resize(gains, 4000)  # with many questions it is Student's
+    assert paired_interval(many, range(4000)) == pytest.approx(
+        stats.t.interval(0.95, 3999, many.mean(), stats.sem(many)), abs=1e-4
+    )
+    nothing = np.zeros(30)
+    assert paired_interval(nothing, range(30)) == pytest.approx((-stats.t.ppf(0.975, 29) / 30, stats.t.ppf(0.975, 29) / 30))
+    assert paired_p_value(nothing, range(30)) == 1
+    in_tens = paired_interval(nothing, [i % 10 for i in range(30)])  # ten clusters count as ten
+    assert in_tens[1] == pytest.approx(stats.t.ppf(0.975, 9) / 10)
+    assert math.isnan(paired_interval([0.5], ["alone"])[0]) and math.isnan(paired_p_value([0.5], ["alone"]))
 
 
 @pytest.mark.parametrize(("won", "questions"), [(0.05, 30), (0.05, 100), (0.01, 100)])
@@ -129,6 +140,23 @@ def test_clustered_error_by_hand_and_in_the_two_limits():
     assert math.isnan(standard_error_across_clusters(scores, ["one"] * 6))
 
 
-def test_student_interval_is_scipys():
-    low, high = student_interval(0.4, 0.1, 30)
-    assert (low, high) == pytest.approx(stats.t.interval(0.95, 29, loc=0.4, scale=0.1))
+def changed(generator: np.random.Generator) -> tuple[np.ndarray, list[int]]:
+    """Gains of questions in clusters of some size, of one of many kinds: none, few whole, spread, noise, in steps of
+    1/16."""
+    questions, size = int(generator.integers(2, 80)), int(generator.integers(1, 5))
+    clusters = (np.arange(questions) // size).tolist()
+    noise = generator.normal(generator.normal(0, 0.1), generator.choice([0, 0.02, 0.1, 0.4]), questions)
+    whole = (generator.random(questions) < generator.choice([0, 0.05, 0.3])) * generator.choice([-1, 1])
+    return np.clip(np.round((noise + whole) * 16) / 16, -1, 1), clusters
+
+
+def test_interval_and_p_value_never_disagree():
+    """Each says 5 % of the same test, whatever changed: 3,000 comparisons of all kinds, near 0.05 as well."""
+    generator, significant, near = np.random.default_rng(12), 0, 0
+    for _ in range(3000):
+        gains, clusters = changed(generator)
+        (low, high), p = paired_interval(gains, clusters), paired_p_value(gains, clusters)
+        assert math.isnan(p) == math.isnan(low) == (len(set(clusters)) < 2)
+        assert (p < 0.05) == (low > 0 or high < 0), (gains, low, high, p)
+        significant, near = significant + (p < 0.05), near + (0.03 < p < 0.07)
+    assert 300 < significant < 2700 and near > 50

@@ -68,7 +68,8 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
         for name, value in mlflow.get_experiment_by_name("tiny").tags.items()
         if name.startswith("mlflow.sharedViewState.")
     ]
-    shown = [f"metrics.`{name}`" for name in ("curriculum/stage", "curriculum/reward", "math-60/pass_at_1")]
+    metrics = [f"metrics.`{name}`" for name in ("curriculum/stage", "curriculum/reward", "math-60/pass_at_1")]
+    shown = ["attributes.`Dataset`", "attributes.`Models`", *metrics]
     assert json.loads(view["state"]) == {"selectedColumns": shown}
     parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
     assert [run.info.status for run in (parent, curate, train)] == ["FINISHED"] * 3
@@ -80,6 +81,23 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
     assert curve == [(step, step / 10) for step in range(5)] and "undefined" not in train.data.metrics
     (model,) = mlflow.search_logged_models([parent.info.experiment_id], f"tags.`ratchet.key` = '{CHECKPOINT.key}'")
     assert model.source_run_id == train.info.run_id
+
+
+def test_a_registered_checkpoint_and_its_version_show_each_other(settings):
+    """Twice, as when the same run is given again: nothing is there twice."""
+    for _ in range(2):
+        tracking, root = write_a_run(settings)
+        tags = {"ratchet.artifact": CHECKPOINT.ref}
+        tracking.event("register", root, name="tiny", model=CHECKPOINT.facts, tags=tags, aliases=["candidate"])
+        tracking.event("end", root, status="FINISHED")
+        assert tracking.close(wait_s=60)
+        mlflow = client(settings)
+        version = mlflow.get_model_version_by_alias("tiny", "candidate")
+        model = mlflow.get_logged_model(version.source.removeprefix("models:/"))
+        assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "tiny", "version": "1"}]
+        run = mlflow.get_run(read_state(settings, tracking.run_id)["runs"][root])
+        assert [output.model_id for output in run.outputs.model_outputs] == [model.model_id]
+        assert run.data.tags["mlflow.log-model.history"] == "[]" and version.version == "1"
 
 
 def test_no_address_that_is_shown_says_who_asks():
