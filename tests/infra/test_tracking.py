@@ -97,7 +97,7 @@ def test_a_registered_checkpoint_and_its_version_show_each_other(settings):
         assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "tiny", "version": "1"}]
         run = mlflow.get_run(read_state(settings, tracking.run_id)["runs"][root])
         assert [output.model_id for output in run.outputs.model_outputs] == [model.model_id]
-        assert run.data.tags["mlflow.log-model.history"] == "[]" and version.version == "1"
+        assert run.data.tags["mlflow.log-model.history"] == "[]" and str(version.version) == "1"
 
 
 def test_no_address_that_is_shown_says_who_asks():
