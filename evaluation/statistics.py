@@ -119,8 +119,8 @@ def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
     """One-sided upper confidence limit, at 97.5 %, of a mean gain in [-1, 1], valid also where few questions changed;
     NaN for fewer than two clusters.
 
-    It is mean + t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: the upper end of Wilson's interval for a
-    rare event, whose variance is p / C, with any noise added. Where nothing changed at all it is 3.8 clusters.
+    It is mean + t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: the upper end of Wilson's interval for
+    a rare event, whose variance is p / C, with any noise added. Where nothing changed at all it is 3.8 clusters.
     "Did not rise" needs such a limit; a missing significance star is no evidence. Where 5 % of the questions gain
     everything, a fifth of the samples of thirty questions show no gain at all, and Student's interval is then a point.
     """
