@@ -25,12 +25,13 @@ class Flow(Generic[P, R]):
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         return self.fn(*arguments, **named) if outside_prefect() else self._in_prefect(*arguments, **named)
 
-    def _in_prefect(self, recipe: Any, *arguments: Any, **named: Any) -> R:
+    def _in_prefect(self, *arguments: P.args, **named: P.kwargs) -> R:
         """As a flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the run."""
         from prefect import flow
 
-        run = run_name(recipe.name, recipe.seed, self.name, ())
-        return flow(name=self.name, flow_run_name=run)(self.fn)(recipe, *arguments, **named)
+        recipe: Any = arguments[0]
+        decorate: Any = flow(name=self.name, flow_run_name=run_name(recipe.name, recipe.seed, self.name, ()))
+        return decorate(self.fn)(*arguments, **named)
 
     def named(self, name: str) -> "Flow[P, R]":
         return replace(self, name=name)
