@@ -34,7 +34,7 @@ def full(hidden, weight, targets, advantages):
 
 
 def ratchet(hidden, weight, targets, advantages):
-    return on_policy(ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, 1024)[0], advantages)
+    return on_policy(ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, 1024, 4096)[0], advantages)
 
 
 def trl(hidden, weight, targets, advantages):

@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -64,12 +64,21 @@ MIDDLE = GrownModel(
 TINY = GrownModel(vocabulary=300, max_positions=512)
 MODELS = {"1.5B": BIG, "0.5B": MIDDLE}
 PROMPT, RESPONSE = 16, 256
+PARTS = ("attention", "log-probabilities", "training step", "rounding", "resume")
 Row = tuple[str, str, str, str, str, str]
 """What, tokens, seconds, GiB, GiB estimated, and what else there is to say."""
 
 
 class Proof:
-    def __init__(self, model: GrownModel, tokens: list[int], seconds: float) -> None:
+    def __init__(
+        self,
+        model: GrownModel,
+        tokens: list[int],
+        seconds: float,
+        only: Sequence[str] = (),
+        write: Path | None = None,
+    ) -> None:
+        self.only, self.write = only, write
         self.cuda = torch.cuda.is_available()
         self.device = torch.device("cuda" if self.cuda else "cpu")
         self.dtype = torch.bfloat16 if self.cuda else torch.float32
@@ -81,12 +90,16 @@ class Proof:
         self.policy: Any = None
 
     def part(self, name: str, measure: Callable[[], Iterator[Row]]) -> None:
+        if self.only and name not in self.only:
+            return
         if time.monotonic() > self.ends:
             self.rows.append((name, "", "", "", "", "no time was left"))
             return
         try:
             for row in measure():
                 self.rows.append(row)
+                if self.write:
+                    self.write.write_text(table(self))
                 print("  ".join(row), flush=True)
         except Exception as error:  # a part that fails must not cost the others what is left of the GPU's minutes
             traceback.print_exc()
@@ -149,9 +162,8 @@ class Proof:
         found: dict[str, torch.Tensor] = {}
 
         def tiled(chunk: int, tile: int) -> None:
-            with mock.patch.object(tiles, "VOCABULARY_TILE", tile):
-                found["tiled"] = ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, chunk)[0]
-                found["tiled"].sum().backward()
+            found["tiled"] = ChunkedLogProbabilities.apply(hidden, weight, None, targets, 1.0, chunk, tile)[0]
+            found["tiled"].sum().backward()
 
         def full() -> None:
             logits = (hidden @ weight.T).float().log_softmax(-1)
@@ -285,8 +297,8 @@ class Proof:
             self.part("log-probabilities", self.logprobs)
             self.part("training step", lambda: self.steps(self.directory))
             if self.policy is not None:
-                self.part("resume", lambda: self.resume(Path(scratch) / "state"))
                 self.part("rounding", self.rounding)
+                self.part("resume", lambda: self.resume(Path(scratch) / "state"))
         return self.rows
 
 
@@ -313,6 +325,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tiny", action="store_true", help="a small model and short responses, on any machine")
     parser.add_argument("--model", choices=list(MODELS), default="1.5B", help="whose shape; weights are random")
     parser.add_argument("--tokens", type=int, nargs="+")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[], help="rounding and resume need a training step")
     parser.add_argument("--seconds", type=float, default=480.0, help="after which no further part begins")
     parser.add_argument("--write", type=Path, help="the Markdown table's file")
     asked = parser.parse_args(arguments)
@@ -326,6 +339,8 @@ def main(arguments: list[str] | None = None) -> None:
         TINY if asked.tiny else MODELS[asked.model],
         asked.tokens or ([64, 128] if asked.tiny else [8192, 16384, 32768]),
         asked.seconds,
+        asked.only,
+        asked.write,
     )
     proof.run()
     said = table(proof)

@@ -66,8 +66,8 @@ def pack(home: Path, files: Path) -> None:
 
 
 class Stages:
-    def __init__(self, files: Path, report: Path, small: bool) -> None:
-        self.files, self.report, self.small = files, report, small
+    def __init__(self, files: Path, report: Path, small: bool, only_steps: bool = False) -> None:
+        self.files, self.report, self.small, self.only_steps = files, report, small, only_steps
         self.work = Path(tempfile.mkdtemp(prefix="gpu-stages-"))
         self.rows: list[Row] = []
         self.lock = threading.Lock()
@@ -212,7 +212,7 @@ class Stages:
 
     def steps(self, name: str, grown: GrownModel, prompts: int, rollouts: int, length: int) -> Iterator[Row]:
         """Whole GRPO steps with random weights: every response runs to its limit, as a long one does."""
-        model, steps = self.work / f"model-{name}", 3
+        model, steps = self.work / f"model-{name}", 2
         growth.grow(grown, ["one two three", "a proof is a number"], 0, model)
         problems = self.work / f"problems-{name}.parquet"
         rows = [Problem(f"sum-{i}", domain="math", prompt=f"{i} + 1?", answer=str(i + 1)) for i in range(64)]
@@ -238,15 +238,21 @@ class Stages:
 
     def all(self) -> None:
         self.started = threading.Event()
+        if self.only_steps:
+            self.larger()
+            return
         resume = threading.Thread(target=self.part, args=("kill and resume", self.resume))
         resume.start()  # beside the stages, which a model of this size leaves most of a GPU
         self.part("tiny", self.stages_of_tiny)
         self.started.set()
         resume.join()
-        sizes = [("0.5B", MIDDLE, 8, 8, 1024), ("1.5B", BIG, 8, 8, 1024)]
+        self.larger()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def larger(self) -> None:
+        sizes = [("1.5B", BIG, 8, 8, 256), ("0.5B", MIDDLE, 8, 8, 256)]
         for size in [("small", TINY, 4, 4, 32)] if self.small else sizes:
             self.part(f"GRPO step, {size[0]}", lambda size=size: self.steps(*size))
-        shutil.rmtree(self.work, ignore_errors=True)
 
 
 def records(work: Path) -> list[dict[str, Any]]:
@@ -274,13 +280,14 @@ def main() -> None:
     parser.add_argument("--pack", type=Path, metavar="HOME")
     parser.add_argument("--write", type=Path, default=Path("gpu_stages.md"))
     parser.add_argument("--cpu", action="store_true", help="one step a stage and a small model, on any machine")
+    parser.add_argument("--only-steps", action="store_true", help="only the GRPO steps of larger models")
     asked = parser.parse_args()
     if asked.pack:
         pack(asked.pack, asked.files)
         return
     if not (asked.cpu or torch.cuda.is_available()):
         parser.error("there is no GPU here: --cpu rehearses it")
-    Stages(asked.files.resolve(), asked.write.resolve(), asked.cpu).all()
+    Stages(asked.files.resolve(), asked.write.resolve(), asked.cpu, asked.only_steps).all()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ PROMPT_TOKENS = 256
 """Assumed, but no more than the longest response, for toy recipes."""
 OF_A_STEP = ("gradients", "activations", "logits, in chunks")
 """Memory that only the update holds; `Rates.memory` scales it."""
-CHUNK_TOKENS, TILE, PIECES, WHOLE = 1024, 4096, 4, 3  # those of `logprobs` and `packing`, which would import torch
+TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}  # those of `logprobs`, which would import torch
+PIECES, WHOLE = 4, 3  # those of `packing`
 LIBRARIES = 0.58e9
 """Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
@@ -201,12 +202,12 @@ def estimate(
     attended = whole * (2 * shape.attention + 2 * shape.cache_width)
     layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
     recomputed = layer + shape.layers * tokens * shape.hidden * size
-    rows = min(CHUNK_TOKENS, tokens)
+    chunk, columns = TILES["cpu" if machine.is_cpu else "cuda"]
     of_a_step = (
         # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
         sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
         recomputed if hardware.activation_checkpointing else shape.layers * layer,
-        3 * rows * min(TILE, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
+        3 * min(chunk, tokens) * min(columns, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
     )
     updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
 

@@ -7,14 +7,13 @@ import torch
 
 from ratchet.infra.inference.products import by_onednn, logits, onednn
 
-CHUNK_TOKENS = 1024
-"""Tokens whose logits exist at once: tokens x vocabulary is never held."""
-VOCABULARY_TILE = 4096
-"""Columns of logits that exist at once; with the rows of a chunk they should fit into a processor's cache."""
+TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}
+"""Tokens and vocabulary entries of the logits that exist at once, by device: tokens x vocabulary is never held. On a
+CPU they should fit into its cache; on a GPU small products wait for their launches (docs/results.md, "One GPU")."""
 
 
 class ChunkedLogProbabilities(torch.autograd.Function):
-    """log π(target) and the entropy of π for n tokens; no more than `chunk` x VOCABULARY_TILE logits ever exist.
+    """log π(target) and the entropy of π for n tokens; no more than `chunk` x `columns` logits ever exist.
 
     hidden [n, width] and weight [vocabulary, width] (+ bias [vocabulary]) give logits z; they are divided by
     `temperature` in float32, so that the probabilities are those sampled from. Returns two float32 [n].
@@ -26,16 +25,16 @@ class ChunkedLogProbabilities(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int):
+    def forward(ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int, columns: int):
         logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
         entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
         for rows in _slices(len(hidden), chunk):
             chosen = torch.zeros(len(targets[rows]), dtype=torch.float32, device=hidden.device)
             before = None  # per row, over the tiles so far: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
-            for tile in _slices(len(weight), VOCABULARY_TILE):
+            for tile in _slices(len(weight), columns):
                 logits = _logits(hidden[rows], weight, bias, tile, temperature)
-                inside, columns = _inside(targets[rows], tile)
-                chosen = torch.where(inside, logits.gather(-1, columns[:, None]).squeeze(-1), chosen)
+                inside, places = _inside(targets[rows], tile)
+                chosen = torch.where(inside, logits.gather(-1, places[:, None]).squeeze(-1), chosen)
                 highest = logits.amax(-1) if before is None else torch.maximum(before[0], logits.amax(-1))
                 logits = logits.sub_(highest[:, None])
                 shifted = logits.exp()
@@ -51,7 +50,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             logprobs[rows] = chosen - normalizers[rows]
             entropies[rows] = total.log() - weighted / total
         ctx.save_for_backward(hidden, weight, bias, targets, normalizers, entropies)
-        ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.temperature, ctx.chunk, ctx.columns = temperature, chunk, columns
         ctx.set_materialize_grads(False)  # an unused entropy costs no backward pass
         return logprobs, entropies
 
@@ -64,7 +63,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
         grad_bias = None if bias is None else torch.empty_like(bias)
         if grad_logprobs is None:
             grad_logprobs = torch.zeros_like(normalizers)
-        for tile in _slices(len(weight), VOCABULARY_TILE):
+        for tile in _slices(len(weight), ctx.columns):
             grad_tile = torch.zeros_like(weight[tile], dtype=torch.float32)
             grad_tile_bias = torch.zeros(len(grad_tile), device=weight.device)
             for rows in _slices(len(hidden), ctx.chunk):
@@ -85,7 +84,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             grad_weight[tile] = grad_tile
             if grad_bias is not None:
                 grad_bias[tile] = grad_tile_bias
-        return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None
+        return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None, None
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:

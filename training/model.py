@@ -23,7 +23,7 @@ from ratchet.infra.inference.models import (
 from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import ranks
-from ratchet.training.logprobs import CHUNK_TOKENS, ChunkedLogProbabilities
+from ratchet.training.logprobs import TILES, ChunkedLogProbabilities
 from ratchet.training.packing import MicroBatch
 from ratchet.verifiers.errors import RatchetError
 
@@ -128,6 +128,7 @@ class ScoredModel(nn.Module):
         if batch.prompts:
             hidden = whole(hidden, batch.prompts, 1)
         head = self.model.get_output_embeddings()
+        chunk, columns = TILES[head.weight.device.type]
         return ChunkedLogProbabilities.apply(
-            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, CHUNK_TOKENS
+            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, chunk, columns
         )

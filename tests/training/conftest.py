@@ -49,7 +49,8 @@ def alone() -> None:
 
 @pytest.fixture
 def policy(alone: None, micro_model: str, monkeypatch):
+    from ratchet.training.logprobs import TILES
     from ratchet.training.policy import Policy
 
-    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 7)
+    monkeypatch.setitem(TILES, "cpu", (7, 4096))
     return Policy(micro_model, Hardware(), Optimizer())

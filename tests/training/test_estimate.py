@@ -9,8 +9,8 @@ from ratchet.infra.inference.with_vllm import PROFILED_TOKENS, RESERVED, Vllm
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, HardwareDetails, Lora, Stage, Training, TrainingDetails
 from ratchet.training import packing
-from ratchet.training.estimate import PIECES, TILE, WHOLE, Shape, estimate, pressures, scaled
-from ratchet.training.logprobs import VOCABULARY_TILE
+from ratchet.training.estimate import PIECES, TILES, WHOLE, Shape, estimate, pressures, scaled
+from ratchet.training.logprobs import TILES as LOGIT_TILES
 from ratchet.training.machine import (
     CPU,
     CPU_BANDWIDTH,
@@ -47,7 +47,7 @@ def test_parameters_are_those_of_the_model(policy, micro_model):
     assert Shape.of(config).parameters == counted
     assert Shape.of(config).head_dim == MICRO.head_dim
     assert Shape.of(QWEN_14B).parameters == pytest.approx(14.77e9, rel=1e-3)
-    assert (TILE, PIECES, WHOLE) == (VOCABULARY_TILE, packing.PIECES, packing.WHOLE)
+    assert (TILES, PIECES, WHOLE) == (LOGIT_TILES, packing.PIECES, packing.WHOLE)
 
 
 def test_memory_by_hand():

@@ -130,8 +130,7 @@ def test_nothing_else_is_learnt_from_than_the_batch(alone, micro_model):
 
 
 def test_chunks_of_tokens_and_tiles_of_the_vocabulary(micro_model, alone_gradient, monkeypatch):
-    monkeypatch.setattr(logprobs, "VOCABULARY_TILE", 50)
-    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 9)
+    monkeypatch.setitem(logprobs.TILES, "cpu", (9, 50))
     policy, learns = learner(micro_model, Hardware())
     learns.learn(groups(0), 1.0)
     assert largest_difference(alone_gradient, gradient(policy)) < TOLERANCE

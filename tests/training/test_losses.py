@@ -10,6 +10,7 @@ import torch
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
+from ratchet.training.logprobs import TILES
 from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl
 from ratchet.training.policy import BETAS
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
@@ -98,7 +99,7 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
     ids=str,
 )  # fmt: skip
 def test_gradient_of_the_step(alone, micro_model, settings, monkeypatch):
-    monkeypatch.setattr("ratchet.training.model.CHUNK_TOKENS", 7)
+    monkeypatch.setitem(TILES, "cpu", (7, 4096))
     asked = stage(learning_rate=0.0, **settings)
     policy, learns = learner(micro_model, Hardware(micro_batch_tokens=60), learning_rate=0.0, **settings)
     batch = groups(0, count=6, **settings)

@@ -44,7 +44,7 @@ def test_chunked_is_the_full_computation(temperature, with_bias, chunk):
     bias = torch.randn(31, requires_grad=True) if with_bias else None
     targets, upstream = torch.randint(31, (23,)), torch.randn(23)
     inputs = [hidden, weight] + ([bias] if with_bias else [])
-    logprobs, entropies = ChunkedLogProbabilities.apply(hidden, weight, bias, targets, temperature, chunk)
+    logprobs, entropies = ChunkedLogProbabilities.apply(hidden, weight, bias, targets, temperature, chunk, 4096)
     wanted, wanted_entropies = full_logprobs(hidden, weight, bias, targets, temperature)
     torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(entropies, wanted_entropies, atol=1e-5, rtol=1e-5)
@@ -130,7 +130,9 @@ def test_tokens_times_vocabulary_never_exists():
     tokens, vocabulary, chunk = 300, 500, 10
     hidden, weight = torch.randn(tokens, 4, requires_grad=True), torch.randn(vocabulary, 4, requires_grad=True)
     with LargestTensor() as largest:
-        logprobs, _ = ChunkedLogProbabilities.apply(hidden, weight, None, torch.zeros(tokens, dtype=int), 1.0, chunk)
+        logprobs, _ = ChunkedLogProbabilities.apply(
+            hidden, weight, None, torch.zeros(tokens, dtype=int), 1.0, chunk, 4096
+        )
         logprobs.sum().backward()
     assert largest.elements <= chunk * vocabulary
 
