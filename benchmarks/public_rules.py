@@ -63,7 +63,7 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
                 answer = RawRow(row).take_answer(*MATH_COLUMNS["answer"])
             except Malformed:
                 answer = None
-            for prompt in {clean_statement(context + said)[0] for said in (text, IN_CODE.sub(" ", text))}:
+            for prompt in {clean_statement(context + said).text for said in (text, IN_CODE.sub(" ", text))}:
                 for domain in ("math", "code"):
                     yield Problem(problem_id(domain, prompt), domain, prompt, answer=answer)
 

@@ -3,7 +3,7 @@ identity computed; rows that cannot be read are rejected. Runs in any process.""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
 from pathlib import Path
@@ -14,10 +14,10 @@ import pyarrow as pa
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import code_formats
-from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, unicode_text
+from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, restored, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
-from ratchet.data_curation.readers.templates import clean_statement
+from ratchet.data_curation.readers.templates import Statement, clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.errors import RatchetError
@@ -31,6 +31,7 @@ Window = tuple[date, date]  # from the first day up to, but not including, the s
 MAX_STATEMENT = 100_000
 """Characters. A longer text is no statement, and would slow down every later step."""
 OWN_COLUMNS = "own columns"
+_SHOWN_TEMPLATE = 400
 _SHOWN = ("problem_id", "source", "source_id", "prompt")
 
 
@@ -138,7 +139,8 @@ def normalise(batch: RawBatch) -> Split:
     file, convert = batch.file, batch.file.converter()
     problems: list[Row] = []
     rejected: list[Row] = []
-    templates_cut = Counter[str]()
+    templates_cut, shortened = Counter[str](), 0
+    templates_shown = dict[str, str]()
 
     def reject(row: Row, rule: str, evidence: Any) -> None:
         reason = {"step": STEP, "rule": rule, "evidence": to_json(evidence)}
@@ -159,9 +161,12 @@ def normalise(batch: RawBatch) -> Split:
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem, templates = _problem(row, file.domain, convert)
+            problem, statement_read = _problem(row, file.domain, convert)
             problem |= place
-            templates_cut.update(templates)
+            for template, removed in statement_read.removed:
+                templates_cut[template] += 1
+                templates_shown.setdefault(template, f"{file.source}:{name}: {removed}"[:_SHOWN_TEMPLATE])
+            shortened += statement_read.lost_most
             released = problem.get("released")
             if problem["domain"] != file.domain:
                 reject(problem, "other_domain", {"domain": problem["domain"]})
@@ -191,21 +196,29 @@ def normalise(batch: RawBatch) -> Split:
     measured = {
         "files": {file.title: len(table) + len(rejected)},
         **({"unreadable": {file.title: lost}} if lost else {}),
+        **({"shortened": {file.title: shortened}} if shortened else {}),
         "templates_cut": dict(sorted(templates_cut.items())),
+        "templates_shown": dict(sorted(templates_shown.items())),
     }
     return assemble(STEP, WINDOW_RULES if file.window else RULES, table, rejected, **measured)
 
 
-def _problem(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, list[str]]:
-    """The columns of a problem, and the names of the templates that were removed from its statement."""
+def _problem(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, Statement]:
+    """The columns of a problem, and its statement with what was removed from it."""
     row = RawRow(raw)
+    if domain != "code":
+        row.restore_backslashes()
     problem: Row = {"domain": domain} | convert(row)
     problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
     if (length := len(problem["prompt"])) > MAX_STATEMENT:
         raise Malformed("prompt", f"{length:,} characters, more than {MAX_STATEMENT:,}")
-    problem["prompt"], templates = clean_statement(problem["prompt"])
+    statement = clean_statement(restored(problem["prompt"]))
+    if statement.starter_code:  # nothing is lost where the row has it as a column
+        problem["starter_code"] = problem.get("starter_code") or statement.starter_code
+        statement = replace(statement, own_characters=0)
+    problem["prompt"] = statement.text
     problem["problem_id"] = problem_id(problem["domain"], problem["prompt"], problem.get("entry_point"))
-    return problem, templates
+    return problem, statement
 
 
 _UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)

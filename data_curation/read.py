@@ -14,12 +14,14 @@ from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Wi
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
+from ratchet.data_curation.settings.curation import CurationDetails
 from ratchet.data_curation.split import Split, joined
 from ratchet.verifiers.errors import RatchetError
 
 BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
 """Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""
 _ROWS_LOOKED_AT = 50
+MAX_SHORTENED = CurationDetails().max_shortened
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
 """`map`, or a parallel `map` that keeps the order."""
 
@@ -78,6 +80,7 @@ def read_problems(
     columns: Columns | None = None,
     source: str = "",
     window: Window | None = None,
+    max_shortened: float = MAX_SHORTENED,
 ) -> Split:
     """Every row of `path` as a problem of `domain`, its statement without the file's templates, or rejected:
     `malformed`, `other_domain`, `empty` (nothing but a template). `path` is a file, a directory, a glob, or a data set
@@ -86,32 +89,46 @@ def read_problems(
     `columns` maps fields to the file's columns; without it, the columns decide the layout. `source` is by default the
     file's name without endings; `source_id` is the row's number in the file, from 0, or in a folder of files with one
     row each the name of its file. With a window, rows without a
-    release date in it are rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, and when no row
-    could be read.
+    release date in it are rejected as `outside_window`. Raises RatchetError as `open_raw_file` does, when no row could
+    be read, and when more than the share `max_shortened` of a file's rows lose more than half of their own text to
+    templates.
     """
     paths = local_files(path)
     names = [source] * len(paths) if source else source_names(paths)
     files = [open_raw_file(file, domain, columns, name, window) for file, name in zip(paths, names, strict=True)]
-    return joined(_read(files, map))
+    return joined(_read(files, map, max_shortened))
 
 
-def read_files(paths: Sequence[Path], domain: str, columns: Columns | None = None, each: Each = map) -> Iterator[Split]:
+def read_files(
+    paths: Sequence[Path], domain: str, columns: Columns | None = None, each: Each = map,
+    max_shortened: float = MAX_SHORTENED,
+) -> Iterator[Split]:  # fmt: skip
     """All rows of several files in batches: memory does not grow with the rows."""
     names = source_names(paths)
-    yield from _read([open_raw_file(Path(p), domain, columns, n) for p, n in zip(paths, names, strict=True)], each)
+    files = [open_raw_file(Path(path), domain, columns, name) for path, name in zip(paths, names, strict=True)]
+    yield from _read(files, each, max_shortened)
 
 
-def _read(files: Sequence[RawFile], each: Each) -> Iterator[Split]:
+def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterator[Split]:
     """Raises RatchetError at the end for a file of which no row could be read."""
-    rows, unreadable, faults = Counter[str](), Counter[str](), dict[str, str]()
+    rows, unreadable, shortened, faults = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
+    shown = dict[str, str]()
     for split in each(normalise, _batches(files)):
         rows.update(split.summary["files"])
         unreadable.update(split.summary.get("unreadable", {}))
+        shortened.update(split.summary.get("shortened", {}))
+        shown = split.summary["templates_shown"] | shown
         for title in split.summary.get("unreadable", {}).keys() - faults.keys():
             first = split.rejected.filter(pc.field("rule") == "malformed")["evidence"][0].as_py()
             faults[title] = "{field}: {reason}".format(**json.loads(first))
         yield split
     for file in files:
+        if shortened[file.title] > max_shortened * rows[file.title]:
+            raise RatchetError(
+                f"{file.path}: {shortened[file.title]:,} of {rows[file.title]:,} rows lose more than half of their own "
+                f"text, or all of it, as templates: {'; '.join(list(shown.values())[:3])}. If nothing of a problem is "
+                "missing there, raise curation.DOMAIN.advanced.max_shortened (in Python: max_shortened)."
+            )
         if unreadable[file.title] == rows[file.title]:
             raise RatchetError(
                 f"{file.path}: not one row of it can be read as a {file.domain} problem ({file.layout}), the first "

@@ -87,7 +87,8 @@ def joined(splits: Iterable[Split]) -> Split:
 
 
 def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of all batches: numbers are added, in mappings and lists too."""
+    """The summary of all batches: numbers are added, in mappings and lists too; of
+    texts in mappings the first stays."""
     whole: dict[str, Any] = {}
     for summary in summaries:
         for key, value in summary.items():
@@ -95,12 +96,19 @@ def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             if old is None or isinstance(value, str):
                 whole[key] = value
             elif isinstance(value, Mapping):
-                whole[key] = {name: old.get(name, 0) + value.get(name, 0) for name in {**old, **value}}
+                whole[key] = {name: _added(old.get(name), value.get(name)) for name in {**old, **value}}
             elif isinstance(value, list):
                 whole[key] = [one + other for one, other in zip(old, value, strict=True)]
             else:
                 whole[key] = old + value
     return whole
+
+
+def _added(one: Any, other: Any) -> Any:
+    """Two counts together; of two texts, such as examples, the first."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one if isinstance(one, str) else one + other
 
 
 def to_json(value: Any) -> str:

@@ -17,7 +17,8 @@ from typing import Any
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import columns_of, read_problems
-from ratchet.data_curation.readers.columns import RawRow, chat_turns, last_boxed
+from ratchet.data_curation.readers.boxed import final_box
+from ratchet.data_curation.readers.columns import RawRow, chat_turns
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.split import to_json
@@ -99,7 +100,7 @@ def _of_rows(
         except Malformed as fault:
             yield _rejected(path, number, source, str(fault))
             continue
-        statement = clean_statement(prompt)[0]
+        statement = clean_statement(prompt).text
         yield Trace(Problem(problem_id(domain, statement), domain, statement, source, str(number)), prompt, response)
 
 
@@ -122,7 +123,7 @@ def worked_solution(problem: Problem) -> str | None:
     solution: Any = json.loads(problem.metadata or "{}").get("solution")
     if isinstance(solution, str) and solution.strip():
         text = _FINAL.sub("", _CALCULATIONS.sub("", solution)).strip()
-        if last_boxed(text) is None and problem.answer:
+        if final_box(text) is None and problem.answer:
             text = f"{text}\n\\boxed{{{problem.answer}}}"
         return text
     if problem.golden_solutions:

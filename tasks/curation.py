@@ -33,9 +33,9 @@ from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 12, "problems")
-NORMALISE = Step("normalise", 15, "problems")
-RULES = Step("rules", 11, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 13, "problems")
+NORMALISE = Step("normalise", 16, "problems")
+RULES = Step("rules", 12, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 8, "problems")
 VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
@@ -92,7 +92,8 @@ def read_benchmark(
     domain: str, files: Sequence[Artifact], columns: Mapping[str, str], window: Window | None = None, source: str = ""
 ) -> Iterator[Split]:
     for file in files:
-        yield read_problems(file.path, domain, columns if has_columns(file.path, columns) else None, source, window)
+        mapped = columns if has_columns(file.path, columns) else None
+        yield read_problems(file.path, domain, mapped, source, window, max_shortened=1)  # items are compared, not asked
 
 
 def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
@@ -106,7 +107,8 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     }
 
     def work(draft: Draft) -> Iterable[Split]:
-        return read_files(paths, domain, columns, partial(in_batches, recipe))
+        most = recipe.curation_of(domain).advanced.max_shortened
+        return read_files(paths, domain, columns, partial(in_batches, recipe), most)
 
     return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
 

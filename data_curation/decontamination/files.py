@@ -105,7 +105,7 @@ def _read_items(
                 if text is None:
                     without_text.append(f"{benchmark}:{first + at}")
                     continue
-                texts.append(strip_templates(text)[0] or text)
+                texts.append(strip_templates(text).text or text)
                 names.append((benchmark, str(first + at)))
                 urls.append(str(addresses[at].as_py()) if addresses is not None else "")
             first += len(batch_texts)

@@ -1,7 +1,8 @@
 """Math curation, after AceReason-Nemotron, section 3.1."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import OPTIONS, RIGHT_OPTION, Format
+from ratchet.data_curation.readers.columns import Format
+from ratchet.data_curation.readers.options import RIGHT_OPTION, has_options
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, plain_math
 from ratchet.data_curation.rules import math_rules
 
@@ -10,7 +11,9 @@ QUERY = {"prompt": "query", "answer": "response"}
 
 
 def _question_and_answer(columns: set[str]) -> bool:
-    answers = {*MATH_COLUMNS["answer"], *SOLUTIONS} | ({*RIGHT_OPTION} if columns & {*OPTIONS} else set())
+    answers = {*MATH_COLUMNS["answer"], *SOLUTIONS} | (
+        {*RIGHT_OPTION, "mc1_targets"} if has_options(columns) else set()
+    )
     return bool(columns & {*MATH_COLUMNS["prompt"]} and columns & answers)
 
 

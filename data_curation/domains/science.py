@@ -4,13 +4,13 @@ import json
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers.columns import Format
+from ratchet.data_curation.readers.options import has_options
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS
-from ratchet.data_curation.readers.science_formats import gpqa, options, plain_science, scibench
+from ratchet.data_curation.readers.science_formats import gpqa, multiple_choice, plain_science, scibench
 from ratchet.data_curation.rules import evidence as shared
-from ratchet.data_curation.rules.evidence import Evidence
+from ratchet.data_curation.rules.evidence import Evidence, unverifiable
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.settings.curation import Rules
-from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 
 SHOWN_CHARACTERS = 300
@@ -28,18 +28,12 @@ def no_answer(problem: Problem, limits: Rules) -> Evidence | None:
     return evidence
 
 
-def unverifiable(problem: Problem, limits: Rules) -> Evidence | None:
-    """The verifier rejects the reference itself."""
-    fault = domain_of(problem.domain).reference_fault(problem)
-    return {"fault": fault, "answer": problem.answer} if fault else None
-
-
 SCIENCE = CurationPlan(
     plain=plain_science,
     formats=(
         Format("gpqa", lambda c: c >= {"Question", "Correct Answer", "Incorrect Answer 1"}, gpqa),
         Format("scibench", lambda c: c >= {"problem_text", "answer_number", "unit"}, scibench),
-        Format("options", lambda c: "options" in c and bool(c & {*MATH_COLUMNS["prompt"]}), options),
+        Format("options", lambda c: has_options(c) and bool(c & {*MATH_COLUMNS["prompt"]}), multiple_choice),
         Format(
             "pairs",
             lambda c: bool(c & {*MATH_COLUMNS["prompt"]} and c & {*MATH_COLUMNS["answer"], *SOLUTIONS}),

@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from ratchet.data_curation.readers.boxed import boxes, final_box
 from ratchet.data_curation.readers.raw_files import Malformed, Row
-from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 EMPTY = (None, "", [], {})
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
 _MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
-OPTIONS = ("options", "choices", "answer_option_list")
-RIGHT_OPTION = ("answer", "correct", "label", "answer_value")
-"""Columns that name the right option by its letter, number or text."""
-_LABELED = re.compile(r"\(?[A-Za-z]\s?[).:]")
+_NO_ANSWER = frozenset((
+    "notfound", "not found", "none", "nan", "n/a", "<na>", "null", "unknown", "no answer", "not available", "missing",
+    "not provided", "not given", "none given", "tbd", "todo", "-", "--", "?", "[]", "()", "placeholder", "<answer>",
+    "your answer", "answer here",
+))  # fmt: skip
+"""What data sets write where they have no reference."""
+_WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|f?boxed|fbox)\s*\{([^{}]*)\}")
+_LOST_BACKSLASH = re.compile(
+    r"[\a\x08\v\f](?=[a-z])|\r(?=ight|ho\b|angle|floor|ceil|m\{|brace)"
+    r"|\t(?=imes|heta|ext(?:bf|it|rm|sf|tt)?\{|frac|riangle|ilde|au\b)|\n(?=eq(?![a-z])|abla|leq|geq|otin)"
+)
+_MOST_RESTORED = 100_000
+_LETTERS = {"\a": "a", "\b": "b", "\v": "v", "\f": "f", "\r": "r", "\t": "t", "\n": "n"}
 
 
 @dataclass(frozen=True)
@@ -45,16 +54,16 @@ class RawRow(Row):
 
     def take(self, *names: str) -> Any:
         """Remove and return the first of these columns with a value; None when none has one."""
-        value = self.pop(self._filled(names), None)
+        value = self.pop(self.filled(names), None)
         return None if value in EMPTY else value
 
-    def _filled(self, names: tuple[str, ...]) -> str:
+    def filled(self, names: tuple[str, ...]) -> str:
         """The first of these columns with a value, or else the first."""
         return next((name for name in names if self.get(name) not in EMPTY), names[0])
 
     def take_text(self, *names: str) -> str:
         """As `take`; raises Malformed unless it is a text."""
-        name = self._filled(names)
+        name = self.filled(names)
         value = self.pop(name, None)
         if value in (None, ""):
             raise Malformed(name, "missing or empty")
@@ -67,7 +76,7 @@ class RawRow(Row):
     def take_statement(self, *names: str) -> str:
         """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which
         rows share, are left out."""
-        name = self._filled(names)
+        name = self.filled(names)
         chat = self.get(name)
         if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
             chat = parse_structure(chat, name)
@@ -81,13 +90,13 @@ class RawRow(Row):
 
     def take_structure(self, *names: str) -> Any:
         """A structure, published as it is, as JSON text, or as a Python literal."""
-        name = self._filled(names)
+        name = self.filled(names)
         value = self.take(name)
         return parse_structure(value, name) if isinstance(value, str) else value
 
     def take_date(self, *names: str) -> date | None:
         """A date; text is read as ISO, with or without a time."""
-        name = self._filled(names)
+        name = self.filled(names)
         value = self.take(name)
         if isinstance(value, datetime):
             return value.date()
@@ -100,7 +109,7 @@ class RawRow(Row):
 
     def take_number(self, *names: str) -> float | None:
         """A number, or the number at the start of a text such as '256 megabytes'."""
-        name = self._filled(names)
+        name = self.filled(names)
         value = self.take(name)
         if value is None or str(value).strip().lower() in ("none", "null", "nan"):
             return None
@@ -111,8 +120,16 @@ class RawRow(Row):
 
     def take_answer(self, *names: str) -> str | None:
         """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes
-        the row's `solution`. Raises Malformed for a solution with neither."""
-        return self.final_answer(answer_text(self.take(*names)))
+        the row's `solution`. Raises Malformed for a solution with neither. A list holds accepted answers, or all of
+        them where the row says so (OlympiadBench, TheoremQA)."""
+        value = self.take(*names)
+        kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
+        is_list = any(kind.startswith("list") for kind in kinds) or self.get("is_multiple_answer") in (
+            True,
+            "True",
+            "true",
+        )
+        return self.final_answer(answer_text(all_answers(value) if is_list else value))
 
     def final_answer(self, value: str | None) -> str | None:
         """As `take_answer`, for a text that was taken before."""
@@ -121,6 +138,8 @@ class RawRow(Row):
         final = marked_answer(value)
         if final:
             self["solution"] = value
+        elif boxes(value):  # empty, not closed, or around a placeholder
+            return None
         elif is_solution(value):
             raise Malformed("answer", "a worked solution without a final line `#### …` or a box")
         return final or value
@@ -137,7 +156,7 @@ class RawRow(Row):
 
     def _structure_or_text(self, names: tuple[str, ...], opening: tuple[str, ...]) -> Any:
         """A text is a torn structure if it begins like one."""
-        name = self._filled(names)
+        name = self.filled(names)
         text = self.get(name)
         try:
             return self.take_structure(name)
@@ -146,31 +165,17 @@ class RawRow(Row):
                 raise
             return text
 
-    def with_options(self, *names: str) -> None:
-        """Append the labeled options of a multiple-choice problem to its statement, the first of `names` with a value;
-        an answer that is an option's index becomes its letter."""
-        options, name = self.take(*OPTIONS), self._filled(names)
-        if isinstance(options, dict):
-            options = [f"{letter}) {text}" for letter, text in options.items()]
-        if isinstance(options, str):  # MathQA: all in one text, or a list as text
-            options = parse_structure(options, "options") if options.lstrip()[:1] == "[" else [options]
-        if not isinstance(options, list) or not options or not isinstance(self.get(name), str):
-            return
-        letters = [chr(ord("A") + number) for number in range(len(options))]
-        answer = self["answer"] = self.take(*RIGHT_OPTION)
-        if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(options):
-            self["answer"] = letters[answer]
-        texts = [str(_text_of(o[0] if isinstance(o, list) and len(o) == 1 else o)).strip() for o in options]
-        labeled = [t if _LABELED.match(t) else f"{letter}) {t}" for letter, t in zip(letters, texts, strict=True)]
-        self[name], self[APPENDED_OPTIONS] = "\n".join([self[name], *labeled]), labeled
+    def restore_backslashes(self) -> None:
+        """Restore LaTeX with single backslashes in texts that are short enough to be no tests."""
+        for name, value in self.items():
+            if isinstance(value, str) and len(value) <= _MOST_RESTORED:
+                self[name] = restored(value)
 
-    def with_solution(self, name: str) -> None:
-        """The reply to the last user turn of a chat becomes the row's `solution`, unless it has one."""
+    def reply(self, name: str) -> str | None:
+        """The reply to the last user turn of a chat; None if there is none."""
         chat = self.get(name)
-        if isinstance(chat, list) and self.get("solution") in EMPTY:
-            *_, (role, text) = chat_turns(chat, name) or [("", None)]
-            if role == "assistant" and isinstance(text, str):
-                self["solution"] = text
+        *_, (role, text) = (chat_turns(chat, name) if isinstance(chat, list) else []) or [("", None)]
+        return text if role == "assistant" and isinstance(text, str) else None
 
 
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
@@ -189,11 +194,11 @@ def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
 
 def _joined(content: Any) -> Any:
     """The text of a message in parts, if all parts are text."""
-    texts = [_text_of(part) for part in content] if isinstance(content, list) else []
+    texts = [text_of(part) for part in content] if isinstance(content, list) else []
     return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else content
 
 
-def _text_of(part: Any) -> Any:
+def text_of(part: Any) -> Any:
     """The text of a message part or an option that may be an object."""
     return part.get("text", part.get("content")) if isinstance(part, dict) else part
 
@@ -215,37 +220,58 @@ def answer_text(value: Any) -> str | None:
     """A reference answer as text: of a list of accepted answers the first, of a list of numbers all (the values of
     several unknowns), of an object its `answer`; 142.0 becomes 142."""
     if isinstance(value, str) and re.match(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)", value):
-        with contextlib.suppress(Malformed):
-            value = parse_structure(value, "answer")
+        value = _parsed_list(value)
     if isinstance(value, list | tuple):
         numbers = len(value) > 1 and all(isinstance(one, float | int) for one in value)
-        value = ", ".join(str(answer_text(one)) for one in value) if numbers else next(iter(value), None)
+        value = all_answers(value) if numbers else next(iter(value), None)
     if isinstance(value, dict) and "answer" in value:
         return answer_text(value["answer"])
     if isinstance(value, dict | bytes):
         raise Malformed("answer", f"{type(value).__name__} instead of text")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return None if value is None or not str(value).strip() else str(value).strip()
+    text = "" if value is None else restored(str(value)).strip()
+    return None if not text or is_placeholder(text) else text
+
+
+def all_answers(value: Any) -> Any:
+    """The members of a list, which may be text, separated by commas; anything else as it is."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        value = _parsed_list(value)
+    members = [answer_text(one) for one in value] if isinstance(value, list | tuple) else []
+    return ", ".join(filter(None, members)) if members else value
+
+
+def _parsed_list(text: str) -> Any:
+    """A list as text, whose members may have LaTeX with single backslashes; the text if it is no list."""
+    for literal in (text, text.replace("\\", "\\\\")):
+        with contextlib.suppress(Malformed):
+            value = parse_structure(literal, "answer")
+            return (
+                [restored(one) if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+            )
+    return text
+
+
+def is_placeholder(text: str) -> bool:
+    r"""Whether a reference says only that there is none: `nan`, `N/A`, `$None.$`, `\text{N/A}`, an empty box."""
+    bare = _WRAPPED.sub(r"\1", text).strip(" \t\n$.*'\"`")
+    return not bare or bare.casefold() in _NO_ANSWER
+
+
+def restored(text: str) -> str:
+    r"""The text with the commands of LaTeX that a file has with single backslashes, which JSON reads as escapes: a form
+    feed before `rac` was `\frac`."""
+    return _LOST_BACKSLASH.sub(lambda match: f"\\{_LETTERS[match[0]]}", text)
 
 
 def marked_answer(solution: str) -> str | None:
     """The answer in a worked solution's last line `#### 18`, or else in its last box."""
     line = _FINAL_LINE.search(solution)
-    return line[1] if line else last_boxed(solution)
+    answer = line[1] if line else final_box(solution)
+    return None if answer is None or is_placeholder(answer) else answer
 
 
 def is_solution(text: str) -> bool:
     """Whether a text is too long for an answer."""
     return "\n" in text and len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", text)) > _MOST_ANSWER_WORDS
-
-
-def last_boxed(text: str) -> str | None:
-    r"""The content of the last `\boxed{...}` whose braces balance."""
-    for start in reversed([match.end() for match in re.finditer(r"\\f?boxed\s*\{", text)]):
-        depth = 1
-        for end in range(start, len(text)):
-            depth += (text[end] == "{" and text[end - 1] != "\\") - (text[end] == "}" and text[end - 1] != "\\")
-            if depth == 0:
-                return text[start:end].strip()
-    return None

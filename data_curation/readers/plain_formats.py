@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from ratchet.data_curation.readers.columns import EMPTY, RawRow, answer_text, marked_answer
+from ratchet.data_curation.readers.options import append_options
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
 from ratchet.verifiers.errors import RatchetError
@@ -28,11 +29,16 @@ _TAKE = {
     "memory_limit_mb": RawRow.take_number,
 }
 MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text()).values()
-SOLUTIONS = ("solution", "Solution", "generated_solution", "matched_solution")
+SOLUTIONS = ("solution", "Solution", "matched_solution")
+"""Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
 _PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of MAWPS, ASDiv and SVAMP
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
-_NO_ANSWER = ("notfound", "none", "nan", "n/a")  # in NuminaMath and others
+_CONTEXTS = {
+    "context": "\n\n", "passage": "\n\n", "article": "\n\n", "paragraph": "\n\n", "story": "\n\n", "premise": "\n\n",
+    "table": "\n\n", "Body": " ", "body": " ", "ctx": " ",
+}  # fmt: skip
+"""Columns of what a question is about, and what separates them from it: OlympiadBench, AGIEval, RACE, TabMWP, SVAMP."""
 
 
 def plain(row: RawRow, usual: Mapping[str, Sequence[str]], columns: Columns) -> Row:
@@ -72,26 +78,27 @@ def plain_math(row: RawRow, columns: Columns) -> Row:
     r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
     Open-Reasoner-Zero, TRL's prompt data sets. Without an answer column, as in NuminaMath-CoT, the original MATH and
     rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
+    reply = None
     if "prompt" not in columns:
-        row.with_options(*MATH_COLUMNS["prompt"])
+        append_options(row, *MATH_COLUMNS["prompt"])
     else:
-        row.with_solution(columns["prompt"])
+        reply = row.reply(columns["prompt"])
     problem = plain(row, MATH_COLUMNS, columns)
     if "prompt" not in columns:
-        # The context of the question: OlympiadBench, AGIEval, TabMWP and SVAMP.
-        before = [
-            text + gap
-            for name, gap in (("context", "\n\n"), ("passage", "\n\n"), ("table", "\n\n"), ("Body", " "), ("body", " "))
-            if (text := row.pop(name, None)) and text.strip() not in problem["prompt"]  # SVAMP's folds repeat it
-        ]
-        problem["prompt"] = "".join([*before, problem["prompt"]])
+        problem["prompt"] = with_context(problem["prompt"], row)
         row.pop("messages", None)  # NuminaMath-CoT: statement and solution again, as a chat
     if problem["answer"] is None and "answer" not in columns:
         problem["answer"] = next(filter(None, (_reference(row.get(name)) for name in SOLUTIONS)), None)
-    if (problem["answer"] or "").rstrip(".").lower() in _NO_ANSWER:
-        problem["answer"] = None
+    if reply is not None and row.get("solution") in EMPTY:
+        row["solution"] = reply  # a trace to learn from; perhaps a model's, so no reference is taken from it
     problem["prompt"] = _with_numbers(problem["prompt"], row)
     return problem
+
+
+def with_context(prompt: str, row: RawRow) -> str:
+    """The question behind what it is about, which is taken from the row; SVAMP's folds repeat it in the question."""
+    texts = [(row.pop(name).strip(), gap) for name, gap in _CONTEXTS.items() if isinstance(row.get(name), str)]
+    return "".join([*(text + gap for text, gap in texts if text and text not in prompt), prompt])
 
 
 def _with_numbers(prompt: str, row: RawRow) -> str:

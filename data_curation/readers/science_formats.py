@@ -1,13 +1,19 @@
 """Published science questions: choices, numbers with units, and pairs of a problem and its solution."""
 
-import hashlib
 from collections.abc import Mapping
-from string import ascii_uppercase
 from typing import Any
 
 from ratchet.data_curation.readers.columns import RawRow, answer_text, is_solution
-from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, Columns, plain_math
-from ratchet.data_curation.readers.raw_files import Malformed, Row
+from ratchet.data_curation.readers.options import (
+    Options,
+    labeled,
+    lists_options,
+    shuffled,
+    take_options,
+    without_labels,
+)
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, Columns, plain_math, with_context
+from ratchet.data_curation.readers.raw_files import Row
 from ratchet.data_curation.readers.references import how_compared, retrieved
 from ratchet.data_curation.split import to_json
 
@@ -19,24 +25,16 @@ def gpqa(row: RawRow) -> Row:
     """The correct answer gets a position among the others that depends on the question only."""
     question = row.take_text("Question")
     right, *wrong = [row.take_text(name) for name in ("Correct Answer", *_INCORRECT)]
-    place = hashlib.sha256(question.encode()).digest()[0] % 4
-    return _choice(question, [*wrong[:place], right, *wrong[place:]], ascii_uppercase[place])
+    return _choice(question, shuffled(question, right, wrong))
 
 
-def options(row: RawRow) -> Row:
-    """SuperGPQA and MMLU-Pro: `options`, and the correct one's letter, index or text."""
-    question, texts = row.take_statement(*MATH_COLUMNS["prompt"]), row.take_structure("options")
-    if not isinstance(texts, list):
-        raise Malformed("options", f"{type(texts).__name__} instead of a list")
-    texts = [str(text).strip() for text in texts]
-    while texts and texts[-1] in ("", "N/A"):  # behind the options; one between them keeps its letter
-        texts.pop()
-    letter, number, answer = (row.take(name) for name in ("answer_letter", "answer_index", "answer"))
-    if isinstance(number, int) and not isinstance(number, bool):
-        letter = ascii_uppercase[number] if 0 <= number < len(texts) else f"option {number}"
-    elif letter is None:  # a letter, or the option's text
-        letter = ascii_uppercase[texts.index(str(answer).strip())] if str(answer).strip() in texts else answer
-    return _choice(question, texts, answer_text(letter))
+def multiple_choice(row: RawRow) -> Row:
+    """SuperGPQA, MMLU-Pro, ARC and all other sets with options (`options.py`); a row without is a pair."""
+    options = take_options(row)
+    if options is None:
+        return plain_science(row, {})
+    question = with_context(row.take_statement(*MATH_COLUMNS["prompt"]), row)
+    return _choice(question, options)
 
 
 def scibench(row: RawRow) -> Row:
@@ -73,7 +71,9 @@ def plain_science(row: RawRow, columns: Columns) -> Row:
     return problem | ({"tests": to_json(tests)} if tests else {})
 
 
-def _choice(question: str, texts: list[str], letter: str | None) -> Row:
-    listed = "\n".join(f"{name}. {text}" for name, text in zip(ascii_uppercase, texts, strict=False))
+def _choice(question: str, options: Options) -> Row:
+    texts = without_labels(options.texts)
+    if not lists_options(question, texts):
+        question = "\n".join([f"{question}\n", *labeled(texts)])
     asked: Mapping[str, Any] = {"options": texts}
-    return {"prompt": f"{question}\n\n{listed}", "answer": letter, "tests": to_json(asked)}
+    return {"prompt": question, "answer": options.answer, "tests": to_json(asked)}

@@ -1,4 +1,4 @@
-"""The evidence of rules, and the rule that every domain has."""
+"""The evidence of rules, and the rules about the reference."""
 
 import json
 import re
@@ -27,6 +27,12 @@ def declared(problem: Problem, field: str, *values: str) -> Evidence | None:
         return None
     value = json.loads(problem.metadata).get(field)
     return {"field": field, "value": value} if str(value).lower() in values else None
+
+
+def unverifiable(problem: Problem, limits: Rules) -> Evidence | None:
+    """The verifier rejects the reference itself."""
+    fault = domain_of(problem.domain).reference_fault(problem)
+    return {"fault": fault, "answer": problem.answer} if fault else None
 
 
 def no_answer(problem: Problem, limits: Rules) -> Evidence | None:

@@ -3,7 +3,7 @@
 import json
 import re
 
-from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen
+from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen, unverifiable
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import needed
@@ -249,4 +249,4 @@ def _unwrapped(answer: str | None) -> str:
     return text.strip(" $().,!*{}\n\t")
 
 
-RULES = (multiple_choice, true_false, proof, no_answer, sub_questions, figure, non_english, long_answer)
+RULES = (multiple_choice, true_false, proof, no_answer, unverifiable, sub_questions, figure, non_english, long_answer)

@@ -69,6 +69,8 @@ class CurationDetails(Section):
 
     max_rejected: float = Field(default=0.98, gt=0, le=1)
     """A step that rejects a larger share stops the run: something is wrong with the input."""
+    max_shortened: float = Field(default=0.01, ge=0, le=1)
+    """Reading stops the run if a larger share of a file's rows loses more than half of its own text to templates."""
 
 
 class Curation(Section):

@@ -1,11 +1,14 @@
 """Files of rows for the readers, and what came of them."""
 
 import json
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.problem_table import from_table
+
+HERE = Path(__file__).parent
 
 
 def write_json(path, rows):

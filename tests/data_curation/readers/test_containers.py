@@ -73,10 +73,11 @@ def read(tmp_path, *rows, columns=None):
     return read_problems(path, "math", columns)
 
 
-def test_a_conversation_alone_is_a_problem_and_its_solution(tmp_path):
+def test_a_conversation_alone_is_a_problem_and_its_reply_no_reference(tmp_path):
     turns = [{"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "So \\boxed{2}"}]
     (row,) = read(tmp_path, {"messages": turns}, columns={"prompt": "messages"}).kept.to_pylist()
-    assert (row["prompt"], row["answer"]) == ("What is 1 + 1?", "2")
+    assert (row["prompt"], row["answer"]) == ("What is 1 + 1?", None)
+    assert json.loads(row["metadata"]) == {"solution": "So \\boxed{2}"}
 
 
 def test_places_for_numbers_are_filled_or_the_row_is_malformed(tmp_path):

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.split import joined
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -19,18 +22,25 @@ def test_identity_follows_the_statement_and_not_its_wrapping(tmp_path):
     split = read(tmp_path, "Find x\u00a0+ 1.", f"Find x + 1.\n\n{BOXED}", "Find x + 2.")
     first, second, third = split.kept.column("problem_id").to_pylist()
     assert first == second == problem_id("math", "Find x + 1.") != third
-    assert split.summary["templates_cut"] == {"reason_boxed": 1}
+    assert split.summary["templates_cut"] == {f"… {BOXED}": 1}
+    assert split.summary["templates_shown"] == {f"… {BOXED}": f"m:1: … {BOXED}"}
 
 
 def test_a_row_that_was_only_a_template_is_rejected(tmp_path):
-    split = read(tmp_path, BOXED, "Find x + 1.")
-    assert (split.rejected.column("rule").to_pylist(), len(split.kept)) == (["empty"], 1)
+    split = read(tmp_path, BOXED, *(f"Find x + {n}." for n in range(100)))
+    assert (split.rejected.column("rule").to_pylist(), len(split.kept)) == (["empty"], 100)
+
+
+def test_many_rows_that_lose_their_text_to_templates_are_an_error_with_an_example(tmp_path):
+    with pytest.raises(RatchetError, match=r"m\.json: 2 of 100 rows lose more than half .* as templates: .*m:0: "):
+        read(tmp_path, BOXED, BOXED, *(f"Find x + {n}." for n in range(98)))
+    assert len(read(tmp_path, f"Find x + 1. {BOXED}").kept) == 1  # fixed words are none of the row's own
 
 
 def test_every_row_of_every_file_is_accounted_for(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([{"problem": "Find x + 1.", "answer": "1"}, {"problem": None}]))
     (tmp_path / "b.json").write_text(json.dumps([{"problem": BOXED, "answer": "1"}]))
-    split = joined(read_files([tmp_path / "a.json", tmp_path / "b.json"], "math"))
+    split = joined(read_files([tmp_path / "a.json", tmp_path / "b.json"], "math", max_shortened=1))
     assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
     assert set(split.rejected.column("step").to_pylist()) == {"normalise"}
     assert split.summary["files"] == {"a.json (math)": 2, "b.json (math)": 1}

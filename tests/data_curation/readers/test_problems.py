@@ -74,7 +74,7 @@ def test_options_stand_under_the_statement_and_the_answer_is_a_letter(tmp_path):
     ("options", "answer"),
     [
         ({"options": ["(A)1", "(B)2"], "label": "B", "answer": None}, "(A)1\n(B)2"),  # AGIEval
-        ({"options": "a ) 1 , b ) 2", "correct": "b"}, "a ) 1 , b ) 2"),  # MathQA
+        ({"options": "a ) 1 , b ) 2", "correct": "b"}, "a ) 1\nb ) 2"),  # MathQA
         ({"options": "['a ) 1', 'b ) 2']", "correct": "b"}, "a ) 1\nb ) 2"),
         ({"options": {"A": "1", "B": "2"}, "answer": "B"}, "A) 1\nB) 2"),
         (  # TAL-SCQ5K

@@ -1,53 +1,39 @@
+"""Templates of public data sets and trainers, around statements with and without a full stop; and near misses."""
+
 import pytest
+import yaml
 
 from ratchet.data_curation.readers.templates import clean_statement, clean_text
+from tests.data_curation.readers.files import HERE
 
-STATEMENT = "Let x = 1. Find x + 1."
-BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
-WRAPPED = {
-    "dapo": (
-        "Solve the following math problem step by step. The last line of your response should be of the form Answer: "
-        "$Answer (without quotes) where $Answer is the answer to the problem.\n\n",
-        '\n\nRemember to put your answer on its own line after "Answer:".',
-    ),
-    "verl": ("", " Let's think step by step and output the final answer within \\boxed{}."),
-    "reason": ("", f"\n\n{BOXED}"),
-    "eurus": ("", "\n\nPresent the answer in LaTex format: \\boxed{Your answer}"),
-    "eurus code": (
-        "",
-        "\n\nWrite Python code to solve the problem. Present the code in \n```python\nYour code\n```\nat the end.",
-    ),
-    "leetcode": (
-        "",
-        "\n \nPlease complete the following python code precisely:\n```python\nclass Solution:\n    def f(self): \n```",
-    ),
-    "livecodebench": (
-        "You will be given a question (problem specification) and will generate a correct Python program that matches "
-        "the specification and passes all tests.\n\n### Question:\n",
-        "\n\n### Format: You will use the following starter code.\n```python\nclass Solution:\n```\n\n"
-        "### Answer: (use the provided format with backticks)\n",
-    ),
-    "two of them": ("## Problem\n", f"\n\n{BOXED}"),
-}
+STATEMENTS = ("Let x = 1. Find x + 1.", "Find the sum of the digits of $2^{20}$")
+TEMPLATES = yaml.safe_load((HERE / "templates.yaml").read_text())
 
 
-@pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
-def test_what_data_sets_wrap_around_a_statement_is_cut(wrapped):
-    text, names = clean_statement(STATEMENT.join(wrapped))
-    assert text == STATEMENT and names
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("around", TEMPLATES["around"].values(), ids=TEMPLATES["around"])
+def test_what_data_sets_put_around_a_statement_is_removed(around, statement):
+    cleaned = clean_statement(statement.join(around))
+    assert cleaned.text == statement and cleaned.removed
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        STATEMENT,
-        "Please reason about step functions. How many are there?",
-        "Write the final answer within \\boxed{} if you like, then find $x$ with $x = 2$.",
-        "The question: is $n$ prime for $n = 7$?",
-    ],
-)
+@pytest.mark.parametrize("text", TEMPLATES["kept"])
 def test_statements_without_a_template_stay_as_they_are(text):
-    assert clean_statement(text) == (text, [])
+    assert clean_statement(text).removed == () and clean_statement(text).text == text
+
+
+def test_what_stands_beside_a_template_is_never_removed():
+    first, last = "It has $7$ rows. How many slabs?", "Nine are drains."
+    instruction = "Return your final response within \\boxed{}."
+    assert clean_statement(f"{instruction} {first}").text == first
+    assert clean_statement(f"{first} {instruction} {last}").text == f"{first} {instruction} {last}"
+    assert clean_statement(f"{first} {last} {instruction}").removed == ((f"… {instruction}",) * 2,)
+
+
+def test_the_code_of_a_template_is_kept_apart():
+    asked = "Please complete the following python code precisely:\n```python\nclass Solution:\n    def f(self):\n```"
+    cleaned = clean_statement(f"Add them.\n\n{asked}")
+    assert (cleaned.text, cleaned.starter_code) == ("Add them.", "class Solution:\n    def f(self):")
 
 
 def test_accidents_of_typing_are_mended_and_nothing_else():

@@ -1,0 +1,236 @@
+"""The options of a multiple-choice question in any published layout, and which of them is right.
+
+options, choices: [text, …]           with an index, a letter or the text as `answer`, `label`, `answer_index`, …
+choices: {text: […], label: […]}      ARC, CommonsenseQA, OpenBookQA: `answerKey` is one of the labels
+choices: {A: text, …}, [{label, text}, …], "a ) 1 , b ) 2"
+A, B, C, D; option_a, …; opa, …; answerA, …; option1, …; sol1, sol2     C-Eval, MedMCQA, SocialIQA, WinoGrande, PIQA
+answers: [text, …] with `label`       ReClor
+correct_answer with distractor1, …    SciQ
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from string import ascii_uppercase
+from typing import Any, NamedTuple
+
+from ratchet.data_curation.readers.columns import EMPTY, RawRow, answer_text, parse_structure, text_of
+from ratchet.data_curation.readers.malformed import Malformed
+from ratchet.verifiers.problem import APPENDED_OPTIONS
+
+OPTIONS = ("options", "choices", "answer_option_list", "endings", "mc1_targets", "answer_choices", "multiple_choice")
+RIGHT_OPTION = (
+    "answer_letter", "answerKey", "answer_key", "answer_index", "answer_idx", "correct_index", "correct_option",
+    "correct_choice", "correct_answer_key", "cop", "correct", "label", "answer_value", "answer", "Answer",
+    "correct_answer", "target", "gold",
+)  # fmt: skip
+"""Columns that name the right option by its letter, number or text."""
+_BY_COLUMN = (  # columns with one option each, and the labels by which such sets name the right one
+    (("A", "B", "C", "D", "E", "F", "G", "H", "I", "J"), ascii_uppercase),
+    *(
+        (tuple(form.format(letter) for letter in letters), ascii_uppercase)
+        for form in ("option_{}", "option{}", "Option {}", "Option_{}", "choice_{}", "choice{}", "Choice {}", "op{}")
+        for letters in ("ABCDEFGHIJ", "abcdefghij")
+    ),
+    (tuple(f"answer{letter}" for letter in "ABCD"), "1234"),
+    (tuple(f"option{n}" for n in range(1, 10)), "123456789"),
+    (tuple(f"option_{n}" for n in range(1, 10)), "123456789"),
+    (("sol1", "sol2"), "AB"),
+    (tuple(f"ending{n}" for n in range(4)), "ABCD"),
+)  # fmt: skip
+_DISTRACTORS = ("distractors", "incorrect_answers", "wrong_answers")
+_LABELED = re.compile(r"\(?([A-Za-z])\s?[).:]\s*")
+_IN_ONE_TEXT = re.compile(r"(?:\A|,|;|\s)\s*\(?([A-Ea-e])\s?\)\s*")
+_LISTED = 2  # options at least
+
+
+class Options(NamedTuple):
+    texts: list[str]
+    """As published, perhaps with their own labels."""
+    right: int | str | None
+    """The place of the right one; a text if it is none of them; None if the row names none."""
+
+    @property
+    def answer(self) -> str | None:
+        return ascii_uppercase[self.right] if isinstance(self.right, int) else self.right
+
+
+def has_options(columns: set[str]) -> bool:
+    """Whether a file with these columns has multiple-choice questions."""
+    return bool(
+        columns & {*OPTIONS}
+        or columns >= {"question", "answerKey"}  # which may be an object with its choices
+        or any(columns >= {*names[:_LISTED]} for names, _ in _BY_COLUMN)
+        or ("answers" in columns and columns & {"label", "answerKey", "correct"})
+        or (columns & {*_DISTRACTORS, "distractor1"} and "correct_answer" in columns)
+    )
+
+
+def take_options(row: RawRow) -> Options | None:
+    """Take the options out of a row, and the columns that name the right one. None for a row without options. Raises
+    Malformed where two columns name different ones."""
+    _unfold_question(row)
+    texts, labels, right = _texts(row)
+    if len(texts) < _LISTED or len(texts) > len(ascii_uppercase):
+        return None
+    plain = [_LABELED.sub("", text, count=1) if _are_labeled(texts) else text for text in texts]
+    named = [(name, row[name]) for name in RIGHT_OPTION if row.get(name) not in EMPTY] if right is None else []
+    places = {name: place for name, value in named if (place := _place(value, plain, labels, name)) is not None}
+    if len({*places.values()}) > 1:
+        choices = " but ".join(f"{name} names option {ascii_uppercase[place]}" for name, place in places.items())
+        raise Malformed(next(iter(places)), choices)
+    for name in places:
+        del row[name]
+    if right is None:
+        right = next(iter(places.values()), None)
+    if right is None and named:
+        name, value = named[0]
+        del row[name]
+        right = f"option {value}" if isinstance(value, int) else answer_text(value)
+    return Options(texts, right)
+
+
+def append_options(row: RawRow, *statements: str) -> None:
+    """Append the options to the statement, the first of these columns with a value, unless it lists them; the letter of
+    the right one becomes the row's `answer`."""
+    options = take_options(row)
+    name = row.filled(statements)
+    if options is None or not isinstance(row.get(name), str):
+        return
+    row["answer"] = options.answer
+    lines = options.texts if _are_labeled(options.texts) else labeled(options.texts, ")")
+    row[APPENDED_OPTIONS] = lines
+    if not lists_options(row[name], options.texts):
+        row[name] = "\n".join([row[name], *lines])
+
+
+def labeled(texts: Sequence[str], mark: str = ".") -> list[str]:
+    return [f"{letter}{mark} {text}" for letter, text in zip(ascii_uppercase, texts, strict=False)]
+
+
+def without_labels(texts: Sequence[str]) -> list[str]:
+    return [_LABELED.sub("", text, count=1) for text in texts] if _are_labeled(texts) else [*texts]
+
+
+def lists_options(statement: str, texts: Sequence[str]) -> bool:
+    """Whether a statement lists these options, each behind its letter."""
+    at = 0
+    for letter, text in zip(ascii_uppercase, without_labels(texts), strict=False):
+        match = re.compile(rf"(?<!\w){letter}[\s.):}}\]*$]*\s*{re.escape(text)}", re.IGNORECASE).search(statement, at)
+        if match is None:
+            return False
+        at = match.end()
+    return True
+
+
+def shuffled(question: str, right: str, wrong: Sequence[str]) -> Options:
+    """The right answer gets a place among the others that depends on the question only."""
+    place = hashlib.sha256(question.encode()).digest()[0] % (len(wrong) + 1)
+    return Options([*wrong[:place], right, *wrong[place:]], place)
+
+
+def _unfold_question(row: RawRow) -> None:
+    """ARC as JSON lines: the question is an object with its stem and its choices."""
+    if isinstance(row.get("question"), dict) and isinstance(row["question"].get("stem"), str):
+        row |= row.pop("question")
+        row["question"] = row.pop("stem")
+
+
+def _texts(row: RawRow) -> tuple[list[str], Sequence[str], int | None]:
+    """The texts of the options, their labels, and the right one if the options say it."""
+    column = row.filled(OPTIONS)
+    if row.get(column) not in EMPTY:
+        value = row[column]
+        if isinstance(value, str):
+            value = _in_one_text(column, value)
+        texts, labels, right = _listed(value)
+        if len(texts) >= _LISTED:
+            del row[column]
+        return texts, labels, right
+    for names, labels in _BY_COLUMN:
+        there = [name for name in names if isinstance(row.get(name), str | int | float) and row[name] != ""]
+        if [*names[: len(there)]] == there and len(there) >= _LISTED:
+            return [str(row.pop(name)).strip() for name in there], labels, None
+    answers = row.get("answers")
+    are_texts = isinstance(answers, list) and len(answers) >= _LISTED and all(isinstance(t, str) for t in answers)
+    if are_texts and any(row.get(name) is not None for name in RIGHT_OPTION):
+        return [text.strip() for text in row.pop("answers")], ascii_uppercase, None
+    wrong = [row[name] for n in range(1, 10) if isinstance(row.get(name := f"distractor{n}"), str)]
+    wrong = wrong or next((row[name] for name in _DISTRACTORS if isinstance(row.get(name), list)), [])
+    if wrong and isinstance(row.get("correct_answer"), str):
+        for name in [*_DISTRACTORS, *(f"distractor{n}" for n in range(1, 10))]:
+            row.pop(name, None)
+        right = row.pop("correct_answer").strip()
+        texts, place = shuffled(str(row.get("question")), right, [str(text).strip() for text in wrong])
+        return texts, ascii_uppercase, int(place or 0)
+    return [], ascii_uppercase, None
+
+
+def _listed(value: Any) -> tuple[list[str], Sequence[str], int | None]:
+    if isinstance(value, dict) and isinstance(texts := value.get("text", value.get("choices")), list):
+        labels = value.get("label", value.get("labels"))
+        if isinstance(labels, list) and sorted({*map(str, labels)}) == ["0", "1"] and labels.count(1) == 1:
+            return [str(text).strip() for text in texts], ascii_uppercase, labels.index(1)
+        known = isinstance(labels, list) and len(labels) == len(texts)
+        return (
+            [str(text).strip() for text in texts],
+            [str(label) for label in labels or ()] if known else ascii_uppercase,
+            None,
+        )
+    if isinstance(value, dict):
+        texts, labels = [str(text).strip() for text in value.values() if text is not None], [*map(str, value)]
+        return texts, labels[: len(texts)], None
+    if not isinstance(value, list):
+        return [], ascii_uppercase, None
+    parts = [part[0] if isinstance(part, list) and len(part) == 1 else part for part in value]
+    labels = [part.get("label", part.get("key", part.get("aoVal"))) for part in parts if isinstance(part, dict)]
+    texts = ["" if (text := text_of(part)) is None else str(text).strip() for part in parts]
+    while texts and texts[-1] in ("", "N/A"):  # behind the options; one between them keeps its letter
+        texts.pop()
+    known = len(labels) == len(parts) and all(isinstance(label, str) for label in labels)
+    return texts, [*map(str, labels)] if known else ascii_uppercase, None
+
+
+def _in_one_text(column: str, value: str) -> Any:
+    """A structure as text, or MathQA's `a ) 1 , b ) 2`."""
+    if value.lstrip()[:1] in ("[", "{"):
+        return parse_structure(value, column)
+    marks = [*_IN_ONE_TEXT.finditer(value)]
+    if len(marks) < _LISTED or [mark[1].upper() for mark in marks] != [*ascii_uppercase[: len(marks)]]:
+        raise Malformed(column, "not a list of options")
+    ends = [*(mark.start() for mark in marks[1:]), len(value)]
+    return [value[mark.start() : end].strip(" ,;") for mark, end in zip(marks, ends, strict=True)]
+
+
+def _are_labeled(texts: Sequence[str]) -> bool:
+    """Whether each text begins with its own letter."""
+    marks = [_LABELED.match(text) for text in texts]
+    return [mark[1].upper() for mark in marks if mark] == [*ascii_uppercase[: len(texts)]]
+
+
+def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
+    """Which option a value names; None if it is none of them."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    labels = [str(label).casefold() for label in labels][: len(texts)]
+    if isinstance(value, int) and not isinstance(value, bool):
+        if str(value) in labels:
+            return labels.index(str(value))
+        return value if 0 <= value < len(texts) else None
+    if not isinstance(value, str):
+        return None
+    said = re.sub(r"\A(?:option|choice)\s+", "", value.strip(), flags=re.IGNORECASE)
+    letter = said.strip("().: ").casefold()
+    for names in (labels, [*ascii_uppercase.casefold()[: len(texts)]]):
+        if letter in names:
+            return names.index(letter)
+    folded = [text.casefold() for text in texts]
+    bare = _LABELED.sub("", said, count=1) if _LABELED.match(said) else said
+    for text in (said.casefold(), bare.casefold()):
+        if folded.count(text) == 1:
+            return folded.index(text)
+    if said.isdigit() and re.search("idx|index|label|cop", column) and int(said) < len(texts):
+        return int(said)
+    return None
