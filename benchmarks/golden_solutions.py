@@ -34,7 +34,7 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 QUICK_S = 0.2
 KINDS = ("range", "comparison", "constant")  # of data_curation.mutation
 CHUNK = 64
-RETURNED = "        return self.encode([value])\n"
+RETURNED = '        return self.encode(value) | ({"apart": True} if apart else {})\n'
 """In `verifiers/sandbox/objects.py`: what a call returned goes to the check."""
 
 

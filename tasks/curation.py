@@ -38,7 +38,7 @@ NORMALISE = Step("normalise", 16, "problems")
 RULES = Step("rules", 12, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 8, "problems")
-VALIDATE_TESTS = Step("validate_tests", 9, "problems", resumable=True)
+VALIDATE_TESTS = Step("validate_tests", 10, "problems", resumable=True)
 CURATED = Step("curated", 6, "problems")
 
 

@@ -11,6 +11,7 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from tests.verifiers.check_pairs import FORGED, PAIRS
+from tests.verifiers.whole_checks import DECEIVING, WHOLE
 
 PLAIN = """
 import json, os, sys
@@ -51,7 +52,7 @@ def sandbox():
 
 
 def test_the_judge_says_what_plain_python_says(sandbox):
-    pairs = [(statements, program) for statements, programs in PAIRS.items() for program in programs]
+    pairs = [(statements, program) for statements, programs in {**PAIRS, **WHOLE}.items() for program in programs]
     expected = plain_python(pairs)
     assert len(pairs) == len(expected) >= 150 and 60 < sum(expected) < len(pairs) - 60
     verdicts = [judged(*pair, sandbox) for pair in pairs]
@@ -61,7 +62,7 @@ def test_the_judge_says_what_plain_python_says(sandbox):
 
 
 def test_what_deceives_plain_python_is_refused(sandbox):
-    pairs = [(statements, program) for statements, programs in FORGED.items() for program in programs]
+    pairs = [(statements, program) for statements, programs in {**FORGED, **DECEIVING}.items() for program in programs]
     assert all(plain_python(pairs))
     forged = [pair for pair in pairs if judged(*pair, sandbox).outcome is not Outcome.FAILED]
     assert not forged

@@ -54,9 +54,9 @@ def value_difference(written: bytes, expected: Any, tolerance: float | None = No
         return "nothing was returned"
     if body == json.dumps(expected).encode():
         return ""
-    relative, absolute = (0.0, 0.0) if exact else (RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE)
-    if tolerance is not None:
-        relative = absolute = tolerance
+    relative, absolute = RELATIVE_TOLERANCE, ABSOLUTE_TOLERANCE
+    if exact or tolerance is not None:
+        relative = absolute = 0.0 if exact else tolerance or 0.0
     try:
         return _difference(json.loads(body), expected, relative, absolute, "")
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ def _difference(value: Any, expected: Any, relative: float, absolute: float, pla
 
 
 def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) -> bool:
-    if not (isinstance(value, float) or isinstance(expected, float)):
+    if not (isinstance(value, float) or isinstance(expected, float)) or relative == absolute == 0:
         return bool(value == expected)
     if not (isinstance(value, int | float) and isinstance(expected, int | float)):
         return False

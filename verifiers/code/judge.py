@@ -77,14 +77,16 @@ def examine(
 Failure = tuple[str, str, str]
 """Why a test failed: kind of failure, what the program gave, the first difference."""
 
-AS_CHECK: Failure = ("not_json", "", "")
-"""The value of an exact call is not JSON, and may still equal the expected one: Python must compare them."""
 _Outcome = tuple[int, Failure | None, float]
 """Of one test: its index, its failure, and the seconds that the program reports."""
 
 
 class _Shares(Exception):
     """A test failed that passes in a process of its own."""
+
+
+class _NotJson(Exception):
+    """The value of an exact call is not JSON, and may still equal the expected one: Python must compare them."""
 
 
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
@@ -108,6 +110,8 @@ class _Judging:
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
         self.results: list[TestResult] = []
+        # Calls of a check are one with the rest of it: in its order, in its process.
+        self.as_checks = any(test.check is not None for test in self.problem.tests)
 
     def close(self) -> None:
         if self.compiled:
@@ -123,6 +127,9 @@ class _Judging:
         except _Shares:
             self.results, self.budget_s = [], self.total_s
             return self._decide(self._apart())
+        except _NotJson:
+            self.results, self.budget_s, self.as_checks = [], self.total_s, True
+            return self.decide()
 
     def _decide(self, outcomes: Iterator["_Outcome"]) -> Verdict:
         passed = 0
@@ -146,9 +153,10 @@ class _Judging:
 
     def _shared(self, order: list[int]) -> Iterator["_Outcome"]:
         """These tests in a process with each other, then the checks; runs tests as the caller iterates. Raises _Shares
-        as soon as a test shows that sharing matters."""
+        as soon as a test shows that sharing matters, and _NotJson."""
         tests, requests = self.problem.tests, self.problem.requests
-        checks = {index: test.check for index, test in enumerate(tests) if test.check is not None}
+        checks = self._checks()
+        order = [index for index in order if index not in checks]
         # A checker sees outputs only when their process is over: a wrong program should not run every test first.
         ahead = 1 if self.problem.checker and not self.every_test else len(order)
         while order:
@@ -157,9 +165,6 @@ class _Judging:
             count = next((i for i, run in enumerate(runs) if i > 0 and run.status == "not_run"), len(runs))
             for position, (index, run) in enumerate(zip(order, runs[:count], strict=False)):
                 failed = self._assess(index, run)
-                if failed is AS_CHECK:
-                    checks[index] = as_check(tests[index])
-                    continue
                 # The first test of a process shared it with none; the calls of a check are meant to share.
                 if failed and position > 0 and not tests[index].exact:
                     run = self._run([requests[index]])[0]
@@ -168,7 +173,16 @@ class _Judging:
                 yield index, failed, run.seconds
             order = order[count:]  # the process may have ended early; the rest get another
         if checks:
-            yield from self._check(dict(sorted(checks.items())))
+            yield from self._check(checks)
+
+    def _checks(self) -> dict[int, str]:
+        """The checks among the tests, in their order."""
+        tests = enumerate(self.problem.tests)
+        return {
+            index: as_check(test) if test.check is None else test.check
+            for index, test in tests
+            if test.check is not None or (test.exact and self.as_checks)
+        }
 
     def _apart(self) -> Iterator["_Outcome"]:
         """Each test in a process of its own, except those of a published check, which are meant to share."""
@@ -182,7 +196,7 @@ class _Judging:
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
         if self.problem.checker:
             return lambda _, run: run.status not in ("done", "exited")
-        return lambda position, run: self._assess(order[position], run) not in (None, AS_CHECK)
+        return lambda position, run: self._assess(order[position], run) is not None
 
     def _run(self, requests: list[Request], enough: Callable[[int, TestRun], bool] | None = None) -> list[TestRun]:
         if self.budget_s <= 0:
@@ -221,7 +235,7 @@ class _Judging:
         if test.call is None:
             output, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
         elif test.exact and run.output[:1] == b"r":
-            return AS_CHECK
+            raise _NotJson
         else:
             output = run.output[1:]
             difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
@@ -283,22 +297,40 @@ class _Judging:
         job = {"source": self.run_source, "tests": [{"kind": "joined"}], "entry_point": None}
         return Talker(job | {"prelude": self.problem.prelude, "modules": self.modules})
 
-    def _check(self, checks: dict[int, str]) -> Iterator[tuple[int, Failure | None, float]]:
-        """Run checks on the program, in one process as their harness does; after one that ends it, in another."""
-        while checks and self.budget_s > 0:
+    def _check(self, checks: dict[int, str]) -> Iterator[_Outcome]:
+        """Run checks on the program. If it changes arguments of a call whose value a check uses, they must also hold
+        where the check does not see that: it may compute from these arguments what it expects."""
+        outcomes, has_changed = self._run_checks(checks)
+        if has_changed and (self.every_test or not any(failed for _, failed, _ in outcomes)):
+            self.budget_s = self.total_s
+            others, _ = self._run_checks(checks, is_apart=True)
+            outcomes = [one if one[1] else other for one, other in zip(outcomes, others, strict=False)]
+        yield from outcomes
+
+    def _run_checks(self, checks: dict[int, str], is_apart: bool = False) -> tuple[list[_Outcome], bool]:
+        """In one process as their harness does; after one that ends it, in another. Also says whether the program has
+        changed arguments of calls whose value was used."""
+        outcomes: list[_Outcome] = []
+        has_changed, left = False, dict(checks)
+        while left and self.budget_s > 0:
             execution = self.sandbox.check(
-                self.source, list(checks.values()), self._limits(), entry_point=self.problem.entry_point or "",
-                prelude=self.problem.prelude, to_first_failure=not self.every_test,
+                self.source, list(left.values()), self._limits(), entry_point=self.problem.entry_point or "",
+                prelude=self.problem.prelude, to_first_failure=not self.every_test, is_apart=is_apart,
             )  # fmt: skip
             self.budget_s -= execution.spent_s
             records = iter(execution.records)
-            for index, check in list(checks.items()):
+            for index, check in list(left.items()):
                 questioned, record = next(records, (execution.questioned, {}))
-                yield index, self._conclusion(check, record, questioned, execution), 0.0
-                del checks[index]
+                has_changed |= bool(record.get("changed"))
+                failed = self._conclusion(check, record, questioned, execution)
+                outcomes.append((index, failed, 0.0))
+                del left[index]
+                if failed and not self.every_test:
+                    return outcomes, has_changed
                 if record.get("status") in (None, "gone"):
                     break
-        yield from ((index, _broken(_OUT_OF_TIME), 0.0) for index in checks)
+        outcomes += ((index, _broken(_OUT_OF_TIME), 0.0) for index in left)
+        return outcomes, has_changed
 
     def _conclusion(
         self, check: str, record: dict[str, Any], questioned: bool, execution: CheckExecution

@@ -1,8 +1,8 @@
-"""Reads a published test function `check(candidate)`, without running it: which assertions the judge can decide itself.
+"""Reads a published test function `check(candidate)`, without running it.
 
-`candidate(literals) == literal`, if all of it is JSON, becomes an exact call whose expected value never leaves the
-judge. Any other assertion stays a check, its own if it needs no other statement, which runs apart from the solution
-(`sandbox.checking`).
+A check is run as it is written (`sandbox.checking`). One of assertions alone becomes a test for each, in its order, so
+that they are counted. Where all of them are `candidate(literals) == literal`, all of it JSON, the judge decides these
+exact calls itself: their expected values stay with it, and they need one process. Beside others they are checks too.
 """
 
 import ast
@@ -26,19 +26,38 @@ def read_check(source: str) -> tuple[dict[str, Any], ...]:
     function = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "check"), None)
     if function is None or not function.args.args:
         raise ValueError("it defines no check(candidate)")
+    if called := [node for node in tree.body if _calls_check(node)]:  # by the source's own harness; here it runs once
+        tree.body = [node for node in tree.body if node not in called]
+        source = ast.unparse(tree)
     candidate = function.args.args[0].arg
-    stored = (n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    if candidate in stored or any(isinstance(node, ast.Assert) for node in tree.body):  # the function may be empty
+    statements = [s for s in function.body if not _is_trivial(s)]
+    if not all(isinstance(s, ast.Assert) for s in statements) or not _is_divisible(tree, function):
         return ({"check": source},)
-    asserted = (s for s in function.body if isinstance(s, ast.Assert))
-    calls: dict[ast.stmt, dict[str, Any]] = {s: call for s in asserted if (call := _call_test(s, candidate))}
-    rest = [s for s in function.body if s not in calls and not _is_trivial(s)]
-    if all(isinstance(statement, ast.Assert) for statement in rest):
-        every = [s for s in function.body if s in calls or s in rest]
-        return tuple(calls.get(s) or {"check": _with_body(tree, function, [s])} for s in every)
-    decides = any(isinstance(node, ast.Assert | ast.Raise | ast.Call) for s in rest for node in ast.walk(s))
-    together = [{"check": _with_body(tree, function, rest)}] if decides else []
-    return (*calls.values(), *together)
+    asserted = [(s, _call_test(s, candidate)) for s in statements if isinstance(s, ast.Assert)]
+    return tuple(call or {"check": _with_body(tree, function, [s])} for s, call in asserted)
+
+
+def _calls_check(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="check"))):
+            return True
+    return False
+
+
+def _is_divisible(tree: ast.Module, function: ast.FunctionDef) -> bool:
+    """Whether its assertions say the same when each is alone: nothing is given a name or changed between them."""
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(name, ast.Name) and name.id in names for each in targets for name in ast.walk(each)):
+                return False
+        elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom) and not _is_trivial(
+            node
+        ):
+            return False
+    bound = (node for node in ast.walk(function) if isinstance(node, ast.NamedExpr | ast.Yield | ast.Await))
+    return next(bound, None) is None and not function.decorator_list
 
 
 def as_check(test: CodeTest) -> str:

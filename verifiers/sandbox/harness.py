@@ -24,9 +24,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
-from ratchet.verifiers.sandbox.checking import CheckEnd, run_checks
+from ratchet.verifiers.sandbox.checking import run_checks
 from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, exit_code
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
+from ratchet.verifiers.sandbox.proxies import CheckEnd
+from ratchet.verifiers.sandbox.vacuous import compare_shapes
 
 DEFAULT_PRELUDE = """
 import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
@@ -166,6 +168,8 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
         os.dup2(files.null, 0)
         os.dup2(files.null, 1)
         namespace, candidate = _loaded(code, names, job["entry_point"])
+        if not callable(candidate):
+            raise TypeError(f"{job['entry_point']} is not callable: it is a {type(candidate).__name__}")
     except _Failed as failed:
         report(files.report, failed.args[0])
     except BaseException as error:
@@ -181,12 +185,14 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
     try:
+        if any("numpy" in text or "allclose" in text for text in (job["prelude"] or "", *job["checks"])):
+            compare_shapes()
         names = default_names if job["prelude"] is None else names_with(job["prelude"], vars(builtins))
     except BaseException as error:
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
         return
 
-    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED))
+    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED), job["is_apart"])
     run_checks(job, peer, lambda record: report(files.report, record))
 
 
@@ -319,6 +325,10 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
     of the class `Solution`, or with that class's own name its only public method."""
     if not entry_point:
         raise LookupError("the problem names no entry point")
+    solution = names.get("Solution")
+    # Before a function of that name, which a solution may import: `from math import gcd`.
+    if isinstance(solution, type) and entry_point.isidentifier() and hasattr(solution, entry_point):
+        return getattr(solution(), entry_point)
     if entry_point in names:
         candidate = names[entry_point]
     elif entry_point.isidentifier() and "Solution" in names:

@@ -1,8 +1,9 @@
 """Two processes that use each other's objects: in one a program, in the other the check of its problem.
 
-The check calls the program's functions, and creates and uses its objects. Values are sent as data (`values`),
-everything else as a number. Here are the connection and the program's end; `checking` has the check's end. To the check
-everything from the program is only data.
+The check calls the program's functions, and creates and uses its objects; the program uses what it gets from the
+check. Values are sent as data (`values`), everything else as a number, for which the other end has a proxy. Here are
+the connection and the program's end; `proxies` has the check's end. To the check everything from the program is only
+data.
 """
 
 import json
@@ -14,7 +15,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ratchet.verifiers.sandbox.values import PRELUDE, Graph, NotData, Wire, state
+from ratchet.verifiers.sandbox.data_types import NAMES, RAW, state
+from ratchet.verifiers.sandbox.values import PRELUDE, Graph, NotData, Wire
 
 LONGEST_MESSAGE = 64 << 20
 _ANSWERING = """call iter next len bool getitem setitem delitem str repr int float complex index abs neg pos invert
@@ -30,11 +32,12 @@ NATIVE: dict[Any, Any] = {
     kind.__name__: kind
     for kind in (
         types.GeneratorType, types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.CoroutineType,
-        type, list, dict, set, map, filter, zip, enumerate, type(reversed([])), type(iter([])), type(iter(())),
-        type(iter({})), type(iter(set())), type(iter("")), type(iter(range(0))), type({}.values()),
+        type, list, dict, set, deque, map, filter, zip, enumerate, type(reversed([])), type(iter([])), type(iter(())),
+        type(iter({})), type(iter(set())), type(iter("")), type(iter(range(0))),
     )
 }  # fmt: skip
 """Python's types whose instances, and those of derived classes, are not data: for `isinstance`."""
+CONTAINERS = (list, dict, set, deque)
 
 
 class Gone(BaseException):
@@ -44,7 +47,8 @@ class Gone(BaseException):
 class Peer(Wire):
     """One end of the connection. Either end sends requests, and answers the other's while it waits."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: socket.socket, first: bool) -> None:
+        super().__init__(first)
         self._channel, self._incoming = channel, channel.makefile("rb")
 
     def ask(self, what: str, graph: Graph) -> dict[str, Any]:
@@ -83,21 +87,34 @@ class Peer(Wire):
         return data
 
 
-def become(old: Any, new: Any) -> None:
-    """Make a container equal to the other end's. Instances that are sent by attributes are up to date already."""
-    if isinstance(old, list | bytearray):
-        old[:] = new
-    elif isinstance(old, deque):
-        old.clear()
-        old.extend(new)
-    elif isinstance(old, dict | set):
-        old.clear()
-        old.update(new)
-
-
 def prelude_class(names: Mapping[str, Any], name: str) -> type | None:
     cls = names.get(name)
     return cls if isinstance(cls, type) and cls.__module__ == PRELUDE else None
+
+
+class Lent:
+    """In the program's process: a proxy of an object of the check, which answers for itself."""
+
+    _ratchet_end: "ProgramEnd"
+    _ratchet_number: int
+
+    def __getattr__(self, name: str) -> Any:
+        return self._ratchet_end.use("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._ratchet_end.use("set", self, name, value)
+
+    def __hash__(self) -> int:
+        return self._ratchet_number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or bool(self._ratchet_end.use("special", self, "__eq__", (other,)))
+
+    def __copy__(self) -> Any:
+        return self._ratchet_end.use("copy", self)
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self._ratchet_end.use("deepcopy", self)
 
 
 class ProgramEnd(Peer):
@@ -106,54 +123,68 @@ class ProgramEnd(Peer):
     def __init__(
         self, channel: socket.socket, names: Mapping[str, Any], namespace: Mapping[str, Any], candidate: Any
     ) -> None:
-        super().__init__(channel)
+        super().__init__(channel, first=False)
         self.names, self.namespace, self.candidate = names, namespace, candidate
         self._given: list[Any] = []
-        self._numbers: dict[int, int] = {}
+        self._given_numbers: dict[int, int] = {}
         self._kinds: dict[type, int] = {}
-        self._classes: dict[str, type] = {}  # of the check
-        self._callbacks: dict[int, Callable[..., Any]] = {}
+        self._lent: dict[int, Any] = {}
+        self._lent_numbers: dict[int, int] = {}
+        self._lent_kinds: dict[int, type] = {}
 
     def serve(self) -> None:
         """Answer until the check is over."""
         with suppress(Gone):
             while True:
-                self._send(self.reply(self._receive()))
+                reply = self.reply(self._receive())
+                reply["forget"] = self.prune()
+                self._send(reply)
+
+    def use(self, what: str, *arguments: Any) -> Any:
+        """Have the check's end use one of its objects."""
+        reply = self.ask(what, self.encode(arguments))
+        if "raised" in reply:
+            raise self.decode(reply["raised"])(reply["message"])
+        return self.decode(reply)
 
     def class_of(self, name: str) -> type | None:
-        return prelude_class(self.names, name) or self._classes.get(name)
-
-    def new_class(self, name: str) -> type:
-        self._classes[name] = type(name, (), {})
-        return self._classes[name]
+        return prelude_class(self.names, name)
 
     def reference(self, value: Any) -> Any:
-        number = self._numbers.setdefault(id(value), len(self._given))
+        if (number := self._lent_numbers.get(id(value))) is not None:
+            return {"own": number}
+        number = self._given_numbers.setdefault(id(value), len(self._given))
         if number == len(self._given):
             self._given.append(value)  # keeps it alive, so that its id stays unique
         if isinstance(value, type) and issubclass(value, BaseException):
-            bases = [self.encode(base)["value"] for base in value.__bases__ if issubclass(base, BaseException)]
+            bases = [self._class(base) for base in value.__bases__ if issubclass(base, BaseException)]
             return {"exception": [number, value.__module__, value.__name__, bases]}
         kind = type(value)
         is_new = kind not in self._kinds
-        return [number, self._kinds.setdefault(kind, len(self._kinds)), _description(kind) if is_new else None]
+        return [number, self._kinds.setdefault(kind, len(self._kinds)), description(kind) if is_new else None]
+
+    def _class(self, kind: type) -> Any:
+        return {"named": NAMES[id(kind)]} if id(kind) in NAMES else {"reference": self.reference(kind)}
 
     def dereference(self, reference: Any) -> Any:
-        ((kind, body),) = reference.items()
-        if kind == "given":
-            return self._given[body]
-        if kind == "items":
-            return iter(self.decode(body))
-        return self._callbacks.setdefault(body, self._callback(body))
+        if isinstance(reference, int):
+            return self._given[reference]
+        number, kind, described = reference
+        if described is not None:
+            self._lent_kinds[kind] = _lent_class(described)
+        if number not in self._lent:
+            lent: Any = self._callback(number) if kind < 0 else object.__new__(self._lent_kinds[kind])
+            if kind >= 0:
+                vars(lent).update(_ratchet_end=self, _ratchet_number=number)
+            self._lent[number] = lent
+            self._lent_numbers[id(lent)] = number
+        return self._lent[number]
 
     def _callback(self, number: int) -> Callable[..., Any]:
         """A function of the check."""
 
         def callback(*args: Any, **kwargs: Any) -> Any:
-            reply = self.ask("callback", self.encode([number, args, kwargs]))
-            if "raised" in reply:
-                raise self.decode(reply["raised"])(reply["message"])
-            return self.decode(reply)
+            return self.use("callback", number, args, tuple(kwargs.items()))
 
         return callback
 
@@ -161,48 +192,37 @@ class ProgramEnd(Peer):
         return self.dereference(reference)
 
     def reply(self, message: dict[str, Any]) -> dict[str, Any]:
-        objects: list[Any] = []
         try:
             if message["ask"] in ("call", "do"):
-                return self._call(message, objects)
+                return self._call(message)
+            if message["ask"] == "candidate":
+                self.decode(message)
+                return {"value": {"reference": self.reference(self.candidate)}, "objects": []}
             return self.encode(self._answer(message["ask"], *self.decode(message)))
         except Gone:
             raise
         except BaseException as error:
             return self._raised(error)
 
-    def _call(self, message: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
-        """Call a function. If it returns None, or its value is unused (`do`), the reply includes changed arguments.
-        Otherwise it does not: a function that empties its argument and returns it would be right wherever a check
-        computes the expected value from the argument."""
-        function, args, kwargs = self.decode(message, objects)
-        value = function(*args, **kwargs)
-        if value is None or message["ask"] == "do":
-            before, count = {"value": message["value"][1:], "objects": message["objects"]}, len(self._kinds)
-            with suppress(NotData, RecursionError):
-                now = self.encode([args, kwargs], objects)
-                self._forget(count)
-                if now != before:
-                    return self.encode([value, *args, *kwargs.values()], objects)
-        return self.encode([value])
+    def _call(self, message: dict[str, Any]) -> dict[str, Any]:
+        function, args, kwargs = self.decode(message)
+        value = function(*args, **dict(kwargs))
+        apart = message["ask"] == "call" and value is not None and "apart" in message
+        if apart:
+            self.drop(message["apart"])
+        return self.encode(value) | ({"apart": True} if apart else {})
 
-    def encode(self, value: Any, objects: list[Any] | None = None) -> Graph:
-        number = len(self._kinds)
+    def encode(self, value: Any, reached: set[int] | None = None) -> Graph:
+        count = len(self._kinds)
         try:
-            return super().encode(value, objects)
+            return super().encode(value, reached)
         except BaseException:
-            self._forget(number)
+            for kind in [*self._kinds][count:]:  # encoded, but not sent
+                del self._kinds[kind]
             raise
-
-    def _forget(self, count: int) -> None:
-        """Forget classes that were encoded but not sent."""
-        for kind in [*self._kinds][count:]:
-            del self._kinds[kind]
 
     def _answer(self, what: str, *arguments: Any) -> Any:
         match what, *arguments:
-            case "candidate", _:
-                return self.candidate
             case "global", name:
                 if name not in self.namespace:
                     raise NameError(f"name {name!r} is not defined")
@@ -211,8 +231,6 @@ class ProgramEnd(Peer):
                 return getattr(value, name)
             case "set", value, name, new:
                 return setattr(value, name, new)
-            case "become", value, name, new:
-                return become(getattr(value, name), new)
             case "delete", value, name:
                 return delattr(value, name)
             case "special", value, name, args:
@@ -222,8 +240,9 @@ class ProgramEnd(Peer):
 
                 return asyncio.run(value)
             case "state", value:
-                base = next((base for base in (list, dict, set) if isinstance(value, base)), None)
-                return [type(value).__qualname__, base and base(value), state(value)]
+                base = next((base for base in CONTAINERS if isinstance(value, base)), None)
+                content = None if base is None else RAW.get(base, base)(value)
+                return type(value).__qualname__, content, state(value)
         raise ValueError(f"no question {what!r}")
 
     def _raised(self, error: BaseException) -> dict[str, Any]:
@@ -231,18 +250,40 @@ class ProgramEnd(Peer):
         message = text.partition(": ")[2]
         for held in ([list(error.args), vars(error)], [[message], {}]):
             with suppress(NotData, RecursionError, MemoryError):
-                return {"raised": self.encode([list(kinds[:-1]), *held]), "message": message}
+                return {"raised": self.encode((kinds[:-1], *held)), "message": message}
         raise AssertionError("unreachable")
 
 
-def _description(kind: type) -> dict[str, Any]:
+def _lent_class(described: Mapping[str, Any]) -> type:
+    """The class of proxies for instances of one class of the check."""
+
+    def special(name: str) -> Callable[..., Any]:
+        def method(self: Any, *args: Any) -> Any:
+            return self._ratchet_end.use("special", self, name, args)
+
+        return method
+
+    methods: dict[str, Any] = {
+        name: special(name) for name in described["methods"] if name not in ("__eq__", "__hash__")
+    }
+    if native := NATIVE.get(described["native"] or ""):
+        methods["__class__"] = property(lambda self: native)
+    return type(str(described["name"]), (Lent,), methods)
+
+
+def description(kind: type) -> dict[str, Any]:
+    """Of a class: its name, its special methods, and the type of Python's that it is or derives from."""
     own = [
         name
-        for name in ANSWERING | COMPARING | {"__eq__"}
+        for name in sorted(ANSWERING | COMPARING | {"__eq__"})
         if hasattr(kind, name) and getattr(kind, name) is not getattr(object, name, None)
     ]
     native = next((name for name, of in NATIVE.items() if issubclass(kind, of)), None)
-    return {"name": kind.__name__, "methods": own, "native": native}
+    # Those that a class derived from a type of values has itself: the others answer as that type does.
+    base = next((base for base in kind.__mro__ if base in RAW), object)
+    other = [name for name in own if getattr(kind, name) is not getattr(base, name, None)]
+    return {"name": kind.__name__, "methods": own, "native": native, "is_native": native and kind is NATIVE[native],
+            "other": other}  # fmt: skip
 
 
 def describe(error: BaseException) -> str:

@@ -227,12 +227,14 @@ class Sandbox:
 
     def check(
         self, source: str, checks: list[str], limits: Limits, *, entry_point: str, prelude: str | None,
-        to_first_failure: bool,
+        to_first_failure: bool, is_apart: bool = False,
     ) -> CheckExecution:  # fmt: skip
         """Run `checks`, each with `check(candidate)`, in a process apart from the program that they call; limits of a
-        test apply to a check. Raises SandboxFault."""
+        test apply to a check. With `is_apart` a check does not see changes of arguments in calls whose value it uses.
+        Raises SandboxFault."""
         program = {"source": source, "tests": [], "entry_point": entry_point, "prelude": prelude}
-        job = {"checks": checks, "entry_point": entry_point, "prelude": prelude, "to_first_failure": to_first_failure}
+        job = {"checks": checks, "entry_point": entry_point, "prelude": prelude,
+               "to_first_failure": to_first_failure, "is_apart": is_apart}  # fmt: skip
         with _files(program, None, None, job, None, None) as files:
             result = self._ask(files, len(checks), limits, 0, lambda: False)
             report = Report(files[1], files[2], 1, limits.output_bytes)

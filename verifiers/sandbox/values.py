@@ -1,75 +1,67 @@
-"""Python values as JSON and back, exactly: types, keys, shared objects, cycles.
+"""Python values as JSON and back, exactly: types, keys, cycles, and which containers are the same one.
 
 Data only: decoding runs no code of the text's author. `Wire.reference` and `Wire.dereference`, which `objects`
 overrides, are for everything else: functions, objects of the program's classes.
+
+Immutable values are written in place. Everything that can change has a number, under which both ends of a connection
+hold one object each as long as both use it. A message has the content of those that are new or have changed since the
+last one, in either direction, so that a change is seen where the object is, as in one process.
 """
 
-import builtins
-import datetime
-import functools
+import enum
 import json
-from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Callable
-from decimal import Decimal
-from fractions import Fraction
+import math
+import sys
+from collections import Counter, deque
+from collections.abc import Iterable
 from typing import Any
+
+from ratchet.verifiers.sandbox.data_types import (
+    CONTENT,
+    IMMUTABLE,
+    KINDS,
+    LATER,
+    MADE,
+    MAKERS,
+    NAMED,
+    NAMES,
+    PLAIN,
+    RAW,
+    SEQUENCES,
+    Encoded,
+    is_array,
+    is_numpy_data,
+    later_name,
+    load,
+    make_array,
+    named_tuple,
+    nested,
+    state,
+)
 
 PRELUDE, CHECK = "prelude", "check"
 """`__module__` of classes that a prelude or a check defines."""
 
 NotData = TypeError
 Graph = dict[str, Any]
-
-_PLAIN = frozenset((type(None), bool, int, float, str))
-_SEQUENCES = {"tuple": tuple, "set": set, "frozenset": frozenset}
-_IMMUTABLE = (int, float, complex, str, bytes, tuple, frozenset)
-_NAMED = {name: value for name, value in vars(builtins).items() if isinstance(value, type) and name[0] != "_"}
-_NAMED |= {"NotImplemented": NotImplemented, "Ellipsis": Ellipsis, "NoneType": type(None)}
-_NAMES = {id(value): name for name, value in _NAMED.items()}
-
-# Name, constructor, and its arguments, by class.
-_MADE: dict[type, tuple[str, Callable[..., Any], Callable[[Any], tuple[Any, ...]]]] = {
-    bytes: ("bytes", lambda text: text.encode("latin-1"), lambda v: (v.decode("latin-1"),)),
-    bytearray: ("bytearray", lambda text: bytearray(text, "latin-1"), lambda v: (v.decode("latin-1"),)),
-    complex: ("complex", complex, lambda v: (v.real, v.imag)),
-    range: ("range", range, lambda v: (v.start, v.stop, v.step)),
-    slice: ("slice", slice, lambda v: (v.start, v.stop, v.step)),
-    Fraction: ("Fraction", Fraction, lambda v: (v.numerator, v.denominator)),
-    Decimal: ("Decimal", Decimal, lambda v: (str(v),)),
-    datetime.timedelta: ("timedelta", datetime.timedelta, lambda v: (v.days, v.seconds, v.microseconds)),
-    datetime.timezone: ("timezone", datetime.timezone, lambda v: (v.utcoffset(None),)),
-    datetime.date: ("date", datetime.date, lambda v: (v.year, v.month, v.day)),
-    datetime.time: ("time", datetime.time, lambda v: (v.hour, v.minute, v.second, v.microsecond, v.tzinfo)),
-    datetime.datetime: (
-        "datetime", datetime.datetime,
-        lambda v: (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo),
-    ),
-    deque: ("deque", deque, lambda v: (list(v), v.maxlen)),
-    Counter: ("Counter", Counter, lambda v: (dict(v),)),
-    OrderedDict: ("OrderedDict", OrderedDict, lambda v: (dict(v),)),
-    defaultdict: ("defaultdict", lambda items: defaultdict(None, items), lambda v: (dict(v),)),
-    type({}.keys()): ("keys", lambda items: items.keys(), lambda v: (dict.fromkeys(v),)),
-    type({}.items()): ("items", lambda items: items.items(), lambda v: (dict(v),)),
-}  # fmt: skip
-_NUMPY_KINDS = "biufcUS"
-_named_tuple = functools.cache(namedtuple)
-_MAKERS = {name: make for name, make, _ in _MADE.values()}
+Body = list[Any]
+"""What kind an object is, and its content as JSON."""
 
 
 class Wire:
-    """Encodes and decodes values for one end of a connection."""
+    """Encodes and decodes values for one end of a connection, of which one is `first`."""
+
+    def __init__(self, first: bool = True) -> None:
+        self.has_nan = False
+        """Whether the other end has sent a NaN."""
+        self._objects: dict[int, Any] = {}  # by number
+        self._numbers: dict[int, int] = {}  # by identity
+        self._synced: dict[int, Body] = {}
+        self._next = 0 if first else 1
 
     def class_of(self, name: str) -> type | None:
-        """The class, of the prelude or of the check, whose instances are sent by attributes under this name."""
+        """The class of the prelude whose instances are sent by attributes under this name."""
         return None
-
-    def shares(self, kind: type) -> bool:
-        """Whether instances of this class are sent by their attributes."""
-        return self.class_of(kind.__name__) is not None
-
-    def new_class(self, name: str) -> type:
-        """A class for instances of one that only the other end has. Raises ValueError."""
-        raise ValueError(f"no class {name!r} here")
 
     def reference(self, value: Any) -> Any:
         """JSON for a value that is not data. Raises NotData."""
@@ -79,107 +71,265 @@ class Wire:
         """The value of the other end's `reference`. Raises ValueError."""
         raise ValueError("no references here")
 
-    def encode(self, value: Any, objects: list[Any] | None = None) -> Graph:
-        """`objects` are instances that the reader has too, in the same order; new ones are appended."""
-        objects = [] if objects is None else objects
-        numbers = {id(item): number for number, item in enumerate(objects)}
+    def array(self, array: Any) -> Any:
+        """What stands here for an array that the other end has sent."""
+        return array
+
+    def encode(self, value: Any, reached: set[int] | None = None) -> Graph:
+        """`reached` gets the numbers of all that `value` refers to. Raises NotData and RecursionError; then nothing
+        counts as sent."""
+        fresh: dict[int, Any] = {}
+        numbers, known, begin = self._numbers, [*self._objects], self._next
+        order: list[int] = []
+        seen: set[int] = set()
+
+        def numbered(value: Any) -> Any:
+            number = numbers.get(id(value))
+            if number is None:
+                number, self._next = self._next, self._next + 2
+                numbers[id(value)], fresh[number] = number, value
+            if number not in seen:
+                seen.add(number)
+                order.append(number)
+            return {"object": number}
 
         def data(value: Any) -> Any:
             kind = type(value)
-            if kind in _PLAIN:
+            if kind in PLAIN:
                 return value
-            if kind is list:
-                return [data(item) for item in value]
-            if kind is dict:
-                return {"dict": [[data(key), data(item)] for key, item in value.items()]}
-            if kind in _SEQUENCES.values():
+            if kind is float:
+                return value if math.isfinite(value) else {"float": repr(value)}
+            if kind in CONTENT:
+                return numbered(value)
+            if kind in SEQUENCES.values():
                 return {kind.__name__: [data(item) for item in value]}
-            if kind in _MADE:
-                name, _, arguments = _MADE[kind]
+            if kind in MADE:
+                name, _, arguments = MADE[kind]
                 return {"made": [name, [data(argument) for argument in arguments(value)]]}
-            if id(value) in _NAMES:
-                return {"named": _NAMES[id(value)]}
-            if kind.__module__ == "numpy" and (array := _numpy(value)):
-                return {"numpy": [*array, data(value.tolist())]}
+            if id(value) in NAMES:
+                return {"named": NAMES[id(value)]}
+            if (later := later_name(kind)) is not None:
+                return {"later": [later, [data(argument) for argument in LATER[later][2](value)]]}
+            if is_array(value):
+                return numbered(value)
+            if kind.__module__ == "numpy" and is_numpy_data(value):
+                return {"scalar": [value.dtype.str, data(value.tolist())]}
+            if issubclass(kind, enum.Enum) and (member := self._member(value)):
+                return {"member": member}
             if issubclass(kind, tuple) and (fields := getattr(kind, "_fields", None)):
-                return {"namedtuple": [kind.__name__, list(fields), [data(item) for item in value]]}
-            if self.shares(kind):
-                if id(value) not in numbers:
-                    numbers[id(value)] = len(objects)
-                    objects.append(value)
-                return {"object": numbers[id(value)]}
+                return {"namedtuple": [kind.__name__, list(fields), [data(item) for item in RAW[tuple](value)]]}
+            if self.class_of(kind.__name__) is not None and not issubclass(kind, enum.Enum):
+                return numbered(value)
             reference = self.reference(value)
-            base = next((base for base in _IMMUTABLE if issubclass(kind, base)), None)
-            return {"like": [data(base(value)), reference]} if base else {"reference": reference}
+            base = next((base for base in IMMUTABLE if issubclass(kind, base)), None)
+            return {"like": [data(RAW[base](value)), reference]} if base else {"reference": reference}
 
-        root = data(value)
-        # `objects` grows while their attributes are read: a chain of a million nodes needs no recursion.
-        attributes = [[type(item).__name__, {name: data(of) for name, of in state(item).items()}] for item in objects]
-        return {"value": root, "objects": attributes}
+        bodies: dict[int, Body] = {}
+        try:
+            root = data(value)
+            # `order` grows while contents are read: a chain of a million nodes needs no recursion.
+            for number in order:
+                bodies[number] = self._content(self._objects.get(number, fresh.get(number)), data)
+            if reached is not None:
+                reached |= seen
+            order = [number for number in known if number not in seen]
+            seen.update(order)
+            for number in order:
+                bodies[number] = self._content(self._objects.get(number, fresh.get(number)), data)
+        except BaseException:
+            for item in fresh.values():
+                del numbers[id(item)]
+            self._next = begin
+            raise
+        self._objects |= fresh
+        changed = [[number, *body] for number, body in bodies.items() if self._synced.get(number) != body]
+        self._synced |= bodies
+        return {"value": root, "objects": changed}
 
-    def decode(self, graph: Graph, objects: list[Any] | None = None) -> Any:
-        """The reverse of `encode`; `objects`, as given there, are updated. Raises ValueError, TypeError, KeyError,
-        IndexError, AttributeError, ArithmeticError or RecursionError for anything else."""
-        objects = [] if objects is None else objects
-        for name, _ in graph["objects"][len(objects) :]:
-            objects.append(object.__new__(self.class_of(name) or self.new_class(name)))
+    def _content(self, item: Any, data: Encoded) -> Body:
+        kind = type(item)
+        if kind in CONTENT:
+            name, content = CONTENT[kind]
+            return [name, content(item, data)]
+        if kind.__module__ == "array":
+            return ["array", [item.typecode, [data(each) for each in item.tolist()]]]
+        if is_array(item):
+            return ["numpy", [item.dtype.str, [*item.shape], nested(item.tolist(), data)]]
+        return [f"of {kind.__name__}", {name: data(of) for name, of in state(item).items()}]
+
+    def _member(self, value: enum.Enum) -> list[str] | None:
+        """Module, class and name of a member of a class that both ends have."""
+        kind = type(value)
+        module = sys.modules.get(kind.__module__) if kind.__module__ in sys.stdlib_module_names else None
+        known = self.class_of(kind.__name__) if module is None else getattr(module, kind.__name__, None)
+        name = value.name
+        return [kind.__module__, kind.__name__, name] if known is kind and name in kind.__members__ else None
+
+    def decode(self, graph: Graph) -> Any:
+        """The reverse of `encode`; `forget` has the numbers of objects that the other end uses no longer. Raises
+        ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError or MemoryError for
+        anything else."""
 
         def value(data: Any) -> Any:
             if isinstance(data, list):
                 return [value(item) for item in data]
+            if isinstance(data, float):
+                return data
             if not isinstance(data, dict):
                 return data
             ((kind, body),) = data.items()
             match kind:
-                case "tuple" | "set" | "frozenset":
-                    return _SEQUENCES[kind](map(value, body))
-                case "dict":
-                    return {value(key): value(item) for key, item in body}
-                case "made":
-                    return _MAKERS[body[0]](*map(value, body[1]))
-                case "named":
-                    return _NAMED[body]
-                case "numpy":
-                    import numpy as np
-
-                    kind, shape, items = body
-                    if np.dtype(kind).kind not in _NUMPY_KINDS:
-                        raise ValueError(f"no data of type {kind!r}")
-                    return np.array(value(items), dtype=kind).reshape(shape)[() if not shape else ...]
-                case "namedtuple":
-                    return _named_tuple(body[0], tuple(body[1]))(*map(value, body[2]))
                 case "object":
-                    return objects[body]
+                    return self._objects[body]
+                case "float":
+                    number = float(body)
+                    self.has_nan |= number != number
+                    return number
+                case "tuple" | "frozenset":
+                    return SEQUENCES[kind](map(value, body))
+                case "made":
+                    return MAKERS[body[0]](*map(value, body[1]))
+                case "named":
+                    return NAMED[body]
+                case "later":
+                    return load(body[0], [*map(value, body[1])])
+                case "scalar":
+                    return make_array(body[0], [], value(body[1]))[()]
+                case "member":
+                    return self._enumerated(*body)
+                case "namedtuple":
+                    return named_tuple(body[0], tuple(body[1]))(*map(value, body[2]))
                 case "reference":
                     return self.dereference(body)
                 case "like":
                     return self.alike(value(body[0]), body[1])
             raise ValueError(f"no kind of value {kind!r}")
 
-        for item, (_, attributes) in zip(objects, graph["objects"], strict=True):
-            new = {name: value(data) for name, data in attributes.items()}
-            getattr(item, "__dict__", {}).clear()
-            for name, of in new.items():
-                object.__setattr__(item, name, of)
-        return value(graph["value"])
+        fresh = [entry for entry in graph["objects"] if entry[0] not in self._objects]
+        for number, kind, body in fresh:
+            if not isinstance(number, int):
+                raise ValueError("no number")
+            self._objects[number] = item = self._empty(kind, body, value)
+            self._numbers[id(item)] = number
+        # What a container refers to is filled before it: a key's hash may depend on it.
+        for number, kind, body in reversed(graph["objects"]):
+            self._fill(self._objects[number], kind, body, value)
+            self._synced[number] = [kind, body]
+        root = value(graph["value"])
+        self.drop(graph.get("forget", ()))
+        return root
+
+    def _empty(self, kind: str, body: Any, value: Encoded) -> Any:
+        if kind == "array":
+            import array
+
+            return array.array(body[0])
+        if kind == "numpy":
+            return self.array(make_array(body[0], body[1], value(body[2])))
+        if kind.startswith("of "):
+            cls = self.class_of(kind[3:])
+            if cls is None:
+                raise ValueError(f"no class {kind[3:]!r} here")
+            return object.__new__(cls)
+        if kind == "deque":
+            return deque(maxlen=body[0])
+        return KINDS[kind]()
+
+    def _fill(self, item: Any, kind: str, body: Any, value: Encoded) -> None:
+        """Give an object the content of the other end's."""
+        if type(item) is not KINDS.get(kind, type(item)):
+            raise ValueError(f"it is no {kind}")
+        match kind:
+            case "list":
+                item[:] = map(value, body)
+            case "bytearray":
+                item[:] = body.encode("latin-1")
+            case "array":
+                item[:] = type(item)(item.typecode, [value(each) for each in body[1]])
+            case "dict" | "Counter" | "OrderedDict":
+                item.clear()
+                dict.update(item, [(value(key), value(of)) for key, of in body])
+            case "defaultdict":
+                item.clear()
+                item.default_factory = value(body[0])
+                dict.update(item, [(value(key), value(of)) for key, of in body[1]])
+            case "set":
+                item.clear()
+                item.update(map(value, body))
+            case "deque":
+                item.clear()
+                item.extend(map(value, body[1]))
+            case "UserList" | "UserDict":
+                item.data = value(body)
+            case "ChainMap":
+                item.maps = value(body)
+            case "SimpleNamespace":
+                vars(item).clear()
+                vars(item).update((value(key), value(of)) for key, of in body)
+            case "numpy":
+                if item.size:
+                    item[...] = make_array(body[0], body[1], value(body[2]))
+            case _:
+                if self.class_of(kind.removeprefix("of ")) is not type(item):
+                    raise ValueError(f"it is no {kind}")
+                new = {name: value(data) for name, data in body.items()}
+                getattr(item, "__dict__", {}).clear()
+                for name, of in new.items():
+                    object.__setattr__(item, name, of)
+
+    def _enumerated(self, module: str, kind: str, name: str) -> Any:
+        home = sys.modules.get(module) if module in sys.stdlib_module_names else None
+        cls = self.class_of(kind) if home is None else getattr(home, kind, None)
+        if not (isinstance(cls, type) and issubclass(cls, enum.Enum)):
+            raise ValueError(f"no class {kind!r} here")
+        return cls[name]
 
     def alike(self, value: Any, reference: Any) -> Any:
         """An instance of the other end's class that derives from a built-in type: by default the plain value."""
         return value
 
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Share these objects no longer."""
+        for number in numbers:
+            if number in self._objects:
+                del self._numbers[id(self._objects.pop(number))]
+                self._synced.pop(number, None)
 
-def state(item: Any) -> dict[str, Any]:
-    """The attributes of an instance, including slots."""
-    declared = [getattr(kind, "__slots__", ()) for kind in type(item).__mro__]
-    slots = [name for names in declared for name in ([names] if isinstance(names, str) else names)]
-    held = {name: getattr(item, name) for name in slots if hasattr(item, name) and name[:2] != "__"}
-    return held | getattr(item, "__dict__", {})
+    def prune(self) -> list[int]:
+        """Drop the objects that nothing at this end refers to any more, and return their numbers."""
+        inner: Counter[int] = Counter()
+        held: dict[int, list[int]] = {}
+        for number in [*self._objects]:
+            held[number] = [
+                n for each in _parts(self._objects[number]) if (n := self._numbers.get(id(each))) is not None
+            ]
+            inner.update(held[number])
+        alive = {number for number in held if _references(self._objects, number) > _UNUSED + inner[number]}
+        found = [*alive]
+        for number in found:
+            more = [one for one in held[number] if one not in alive]
+            alive |= {*more}
+            found += more
+        gone = [number for number in held if number not in alive]
+        self.drop(gone)
+        return gone
 
 
-def _numpy(value: Any) -> tuple[str, list[int]] | None:
-    """The type and the shape of an array or a scalar of numbers or text."""
-    kind = getattr(value, "dtype", None)
-    return (kind.str, list(value.shape)) if kind is not None and kind.kind in _NUMPY_KINDS else None
+def _references(objects: dict[Any, Any], key: Any) -> int:
+    item = objects[key]
+    return sys.getrefcount(item)
+
+
+_UNUSED = _references({0: []}, 0)
+
+
+def _parts(item: Any) -> Iterable[Any]:
+    """What an object refers to directly, apart from immutable values."""
+    if isinstance(item, dict):
+        return [*dict.values(item), *dict.keys(item)]
+    if isinstance(item, list | set | deque):
+        return item
+    return state(item).values() if hasattr(item, "__dict__") or hasattr(item, "__slots__") else ()
 
 
 def plain_text(value: Any) -> str | None:

@@ -1,0 +1,152 @@
+"""Guards of a check against values of which a comparison says nothing: NaN, and arrays without elements.
+
+`if abs(x - 5) > 1e-6: raise` says no word about NaN, since every comparison with it is false. All elements of an empty
+array are close to anything, since it has none. In plain Python a program passes such a check without an answer.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+NUMBER = "_ratchet_number"
+"""The name of `Guard.number` in a check."""
+_ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_COMPARERS = (
+    "assert_allclose", "assert_almost_equal", "assert_approx_equal", "assert_array_almost_equal", "assert_array_equal",
+    "assert_array_less", "assert_equal",
+)  # fmt: skip
+
+
+class Guard:
+    """`has_nan` says whether the program has returned a NaN yet: before that, and for others than NaN, nothing
+    changes."""
+
+    def __init__(self, has_nan: Callable[[], bool]) -> None:
+        self.has_nan = has_nan
+        self._empty: type | None = None
+
+    def number(self, value: Any) -> Any:
+        """An operand of `<`, `<=`, `>` or `>=`. Raises AssertionError for NaN."""
+        if self.has_nan() and _is_nan(value):
+            raise AssertionError("it compares NaN, which the program returned")
+        return value
+
+    def names(self) -> dict[str, Any]:
+        """Built-in functions that compare."""
+        return {function.__name__: self._guarded(function) for function in (max, min, sorted)}
+
+    def _guarded(self, function: Any) -> Callable[..., Any]:
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            if self.has_nan() and "key" not in kwargs:
+                args = ([*map(self.number, args[0])],) if len(args) == 1 else tuple(map(self.number, args))
+            return function(*args, **kwargs)
+
+        guarded.__name__ = guarded.__qualname__ = function.__name__
+        return guarded
+
+    def array(self, array: Any) -> Any:
+        """An array of the program: one without elements says so where it is compared or reduced."""
+        if array.size:
+            return array
+        self._empty = self._empty or _empty_class()
+        return array.view(self._empty)
+
+
+def guard_operands(check: ast.AST) -> None:
+    """Have `Guard.number` look at the operands of orderings in a check, apart from those of which False fails it."""
+    safe: set[ast.AST] = set()
+    for node in ast.walk(check):
+        if isinstance(node, ast.Assert):
+            safe.update(_positive(node.test))
+    for node in ast.walk(check):
+        if isinstance(node, ast.Compare) and node not in safe and any(isinstance(op, _ORDERING) for op in node.ops):
+            node.left, *node.comparators = map(_looked_at, (node.left, *node.comparators))
+
+
+def _looked_at(operand: ast.expr) -> ast.expr:
+    if isinstance(operand, ast.Constant):
+        return operand
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(NUMBER, ast.Load()), operand), [operand], []), operand)
+
+
+def _positive(test: ast.expr) -> Iterable[ast.AST]:
+    """The comparisons that must hold for a test to hold."""
+    match test:
+        case ast.Compare():
+            yield test
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _positive(value)
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)]):
+            yield from _positive(each)
+
+
+def _is_nan(value: Any) -> bool:
+    if isinstance(value, float | complex):
+        return value != value
+    np = sys.modules.get("numpy")
+    if np is not None and isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
+        return bool(np.isnan(value).any())
+    return isinstance(value, list | tuple) and any(map(_is_nan, value))
+
+
+def _is_empty(np: Any, value: Any) -> bool | None:
+    """Whether an array would have no elements; None for what is no array."""
+    if isinstance(value, list | tuple | np.ndarray | np.generic | int | float | complex | dict | str):
+        try:
+            return np.size(value) == 0 or (isinstance(value, dict | str) and not value)
+        except ValueError:  # a list of different lengths
+            return False
+    return None
+
+
+def compare_shapes() -> None:
+    """Make nothing close or equal to an empty array but another one, where numpy compares whole arrays; and keep the
+    guard of one when it is taken for an array."""
+    import numpy as np  # only here: it is large
+
+    def with_emptiness(function: Any, differ: Callable[[], Any]) -> Callable[..., Any]:
+        def compared(one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+            sizes = {_is_empty(np, one), _is_empty(np, other)}
+            if sizes == {True}:
+                one, other = (each.view(np.ndarray) if isinstance(each, np.ndarray) else each for each in (one, other))
+            return differ() if sizes == {True, False} else function(one, other, *args, **kwargs)
+
+        return compared
+
+    def unequal() -> None:
+        raise AssertionError("an empty array is compared with one that is not")
+
+    def kept(function: Any) -> Callable[..., Any]:
+        def made(value: Any, *args: Any, **kwargs: Any) -> Any:
+            is_guarded = type(value).__name__ == "EmptyArray" and not args and not kwargs
+            return value if is_guarded else function(value, *args, **kwargs)
+
+        return made
+
+    np.allclose = with_emptiness(np.allclose, lambda: False)
+    np.isclose = with_emptiness(np.isclose, lambda: np.False_)
+    for name in _COMPARERS:
+        setattr(np.testing, name, with_emptiness(getattr(np.testing, name), unequal))
+    np.array, np.asarray = kept(np.array), kept(np.asarray)
+
+
+def _empty_class() -> type:
+    import numpy as np
+
+    size, array = np.size, np.ndarray
+
+    class EmptyArray(array):  # type: ignore[misc, valid-type]
+        """An array without elements that the program has returned."""
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+            plain = [item.view(array) if isinstance(item, EmptyArray) else item for item in inputs]
+            if method != "__call__" or any(size(item) for item in plain):
+                raise ValueError("the program returned an empty array, of which nothing can be said")
+            result = ufunc(*plain, **kwargs)
+            return result.view(EmptyArray) if len(inputs) == 1 and isinstance(result, array) else result
+
+    EmptyArray.__module__ = __name__
+    EmptyArray.__qualname__ = "EmptyArray"
+    return EmptyArray
