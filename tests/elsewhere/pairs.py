@@ -34,7 +34,7 @@ def pairs(directory: Path) -> list[tuple[Problem, str]]:
         made.append((problem, f"\\boxed{{{each['answer']}}}"))
     for n in range(12):
         tests = [{"input": f"{k}\n", "output": f"{k + n}\n"} for k in range(5)]
-        problem = Problem.of("code", tests=tests, time_limit_s=0.5)
+        problem = Problem.of("code", tests=tests, time_limit_s=2.0)
         made += [(problem, f"<think>hm</think>\n```python\n{program.format(n=n)}\n```") for program in PROGRAMS]
         made.append((problem, "no program"))
     for kind, arguments, followed, missed in EXAMPLES:

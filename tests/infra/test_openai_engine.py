@@ -122,7 +122,7 @@ def test_retry_after_holds_back_every_call(endpoint):
     engine = _engine(endpoint, concurrency=1)
     answers = _ask(engine, "limited x", "plain y")
     assert {c.finish_reason for c in answers.values()} == {"stop"}
-    assert endpoint.times[1] - endpoint.times[0] >= 0.29
+    assert endpoint.times[1] - endpoint.times[0] >= 0.29  # a pause may be longer, on any machine, and not shorter
 
 
 def test_what_cannot_succeed_is_an_error_and_is_not_asked_again(endpoint):

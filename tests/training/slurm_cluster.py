@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.processes import free_port, process_group
+from tests.waiting import happens
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel", "srun")
 CONFIGURATION = """
@@ -109,13 +110,9 @@ def slurm_cluster(size: int = 1) -> Iterator[Cluster]:
             for name, argv in daemons.items():
                 running.enter_context(process_group(argv, root / f"{name}.out", dict(os.environ)))
                 time.sleep(1)
-            deadline = time.monotonic() + 60
-            while (
-                cluster.ask("sinfo", "--noheader", "--Node", "--partition=main", "--format=%T").split()
-                != ["idle"] * size
-            ):
-                assert time.monotonic() < deadline, (root / "slurmctld.out").read_text()[-3000:]
-                time.sleep(0.5)
+            state = ("sinfo", "--noheader", "--Node", "--partition=main", "--format=%T")
+            idle = happens(lambda: cluster.ask(*state).split() == ["idle"] * size)
+            assert idle, (root / "slurmctld.out").read_text()[-3000:]
             yield cluster
             subprocess.run(["scancel", "--user=root"], check=False)
             time.sleep(2)

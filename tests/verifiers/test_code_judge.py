@@ -24,7 +24,7 @@ def sandbox():
 
 def doubling(count=6, **fields):
     tests = [{"call": {"args": [number]}, "output": 2 * number} for number in range(1, count + 1)]
-    fields = {"entry_point": "f", "time_limit_s": 0.5, "memory_limit_mb": 256.0} | fields
+    fields = {"entry_point": "f", "time_limit_s": 10.0, "memory_limit_mb": 256.0} | fields
     return Problem("doubling", "code", "double", tests=json.dumps(tests), **fields)
 
 
@@ -45,12 +45,13 @@ REASONS = {
 @pytest.mark.parametrize("source", REASONS)
 def test_reasons_and_fractions(source, sandbox):
     outcome, reason, fraction = REASONS[source]
-    verdict = judge(doubling(), source, sandbox, EVERY_TEST)
+    problem = doubling(time_limit_s=0.5 if reason == "time_limit" else 20.0)
+    verdict = judge(problem, source, sandbox, EVERY_TEST)
     assert (verdict.outcome, verdict.decided_by, verdict.fraction) == (outcome, reason, pytest.approx(fraction)), (
         verdict
     )
     assert verdict.extracted == source
-    assert judge(doubling(), source, sandbox).passed == verdict.passed
+    assert judge(problem, source, sandbox).passed == verdict.passed
 
 
 def test_the_first_failure_settles_it_when_only_all_matter(sandbox):
@@ -70,10 +71,10 @@ def test_the_longest_input_comes_first_when_only_all_matter(sandbox):
 
 def test_a_program_slow_on_every_test_has_a_total_limit(sandbox, monkeypatch):
     monkeypatch.setattr(code_problem, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
-    slow = "import time\ndef f(x):\n    time.sleep(0.2)\n    return 2 * x"
-    verdict = judge(doubling(100), slow, sandbox)
+    slow = "import time\ndef f(x):\n    time.sleep(0.05)\n    return 2 * x"
+    verdict = judge(doubling(100, time_limit_s=0.5), slow, sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.TIMEOUT, "time_limit")
-    assert 5 <= 100 * verdict.fraction <= 10
+    assert 0 < verdict.fraction <= 0.4
 
 
 def test_state_between_tests_does_not_fail_a_right_program(sandbox):
@@ -282,7 +283,7 @@ def test_every_test_is_shown_with_its_first_difference(sandbox):
     ]  # fmt: skip
     assert results[2].difference == "value: expected '6', got '7'"
     assert results[3].difference.startswith("TypeError")
-    assert all(0 <= result.seconds <= 0.5 for result in results)
+    assert all(result.seconds >= 0 for result in results)
     assert verdict.fraction == 4 / 6
 
 
@@ -297,18 +298,11 @@ def test_a_test_that_fails_beside_others_is_run_alone(sandbox, monkeypatch):
 
 def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, monkeypatch):
     monkeypatch.setattr(code_problem, "TOTAL_LIMIT_S", 0.0)  # leaves four times the time limit
-    spent = []
-    run = sandbox.run
-
-    def counted(*args, **kwargs):
-        execution = run(*args, **kwargs)
-        spent.append(execution.spent_s)
-        return execution
-
-    monkeypatch.setattr(sandbox, "run", counted)
+    runs, run = [], sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda *args, **options: runs.append(args) or run(*args, **options))
     verdict = judge(doubling(50, time_limit_s=0.1), "def f(x):\n    while True: pass", sandbox, EVERY_TEST)
     assert (verdict.outcome, verdict.fraction) == (Outcome.TIMEOUT, 0.0)
-    assert 0.4 <= sum(spent) < 1.0
+    assert len(runs) <= 4, "a run costs a time limit"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import json
 import os
 import textwrap
-import time
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -87,7 +86,7 @@ def test_scores_become_verdicts(lab):
 
 def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     monkeypatch.setenv("RATCHET_JUDGE_TOKEN", "secret")
-    start = time.monotonic()
+    monkeypatch.setattr("ratchet.verifiers.serving.isolated.TIME_LIMIT_S", 1.0)
     loop, memory, fault, too_much, gone, write, environment, after = judged(
         ["loop", "memory", "raise", "two", "exit", "write", "environment", "hello"]
     )
@@ -98,7 +97,6 @@ def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     assert (gone.outcome, gone.decided_by) == (Outcome.FAILED, "crash")
     assert write.outcome is Outcome.INFRA_ERROR and not (lab / "written").exists()
     assert environment.passed and after.passed
-    assert time.monotonic() - start < 60
 
 
 def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):

@@ -8,6 +8,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.serving import local_pool
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, Submission
 from tests.verifiers.conftest import verify_all
@@ -26,9 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 MATH = Problem("m", "math", "", answer="\\frac{1}{2}")
 ALGEBRA = Problem("s", "math", "", answer="\\cos 2x")
 CODE = Problem(
-    "c", "code", "", entry_point="f", time_limit_s=0.4,
+    "c", "code", "", entry_point="f", time_limit_s=20.0,
     tests=json.dumps([{"call": {"args": [number]}, "output": number + 1} for number in range(4)]),
 )  # fmt: skip
+HASTY = replace(CODE, problem_id="h", time_limit_s=0.4)
+"""For programs without an end."""
 
 
 def fenced(source):
@@ -40,12 +44,18 @@ WRONG = fenced("def f(x): return 1")
 ENDLESS = fenced("def f(x):\n    while True: pass")
 
 
-def spy_on_judge(monkeypatch):
-    """The programs that the judge runs, as they come to it."""
+def spy_on_judge(monkeypatch, first=lambda source: None):
+    """The programs that the judge runs, as they come to it; what it does `first`, such as to wait."""
     from ratchet.verifiers.code import domain as module
 
     judged, judge = [], module.judge
-    monkeypatch.setattr(module, "judge", lambda *args, **kwargs: judged.append(args[1]) or judge(*args, **kwargs))
+
+    def spied(problem, source, *arguments, **options):
+        judged.append(source)
+        first(source)
+        return judge(problem, source, *arguments, **options)
+
+    monkeypatch.setattr(module, "judge", spied)
     return judged
 
 
@@ -70,7 +80,7 @@ def test_every_ticket_comes_back_once_with_its_verdict(pool):
         "cut": (MATH, "\\boxed{0.5}", False, (Outcome.FAILED, "truncated")),
         "code": (CODE, RIGHT, True, (Outcome.PASSED, "all_tests")),
         "wrong": (CODE, WRONG, True, (Outcome.FAILED, "wrong_answer")),
-        "endless": (CODE, ENDLESS, True, (Outcome.TIMEOUT, "time_limit")),
+        "endless": (HASTY, ENDLESS, True, (Outcome.TIMEOUT, "time_limit")),
         "no block": (CODE, "def f(x): return x + 1", True, (Outcome.UNPARSEABLE, "no_answer")),
         "cut code": (CODE, RIGHT, False, (Outcome.FAILED, "truncated")),
         "thinking": (CODE, "<think>" + RIGHT, True, (Outcome.UNPARSEABLE, "no_answer")),
@@ -84,10 +94,15 @@ def test_every_ticket_comes_back_once_with_its_verdict(pool):
     assert list(pool.results()) == []
 
 
-def test_results_come_in_order_of_completion(pool):
-    pool.submit("slow", CODE, fenced("import time\ndef f(x):\n    time.sleep(0.15)\n    return x + 1"))
+def test_results_come_in_order_of_completion(pool, monkeypatch):
+    other_is_there = threading.Event()
+    spy_on_judge(monkeypatch, lambda source: other_is_there.wait())
+    pool.submit("slow", CODE, fenced("def f(x): return x + 1  # slow"))
     pool.submit("quick", MATH, "\\boxed{1/2}")
-    assert [ticket for ticket, _ in pool.results()] == ["quick", "slow"]
+    results = pool.results()
+    assert next(results)[0] == "quick"
+    other_is_there.set()
+    assert next(results)[0] == "slow"
 
 
 def test_at_once_keeps_the_order(pool):
@@ -102,7 +117,7 @@ def test_identical_programs_are_judged_once_but_timeouts_are_not_remembered(monk
     judged = spy_on_judge(monkeypatch)
     with VerifierPool(2) as pool:
         for _ in range(2):
-            verdicts = verify_all(pool, [(CODE, RIGHT), (CODE, ENDLESS)] * 4)
+            verdicts = verify_all(pool, [(CODE, RIGHT), (HASTY, ENDLESS)] * 4)
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.TIMEOUT] * 4
         other = Problem("c", "code", "", entry_point="f", tests=json.dumps([{"call": {"args": [1]}, "output": 7}]))
         assert not verify_all(pool, [(other, RIGHT)])[0].passed  # the same id, but other tests
@@ -188,17 +203,18 @@ def test_a_ticket_is_out_once(pool):
     assert [ticket for ticket, _ in pool.results()] == ["t"]
 
 
-def sleeper(name, seconds=0.0):
-    return fenced(f"import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {name}")
+def named(name, before=""):
+    return fenced(f"{before}\ndef f(x): return x + 1  # {name}")
 
 
 def test_what_is_withdrawn_is_not_delivered_and_queued_work_is_dropped(monkeypatch):
-    judged, delivered = spy_on_judge(monkeypatch), []
+    all_are_there, delivered = threading.Event(), []
+    judged = spy_on_judge(monkeypatch, lambda source: all_are_there.wait())
     names = ("runs", "queued", "shared", "same as shared", "stays")
     with VerifierPool(1) as pool:
         withdraw = {
             name: pool.begin(
-                Submission(CODE, sleeper(name.removeprefix("same as "), 0.1)),
+                Submission(CODE, named(name.removeprefix("same as "))),
                 lambda _, name=name: delivered.append(name),
             )
             for name in names
@@ -206,23 +222,34 @@ def test_what_is_withdrawn_is_not_delivered_and_queued_work_is_dropped(monkeypat
         assert happens(lambda: pool.running == 1 and pool.queued == 3)
         for name in ("runs", "queued", "shared", "queued"):
             withdraw[name]()
+        all_are_there.set()
         assert happens(lambda: len(delivered) == 2 and not pool.running)
         assert pool.queued == 0
-        assert verify_all(pool, [(CODE, sleeper("queued"))])[0].passed  # as if it had never been there
+        assert verify_all(pool, [(CODE, named("queued"))])[0].passed  # as if it had never been there
     assert delivered == ["same as shared", "stays"]
     assert sum("# queued" in source for source in judged) == 1
 
 
 def test_what_is_known_to_take_long_goes_first(monkeypatch):
-    judged = spy_on_judge(monkeypatch)
+    clock, all_are_there = [0.0], threading.Event()
+
+    def takes(source):
+        if "first look" not in source:
+            all_are_there.wait()
+        clock[0] += 5.0 if "long" in source else 0.1
+
+    judged = spy_on_judge(monkeypatch, takes)
+    monkeypatch.setattr(local_pool, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     long = replace(CODE, problem_id="long")
     with VerifierPool(1) as pool:
-        verify_all(pool, [(long, sleeper("first look", 0.1)), (CODE, sleeper("first look"))])
+        verify_all(pool, [(long, named("first look, long")), (CODE, named("first look"))])
         judged.clear()
-        pool.submit("running", CODE, sleeper("running", 0.05))
+        pool.submit("running", CODE, named("running"))
         assert happens(lambda: judged)
         for ticket in ("short 1", "short 2", "long"):
-            pool.submit(ticket, long if ticket == "long" else CODE, sleeper(ticket))
+            pool.submit(ticket, long if ticket == "long" else CODE, named(ticket))
+            clock[0] += 1.0
+        all_are_there.set()
         assert [ticket for ticket, _ in pool.results()] == ["running", "long", "short 1", "short 2"]
 
 
@@ -231,9 +258,7 @@ def test_a_slow_domain_does_not_hold_up_a_fast_one(monkeypatch):
     passed, free = Verdict(Outcome.PASSED), threading.Semaphore(0)
 
     def slow(submission):
-        return Work(
-            submission.problem, submission.text, (submission.text,), lambda tools: free.acquire(timeout=30) and passed
-        )
+        return Work(submission.problem, submission.text, (submission.text,), lambda tools: free.acquire() and passed)
 
     def fast(submission):
         return Work(submission.problem, submission.text, (submission.text,), lambda tools: passed)
@@ -256,16 +281,16 @@ def test_a_slow_domain_does_not_hold_up_a_fast_one(monkeypatch):
 
 def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
     with VerifierPool(1) as pool:
-        verify_all(pool, [(CODE, sleeper("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
+        verify_all(pool, [(CODE, named("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
         for number in range(3):
             for pid in children("sandbox"):
                 os.kill(pid, signal.SIGKILL)
             algebra = (ALGEBRA, f"\\boxed{{1-2\\sin^2 x+{number}-{number}}}")
-            verdicts = verify_all(pool, [algebra, (CODE, sleeper(f"after {number}"))])
+            verdicts = verify_all(pool, [algebra, (CODE, named(f"after {number}"))])
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED] * 2, verdicts
-        pool.submit("under way", CODE, sleeper("under way", 0.1))
+        pool.submit("under way", CODE, named("under way", "import time\ntime.sleep(0.5)"))
         assert happens(lambda: pool.running)
-        time.sleep(0.1)
+        time.sleep(0.2)
         for pid in children("sandbox"):
             os.kill(pid, signal.SIGKILL)
         assert [verdict.passed for _, verdict in pool.results()] == [True]
@@ -291,12 +316,18 @@ def test_a_fault_of_the_machine_is_tried_again_and_then_an_infra_error(monkeypat
     assert verdicts[1].passed  # the fourth fault was retried
 
 
-def test_what_waits_when_the_pool_closes_is_not_lost():
+def test_what_waits_when_the_pool_closes_is_not_lost(monkeypatch):
+    is_closed = threading.Event()
+    spy_on_judge(monkeypatch, lambda source: is_closed.wait())
     pool = VerifierPool(1)
     for number in range(3):
-        pool.submit(number, CODE, sleeper(number, 0.1))
+        pool.submit(number, CODE, named(number))
     assert happens(lambda: pool.running)
-    pool.close()
+    closing = threading.Thread(target=pool.close)
+    closing.start()
+    assert happens(lambda: not pool.queued)  # what waits is dropped first
+    is_closed.set()
+    closing.join()
     verdicts = dict(pool.results())
     assert [verdicts[number].decided_by for number in range(3)] == ["all_tests", "closed", "closed"]
 
@@ -336,11 +367,9 @@ for number, pair in enumerate(pairs):
     pool.submit(number, *pair)
 print([v.passed for _, v in sorted(pool.results())])
 """
-    start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "[True, True]\n", done.stderr
     assert done.stderr == ""
-    assert time.monotonic() - start < 60
 
 
 def test_pools_that_share_slots_judge_as_many_at_a_time_as_there_are(monkeypatch):

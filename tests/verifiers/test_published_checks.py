@@ -337,10 +337,9 @@ def test_the_calls_of_a_check_share_a_module_as_in_its_own_harness(sandbox):
     assert not judge(checked(*asserts), grows, sandbox).passed
     assert not judge(checked("for i in (1, 2):\n    assert candidate(i) == [i]"), grows, sandbox).passed
     assert judge(checked("assert candidate(1) == [1]", "assert candidate(2) == [1, 2]"), grows, sandbox).passed
-    sieve = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ndef f(x): return x"
-    calls = checked(*(f"assert candidate({i}) == {i}" for i in range(60)))  # its module runs for 0.2 of 10 seconds
-    verdict, results = examine(calls, sieve, sandbox, EVERY_TEST)
-    assert verdict.passed and sum(result.seconds > 0.1 for result in results) == 1
+    sieve = "import time\ntime.sleep(0.3)\ndef f(x): return x"
+    calls = checked(*(f"assert candidate({i}) == {i}" for i in range(60)))  # its module runs once: 0.3 of 10 seconds
+    assert judge(calls, sieve, sandbox, EVERY_TEST).passed
     alike = checked("assert candidate([1]) == [1] and candidate((1,)) == (1,)", *asserts[:1])
     verdict, _ = examine(alike, sieve, sandbox, EVERY_TEST)
     assert verdict.fraction == 0.5

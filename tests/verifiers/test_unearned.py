@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -150,7 +151,7 @@ while "files" not in frame.f_locals:
     frame = frame.f_back
 number = input()
 for _ in range(4 if number == "1" else 0):
-    time.sleep(0.2)
+    time.sleep(0.4)
     later(frame)
 print(number)
 """
@@ -159,7 +160,8 @@ print(number)
 @pytest.mark.parametrize("name", CLOCKS)
 def test_no_program_restarts_its_clock(name, sandbox):
     tests = json.dumps([{"input": f"{n}\n", "output": str(n)} for n in range(1, 9)])
-    timed = Problem("clock", "code", "", tests=tests, time_limit_s=0.3)
-    assert judge(timed, CLOCK.format(later="def later(frame): pass").replace("0.2", "0.01"), sandbox).passed
+    timed = Problem("clock", "code", "", tests=tests, time_limit_s=0.6)
+    unhurried = replace(timed, time_limit_s=20.0)
+    assert judge(unhurried, CLOCK.format(later="def later(frame): pass").replace("0.4", "0.01"), sandbox).passed
     _, results = examine(timed, CLOCK.format(later=CLOCKS[name]), sandbox, EVERY_TEST)
     assert results[0].status != "passed", results[0]

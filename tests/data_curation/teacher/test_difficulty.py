@@ -3,6 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from ratchet.data_curation import patience
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
 from ratchet.data_curation.teacher.difficulty import grade
@@ -50,7 +51,9 @@ def test_what_is_never_solved_and_what_was_never_tried_are_two_reasons(split):
     assert reasons["refused"] == ("no_attempt", {"reason": "maximum context length"})
 
 
-def test_an_attempt_somewhat_beyond_its_time_limit_is_judged_again_with_more():
+def test_an_attempt_somewhat_beyond_its_time_limit_is_judged_again_with_more(monkeypatch):
+    widened = patience._widened
+    monkeypatch.setattr(patience, "_widened", lambda submission, wider: widened(submission, 10 * wider))
     spinning = (
         "```python\nimport time\n\n\ndef solve(x):\n    end = time.process_time() + {}\n"
         "    while time.process_time() < end:\n        pass\n    return x + 1\n```"
@@ -58,11 +61,11 @@ def test_an_attempt_somewhat_beyond_its_time_limit_is_judged_again_with_more():
     row = {"problem_id": "slow", "domain": "code", "prompt": "slow", "entry_point": "solve", "tests": TESTS}
     attempts = [
         {"problem_id": "slow", "sample": i, "response": text, "finish_reason": "stop", "tokens": 1}
-        for i, text in enumerate((spinning.format(0.5), spinning.format(1.2), RIGHT))
+        for i, text in enumerate((spinning.format(0.2), spinning.format(9999), RIGHT))
     ]
     counted = []
     with VerifierPool(workers=1) as pool:
         batches = pa.Table.from_pylist(attempts, schema=ATTEMPTS_SCHEMA).to_batches()
-        [slow] = grade(to_table([row | {"time_limit_s": 0.4}]), batches, pool, 7, counted.append).kept.to_pylist()
+        [slow] = grade(to_table([row | {"time_limit_s": 0.1}]), batches, pool, 7, counted.append).kept.to_pylist()
     assert json.loads(slow["metadata"])["difficulty"]["outcomes"] == {"failed": 1, "passed": 2}
     assert counted == [1, 2, 3]
