@@ -15,7 +15,7 @@ TIME_OF_DAY = {"time", "time_ns", "now", "utcnow"}
 ALLOWED = {
     "waiting.py": "the patience of all waits",
     "work.py": "growth: CPU time against CPU time of as much work",
-    "infra/misbehaving_endpoint.py": "a client's pause is not shorter than it was told; it may be longer",
+    "infra/misbehaving_endpoint.py": "a client waits no shorter than it must, and may wait longer",
     "verifiers/math_attacks.py": "memory, which only getrusage knows of children",
 }
 

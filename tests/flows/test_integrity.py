@@ -130,6 +130,10 @@ class Notes(Watcher):
             self.waiting.touch()
 
 
+def only_the_other_does(*_, **__):
+    raise AssertionError("two runs make one step")
+
+
 def test_runs_side_by_side_wait_for_a_shared_step_and_use_its_result(home, tmp_path, monkeypatch):
     """The other has it in its hands, until this one waits; what follows is found."""
     waiting = tmp_path / "waiting"
@@ -142,7 +146,7 @@ def test_runs_side_by_side_wait_for_a_shared_step_and_use_its_result(home, tmp_p
         while "judging" not in other.stdout.readline():
             assert other.poll() is None
         watcher = Notes(waiting)
-        monkeypatch.setattr(rule_filter, "filter_by_rules", None)  # only the other does it
+        monkeypatch.setattr(rule_filter, "filter_by_rules", only_the_other_does)
         run_again(home, watcher)
         assert [note for note in watcher.notes if f"process {other.pid}" in note and "Waiting for it" in note]
         assert other.wait() == 0
