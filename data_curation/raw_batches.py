@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import code_formats
+from ratchet.data_curation.readers import code_formats, rl_formats
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, restored, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
@@ -58,8 +58,13 @@ class RawFile:
     def converter(self) -> Callable[[RawRow], Row]:
         """Looked up by name in each process: functions cannot be pickled."""
         if self.layout == OWN_COLUMNS:
-            return lambda row: plan_of(self.domain).plain(row, self.columns)
+            return self._by_own_columns
         return next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
+
+    def _by_own_columns(self, row: RawRow) -> Row:
+        for path in self.columns.values():
+            row.lift(path)
+        return plan_of(self.domain).plain(row, self.columns)
 
 
 def formats_of(domain: str) -> tuple[Format, ...]:
@@ -119,6 +124,10 @@ SHARED_FORMATS = (
     Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
     Format("verl", lambda c: c >= {"prompt", "reward_model"}, _verl),
     Format("exported", lambda c: COLUMN in c, _exported),
+    Format("verification", lambda c: "verification_info" in c, rl_formats.verification),
+    Format("nemo-gym", lambda c: "responses_create_params" in c, rl_formats.nemo_gym),
+    Format("areal", lambda c: c >= {"prompt", "solutions"} and bool(c & {"query_id", "task"}), rl_formats.areal),
+    Format("openthoughts", lambda c: c >= {"problem", "ground_truth_solution"}, rl_formats.openthoughts),
 )
 """Layouts whose rows name their own domain."""
 

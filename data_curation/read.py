@@ -1,8 +1,10 @@
 """From files to problems: find the layout by the columns, and read the rows in batches. The first step of curation."""
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy as copy_of
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
+from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
@@ -43,7 +46,8 @@ def open_raw_file(
         for field, column in columns.items():
             if column not in seen:
                 raise RatchetError(
-                    f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are {there}."
+                    f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are "
+                    f"{there}{_inside(path, column)}."
                 )
         return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window)
     formats = formats_of(domain)
@@ -67,11 +71,28 @@ def columns_of(path: Path, mapped: Columns | None = None) -> set[str]:
     """The columns of a file's first rows, or of all if one of the `mapped` is not among them: rows of JSON may lack
     columns that are null."""
     seen: set[str] = set()
+    wanted = {*(mapped or {}).values()}
     for number, row in enumerate(read_rows(path)):
-        if number >= _ROWS_LOOKED_AT and seen.issuperset((mapped or {}).values()):
+        if number >= _ROWS_LOOKED_AT and seen >= wanted:
             break
-        seen.update(row if isinstance(row, dict) else ())
+        if isinstance(row, dict):
+            seen.update(row)
+            for name in wanted - seen:  # perhaps nested, or the JSON text of this row is torn
+                with contextlib.suppress(Malformed):
+                    (copy := RawRow(copy_of(row))).lift(name)
+                    seen.update({name} & copy.keys())
     return seen
+
+
+def _inside(path: Path, column: str) -> str:
+    """The names inside the column that holds a nested one, for a message."""
+    row = next((row for row in read_rows(path) if isinstance(row, dict)), {})
+    first, *steps = split_path(column, row)
+    held = row.get(first)
+    if steps and isinstance(held, str):
+        with contextlib.suppress(Malformed):
+            held = parse_structure(held, first)
+    return f"; {first} has {', '.join(map(str, held))}" if steps and isinstance(held, dict) else ""
 
 
 def read_problems(

@@ -33,8 +33,8 @@ from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 13, "problems")
-NORMALISE = Step("normalise", 16, "problems")
+HELD_OUT = Step(pipeline_run.HELD_OUT, 14, "problems")
+NORMALISE = Step("normalise", 17, "problems")
 RULES = Step("rules", 12, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 8, "problems")

@@ -32,7 +32,7 @@ from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
 TEACHER_TRACES = Step("teacher_traces", 5, "traces")
-OWN_TRACES = Step("own_traces", 8, "traces")
+OWN_TRACES = Step("own_traces", 9, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Of a teacher's traces."""
 

@@ -1,12 +1,19 @@
 """Code curation, after AceReason-Nemotron, section 3.2."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers import code_formats
-from ratchet.data_curation.readers.columns import Format
+from ratchet.data_curation.readers import code_formats, rl_formats
+from ratchet.data_curation.readers.columns import Format, RawRow
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS
+from ratchet.data_curation.readers.raw_files import Row
 from ratchet.data_curation.rules import code_rules
 
 _PROMPTS, _TESTS = ({*CODE_COLUMNS[field]} for field in ("prompt", "tests"))
+
+
+def _by_columns(row: RawRow) -> Row:
+    return code_formats.plain_code(row, {})
+
+
 _CHECKED, _HEADERS = {"canonical_solution", "test"}, {"prompt", "complete_prompt"}
 
 CODE = CurationPlan(
@@ -20,7 +27,14 @@ CODE = CurationPlan(
         Format("code-contests", lambda c: c >= {"description", "public_tests"}, code_formats.code_contests),
         Format("livecodebench", lambda c: c >= {"question_content", "public_test_cases"}, code_formats.livecodebench),
         Format("classeval", lambda c: c >= {"skeleton", "test", "class_name"}, code_formats.classeval),
+        Format(
+            "code-contests-plus", lambda c: c >= {"description", "correct_submissions"}, code_formats.code_contests_plus
+        ),
+        Format("hardtests", lambda c: c >= {"pid", "question_content"}, code_formats.hardtests),
+        Format("intellect-3", lambda c: c >= {"question", "info"} and not c & _TESTS, rl_formats.intellect_3),
         Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), lambda row: code_formats.plain_code(row, {})),
+        Format("columns of tests", lambda c: bool(c & _PROMPTS) and c >= {"inputs", "outputs"}, _by_columns),
+        Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=code_rules.RULES,
     steps=("normalise", "rules", "decontaminate", "deduplicate", "validate_tests"),

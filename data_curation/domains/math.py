@@ -1,13 +1,19 @@
 """Math curation, after AceReason-Nemotron, section 3.1."""
 
 from ratchet.data_curation.domains import CurationPlan
-from ratchet.data_curation.readers.columns import Format
+from ratchet.data_curation.readers import rl_formats
+from ratchet.data_curation.readers.columns import Format, RawRow
 from ratchet.data_curation.readers.options import RIGHT_OPTION, has_options
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS, plain_math
+from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.rules import math_rules
 
 QUERY = {"prompt": "query", "answer": "response"}
 """MetaMath, MSVAMP. In other layouts, `response` is a model's."""
+
+
+_MOST_WORDS = 8
+"""Of a reference as `response`."""
 
 
 def _question_and_answer(columns: set[str]) -> bool:
@@ -17,11 +23,20 @@ def _question_and_answer(columns: set[str]) -> bool:
     return bool(columns & {*MATH_COLUMNS["prompt"]} and columns & answers)
 
 
+def _query(row: RawRow) -> Row:
+    response = row.get("response")
+    if isinstance(response, str) and len(response.split()) > _MOST_WORDS:
+        raise Malformed("response", "a worked solution, perhaps a model's, is no reference")
+    return plain_math(row, QUERY)
+
+
 MATH = CurationPlan(
     plain=plain_math,
     formats=(
+        Format("intellect-3", lambda c: c >= {"question", "answer", "info"}, rl_formats.intellect_3),
         Format("math", _question_and_answer, lambda row: plain_math(row, {})),
-        Format("query", lambda c: c >= {*QUERY.values()}, lambda row: plain_math(row, QUERY)),
+        Format("query", lambda c: c >= {*QUERY.values()}, _query),
+        Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=math_rules.RULES,
     teacher_steps=("majority_vote", "length"),

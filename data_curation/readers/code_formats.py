@@ -18,6 +18,7 @@ from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, p
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 PYTHON_3 = (3, "PYTHON3")  # in CodeContests
+_PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
 
 
 def leetcode(row: RawRow) -> Row:
@@ -111,8 +112,8 @@ def codeforces(row: RawRow) -> Row:
         "prompt": "\n\n".join(parts),
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{index}" if contest and index else None,
         "released": datetime.fromtimestamp(started, UTC).date() if started else None,
-        "time_limit_s": row.take_number("time_limit"),
-        "memory_limit_mb": row.take_number("memory_limit"),
+        "time_limit_s": row.take_seconds("time_limit"),
+        "memory_limit_mb": row.take_megabytes("memory_limit"),
     }
 
 
@@ -124,14 +125,13 @@ def code_contests(row: RawRow) -> Row:
         suite.tests += from_specification({"inputs": cases[0], "outputs": cases[1]}).tests
     languages, solutions = _columns(row, "solutions", "language", "solution")
     row.pop("incorrect_solutions", None)  # many, long and not needed
-    limit, contest = row.pop("time_limit", None) or {}, row.get("cf_contest_id")
-    memory = row.take_number("memory_limit_bytes")
+    contest = row.get("cf_contest_id")
     return tested(row, suite) | {
         "prompt": row.take_text("description"),
         "golden_solutions": [s for name, s in zip(languages, solutions, strict=True) if name in PYTHON_3],
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{row.get('cf_index')}" if contest else None,
-        "time_limit_s": (limit.get("seconds") or 0) + (limit.get("nanos") or 0) / 1e9 or None,
-        "memory_limit_mb": memory / 1e6 if memory else None,
+        "time_limit_s": row.take_seconds("time_limit"),
+        "memory_limit_mb": row.take_megabytes("memory_limit_bytes"),
     }
 
 
@@ -172,6 +172,9 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
     if isinstance(metadata, dict):
         problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
         row |= {key: value for key, value in metadata.items() if key not in row}
+    _note_function(row, problem)
+    if problem["tests"] is None and {"inputs", "outputs"} <= row.keys():  # rStar-Coder
+        problem["tests"] = {name: row.take_structure(name) for name in ("inputs", "outputs")}
     spec, entry_point = problem["tests"], problem["entry_point"]
     if isinstance(spec, list) and all(isinstance(assertion, str) for assertion in spec):
         spec = "\n".join(spec)
@@ -180,6 +183,39 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
     else:
         suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
     return problem | tested(row, suite, problem["starter_code"], *problem["golden_solutions"][:1])
+
+
+def _note_function(row: RawRow, problem: Row) -> None:
+    """KodCode: `test_info` declares the function, which the statement may not name."""
+    facts = row.take_structure("test_info") if isinstance(row.get("test_info"), str | list) else None
+    facts = facts[0] if isinstance(facts, list) and len(facts) == 1 else None
+    if isinstance(facts, dict):
+        problem["entry_point"] = problem["entry_point"] or facts.get("function_name")
+        problem["starter_code"] = problem["starter_code"] or facts.get("function_declaration")
+
+
+def code_contests_plus(row: RawRow) -> Row:
+    """CodeContests+: `test_cases`, and submissions with their languages. Its checkers need testlib's header, which it
+    does not have; they stay in the metadata, as text."""
+    languages, programs = _columns(row, "correct_submissions", "language", "code")
+    row.pop("incorrect_submissions", None)  # many, long and not needed
+    if not row.get("test_cases"):
+        raise Malformed("test_cases", "missing: take a configuration of CodeContests+ with tests, such as 1x")
+    problem = plain_code(row, {})
+    golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
+    return problem | {"golden_solutions": golden}
+
+
+def hardtests(row: RawRow) -> Row:
+    """HardTests: statements, and the test cases of its other data set, joined by `pid`."""
+    if not (row.get("test_cases") or row.get("tests")):
+        raise Malformed(
+            "test_cases", "missing: HardTests has them in another data set, hardtests_tests; join it by pid"
+        )
+    languages, programs = _columns(row, "solutions", "language", "code")
+    problem = plain_code(row, {"prompt": "question_content"})
+    golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
+    return problem | {"golden_solutions": golden}
 
 
 def verl_code(row: RawRow, truth: Any) -> Row:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet.data_curation.readers.columns import parse_structure
+from ratchet.data_curation.readers.pytest_tests import pytest_checks
 from ratchet.data_curation.readers.raw_files import Malformed
 from ratchet.verifiers.code.published_checks import NOT_LITERAL, call_arguments, plain, read_check
 
@@ -141,6 +142,9 @@ def from_script(code: str, entry_point: str | None = None, setup: str = "") -> T
     the first function that they call. `setup` may use classes of the solution."""
     if entry_point and (tests := _unit_tests(code)):
         return TestSuite(tests, entry_point)
+    if not setup and "def test" in code and (found := pytest_checks(code, entry_point)):
+        checks, entry_point, left_out = found
+        return TestSuite(checks, entry_point, left_out)
     try:
         body = ast.parse(code).body
         ast.parse(setup)

@@ -4,12 +4,13 @@ import ast
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.boxed import boxes, final_box
+from ratchet.data_curation.readers.limits import read_megabytes, read_seconds
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 EMPTY = (None, "", [], {})
@@ -73,6 +74,23 @@ class RawRow(Row):
             raise Malformed(name, "blank")
         return unicode_text(name, value)
 
+    def lift(self, path: str) -> None:
+        """Make a nested value, as `reward_model.ground_truth` or `messages.0.content`, a column of that name. What
+        holds it may be JSON text. Nothing changes for a path that leads nowhere."""
+        first, *steps = split_path(path, self)
+        if not steps:
+            return
+        value, holder = self.get(first), None
+        for step in steps:
+            if isinstance(value, str):
+                value = parse_structure(value, first) if value.lstrip()[:1] in ("{", "[") else None
+            holder, value = value, child(value, step)
+            if value is None:
+                return
+        if isinstance(holder, dict):
+            holder.pop(steps[-1], None)
+        self[path] = value
+
     def take_statement(self, *names: str) -> str:
         """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which
         rows share, are left out."""
@@ -107,29 +125,32 @@ class RawRow(Row):
         except ValueError:
             raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
 
-    def take_number(self, *names: str) -> float | None:
-        """A number, or the number at the start of a text such as '256 megabytes'."""
+    def take_seconds(self, *names: str) -> float | None:
+        """A time limit in seconds, whatever its unit (`limits.py`)."""
         name = self.filled(names)
-        value = self.take(name)
-        if value is None or str(value).strip().lower() in ("none", "null", "nan"):
-            return None
-        match = re.match(r"\s*(\d+(?:\.\d+)?)", str(value))
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or match is None:
-            raise Malformed(name, f"{str(value)[:40]!r} is not a number")
-        return float(match[1])
+        return read_seconds(self.take(name), name)
+
+    def take_megabytes(self, *names: str) -> float | None:
+        """A memory limit in megabytes, whatever its unit (`limits.py`)."""
+        name = self.filled(names)
+        return read_megabytes(self.take(name), name)
 
     def take_answer(self, *names: str) -> str | None:
         """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes
         the row's `solution`. Raises Malformed for a solution with neither. A list holds accepted answers, or all of
         them where the row says so (OlympiadBench, TheoremQA)."""
-        value = self.take(*names)
+        name = self.filled(names)
+        value = self.take(name)
         kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
         is_list = any(kind.startswith("list") for kind in kinds) or self.get("is_multiple_answer") in (
             True,
             "True",
             "true",
         )
-        return self.final_answer(answer_text(all_answers(value) if is_list else value))
+        try:
+            return self.final_answer(answer_text(all_answers(value) if is_list else value))
+        except Malformed as fault:
+            raise Malformed(name, fault.reason) from None
 
     def final_answer(self, value: str | None) -> str | None:
         """As `take_answer`, for a text that was taken before."""
@@ -178,6 +199,24 @@ class RawRow(Row):
         return text if role == "assistant" and isinstance(text, str) else None
 
 
+def split_path(path: str, columns: Collection[str]) -> list[str]:
+    """The longest column that begins a dotted path, and the steps behind it; the path alone if it is a column."""
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        if (column := ".".join(parts[:length])) in columns:
+            return [column, *parts[length:]]
+    return [path]
+
+
+def child(value: Any, step: str) -> Any:
+    """The member of an object by its name, or of a list by its number; None without one."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and re.fullmatch(r"-?\d+", step) and -len(value) <= int(step) < len(value):
+        return value[int(step)]
+    return None
+
+
 _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
 
 
@@ -221,6 +260,9 @@ def answer_text(value: Any) -> str | None:
     several unknowns), of an object its `answer`; 142.0 becomes 142."""
     if isinstance(value, str) and re.match(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)", value):
         value = _parsed_list(value)
+    if isinstance(value, str) and re.match(r'\s*\{\s*"', value):
+        with contextlib.suppress(Malformed):
+            value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):
         numbers = len(value) > 1 and all(isinstance(one, float | int) for one in value)
         value = all_answers(value) if numbers else next(iter(value), None)

@@ -25,18 +25,18 @@ _TAKE = {
     "golden_solutions": RawRow.take_solutions,
     "source_url": RawRow.take,
     "released": RawRow.take_date,
-    "time_limit_s": RawRow.take_number,
-    "memory_limit_mb": RawRow.take_number,
+    "time_limit_s": RawRow.take_seconds,
+    "memory_limit_mb": RawRow.take_megabytes,
 }
 MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text()).values()
-SOLUTIONS = ("solution", "Solution", "matched_solution")
+SOLUTIONS = ("solution", "Solution", "matched_solution", "ground_truth_solution")
 """Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
 _PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of MAWPS, ASDiv and SVAMP
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _CONTEXTS = {
     "context": "\n\n", "passage": "\n\n", "article": "\n\n", "paragraph": "\n\n", "story": "\n\n", "premise": "\n\n",
-    "table": "\n\n", "Body": " ", "body": " ", "ctx": " ",
+    "table": "\n\n", "Body": " ", "body": " ",
 }  # fmt: skip
 """Columns of what a question is about, and what separates them from it: OlympiadBench, AGIEval, RACE, TabMWP, SVAMP."""
 

@@ -183,6 +183,10 @@ def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:
 
 
 _SPACE = re.compile(r"\s*")
+_ROWS_INSIDE = frozenset((
+    "data", "rows", "examples", "train", "training", "test", "dev", "validation", "problems", "questions", "instances",
+    "Instances", "items", "records", "samples", "dataset", "results", "tasks",
+))  # fmt: skip
 _NAMED_ROWS = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
@@ -207,8 +211,17 @@ def _rows_of_objects(file: Buffered) -> list[Any] | None:
     (value,) = values
     if all(isinstance(row, dict) for row in value.values()):
         return [*value.values()]
+    if not in_lines and (named := _ROWS_INSIDE & value.keys()):  # on one line: {"data": [...]}
+        inside = [rows for name in named if _are_rows(rows := value[name])]
+        return max(inside, key=lambda rows: len(str(rows)), default=[value])
     lists = [v for v in value.values() if isinstance(v, list) and v and all(isinstance(row, dict) for row in v)]
     return max(lists, key=lambda rows: len(str(rows)), default=[value]) if in_lines else None
+
+
+def _are_rows(value: Any) -> bool:
+    """Whether a list has rows of a data set, and not the turns of a chat."""
+    is_list = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+    return is_list and not any(row.keys() & {"role", "from"} for row in value)
 
 
 def _values(file: BinaryIO) -> list[Any]:

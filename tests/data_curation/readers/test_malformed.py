@@ -69,7 +69,7 @@ KINDS = {
         "taco", {"input_output": '{"inputs": ["1", "2"], "outputs": ["1"]}'}, "tests", "2 inputs but 1 outputs",
     ),
     "an unknown shape of tests": ("taco", {"input_output": '{"cases": []}'}, "tests", "not a known shape"),
-    "a limit that is none": ("taco", {"time_limit": "generous"}, "time_limit", "'generous' is not a number"),
+    "a limit that is none": ("taco", {"time_limit": "generous"}, "time_limit", "'generous' is not a"),
     "a test that is no Python": ("leetcode", {"test": "def check(candidate:"}, "test", ""),
     "no entry point": ("leetcode", {"entry_point": None}, "entry_point", "missing or empty"),
     "no solution": ("leetcode", {"completion": ""}, "completion", "missing or empty"),
@@ -81,7 +81,7 @@ KINDS = {
         "contests", {"solutions": {"language": [3], "solution": ["a", "b"]}}, "solutions", "1 of language but 2",
     ),
     "text for a group of tests": ("contests", {"public_tests": "soon"}, "public_tests", "neither JSON nor a Python"),
-    "a memory limit that is a list": ("contests", {"memory_limit_bytes": [1]}, "memory_limit_bytes", "is not a number"),
+    "a memory limit that is a list": ("contests", {"memory_limit_bytes": [1]}, "memory_limit_bytes", "is not a"),
 }  # fmt: skip
 
 
