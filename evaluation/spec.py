@@ -17,7 +17,7 @@ from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
-from ratchet.infra.recipe.load import explain
+from ratchet.infra.recipe.load import explained
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.infra.store.own_code import own_code
@@ -64,7 +64,7 @@ def read_spec(path: str | Path) -> EvaluationSpec:
     except OSError as error:
         raise RatchetError(f"cannot read the evaluation spec {path}: {error.strerror}") from error
     except ValidationError as error:
-        raise RatchetError(f"evaluation spec {path}: {'; '.join(map(explain, error.errors()))}") from error
+        raise RatchetError(f"evaluation spec {path}: {'; '.join(explained(error))}") from error
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 from prefect import flow
 from prefect.client.schemas.objects import State
 
+from ratchet.data_curation.base.bounds import Samples
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.flows import curate as curating
 from ratchet.flows import evaluate as evaluating
@@ -113,7 +114,7 @@ def train(
 def evaluate(
     model: str,
     benchmarks: tuple[str, ...] = (),
-    samples: int | None = None,
+    samples: Samples | None = None,
     recipe: str = "tiny",
     changes: EvaluationChanges = EvaluationChanges(),
     overrides: tuple[str, ...] = (),

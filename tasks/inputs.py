@@ -1,25 +1,30 @@
 """The files that a recipe names: local, on the Hugging Face Hub, or generated."""
 
+import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, get_type_hints
 
 import pyarrow.parquet as pq
+from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
+from ratchet.data_curation.base.bounds import CountOrZero, Number
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.hub import hub_address, hub_answers
 from ratchet.data_curation.base.waiting import by_proxy
 from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.recipe.evaluation import CATALOG
+from ratchet.infra.recipe.load import explain
 from ratchet.infra.recipe.recipe import Generator, Recipe
 from ratchet.infra.store.artifacts import UNKNOWN, Artifact
 from ratchet.tasks.pipeline_run import PlannedStep, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import Registry
 
 GENERATE = Step("generate", 1, "raw")
@@ -63,10 +68,39 @@ def generated(recipe: Recipe, name: str) -> Artifact:
             active_run().watcher.note(note)
         draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
+    check_settings(name, function, generator.settings)
     check = checked and partial(checked, **generator.settings)
     return run_step(
         GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}", check=check, code=code
     )
+
+
+PLAIN_TYPES = {int: CountOrZero, float: Number}
+"""What a generator's parameter takes whose type, or whose default's, has no bounds: an int is a number of rows or the
+like."""
+
+
+def check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
+    """Raises RatchetError for a setting that the generator does not have, lacks, or whose value its type refuses."""
+    parameters = dict(list(inspect.signature(function).parameters.items())[2:])  # after directory and seed
+    types, where = get_type_hints(function, include_extras=True), f"generate.{name}"
+    for parameter in parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            return
+        if parameter.default is parameter.empty and parameter.name not in settings:
+            raise RatchetError(f"{where}.{parameter.name}: required, but missing.")
+    for setting, value in settings.items():
+        if setting not in parameters:
+            raise RatchetError(f"{where}.{setting}: unknown key.{nearest(setting, parameters)}")
+        default = parameters[setting].default
+        kind = types.get(setting, type(default) if type(default) in PLAIN_TYPES else Any)
+        try:
+            TypeAdapter(PLAIN_TYPES.get(kind, kind)).validate_python(value)
+        except PydanticSchemaGenerationError:  # a type of the user's own
+            continue
+        except ValidationError as error:
+            problems = [explain({**fault, "loc": (where, setting, *fault["loc"])}) for fault in error.errors()]
+            raise RatchetError("; ".join(problems)) from error
 
 
 def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:

@@ -157,7 +157,13 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
 
 
 def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    settings = recipe.curation_of(domain).length
+    curation = recipe.curation_of(domain)
+    settings, longest = curation.length, curation.teacher.max_tokens
+    if settings.drop_below_tokens > longest:
+        raise RatchetError(
+            f"curation.{domain}: length.drop_below_tokens ({settings.drop_below_tokens}) is above teacher.max_tokens "
+            f"({longest}): every problem would be dropped. Lower the first or raise the second."
+        )
 
     def work(draft: Draft) -> Iterable[Split]:
         yield length_filter.filter_by_length(pq.read_table(problems.kept), settings, recipe.seed)

@@ -1,10 +1,19 @@
 """The part of a recipe about the curation of a domain's problems, and the choice of its steps."""
 
-from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import WithJsonSchema, model_validator
 
+from ratchet.data_curation.base.bounds import (
+    CountOrZero,
+    Day,
+    Difficulty,
+    Flag,
+    Ngram,
+    PositiveProbability,
+    Probability,
+    TokensOrZero,
+)  # fmt: skip
 from ratchet.data_curation.base.section import Section
 from ratchet.data_curation.settings.teacher import Teacher
 
@@ -20,54 +29,69 @@ class Decontamination(Section):
     preset: Literal["paper", "coverage"] = "coverage"
     """`paper` drops a row for any n-gram shared with an item; `coverage` for the share of n-grams of the shorter text.
     Both results are recorded for each row."""
-    ngram: int | None = Field(default=None, ge=1)
+    ngram: Ngram | None = None
     """Tokens per n-gram. Default: the domain's, 9 for math and 14 for code, whose statements share more boilerplate."""
-    coverage: float = Field(default=0.4, gt=0, le=1)
+    coverage: PositiveProbability = 0.4
     """Share from which `coverage` drops; the highest tenth that found 95 % of the pairs labeled as contaminated."""
-    released_after: date | None = None
+    released_after: Day | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
     """Whether to drop rows without a date where `released_after` is set; they are counted either way."""
 
 
 class Deduplication(Section):
-    ngram: int = 5
+    ngram: Ngram = 5
     """Tokens per n-gram of the sets that are compared."""
-    jaccard: float = Field(default=0.8, gt=0, le=1)
+    jaccard: PositiveProbability = 0.8
     """Smallest exact Jaccard similarity of near copies; numbers, answers and deciding words must agree as well."""
-    reworded: bool = True
+    reworded: Flag = True
     """Find copies in other words too, by their numbers, their answer and a share of their words."""
-    drop_disagreeing: bool = False
+    drop_disagreeing: Flag = False
     """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
 
 
 class LengthFilter(Section):
     """By the teacher's mean response length: problems solved in few tokens teach little."""
 
-    drop_below_tokens: int = 2000
+    drop_below_tokens: TokensOrZero = 2000
     """Shorter problems are dropped, as in the paper."""
-    downsample_below_tokens: int = 4000
+    downsample_below_tokens: TokensOrZero = 4000
     """Shorter problems are downsampled, as in the paper."""
-    downsample_keep: float = Field(default=0.5, ge=0, le=1)
+    downsample_keep: Probability = 0.5
     """Share kept between the two limits; our choice, since the paper does not give it."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "LengthFilter":
+        if 0 < self.downsample_below_tokens < self.drop_below_tokens:
+            raise ValueError(
+                f"downsample_below_tokens ({self.downsample_below_tokens}) is below drop_below_tokens "
+                f"({self.drop_below_tokens}), which drops all that it would downsample: raise it, or give 0"
+            )
+        return self
 
 
 class TestValidation(Section):
     """Code: golden solutions must pass the tests, and the tests must detect faults."""
 
     __test__ = False  # not a pytest class
-    min_tests: int = 3
+    min_tests: CountOrZero = 3
     """Problems with fewer tests are dropped."""
-    min_mutants_killed: float = Field(default=0.5, ge=0, le=1)
+    min_mutants_killed: Probability = 0.5
     """Smallest share of small faults put into the golden solution that the tests must detect."""
-    max_mutants: int = 12
+    max_mutants: CountOrZero = 12
     """Small faults tried per problem, at most."""
+
+    @model_validator(mode="after")
+    def _tries_faults(self) -> "TestValidation":
+        if self.min_mutants_killed and not self.max_mutants:
+            raise ValueError("max_mutants 0 tries no fault that tests could detect: give min_mutants_killed 0 too")
+        return self
 
 
 class CurationDetails(Section):
     """Rarely needed settings of a curation."""
 
-    max_rejected: float = Field(default=0.98, gt=0, le=1)
+    max_rejected: PositiveProbability = 0.98
     """A step that rejects a larger share stops the run: something is wrong with the input."""
     max_shortened: float = Field(default=0.01, ge=0, le=1)
     """Reading stops the run if a larger share of a file's rows loses more than half of its own text to templates."""
@@ -96,7 +120,7 @@ class Curation(Section):
     """The teacher; without one, the steps that need its answers are left out."""
     length: LengthFilter = LengthFilter()
     """Filter by the teacher's response length."""
-    max_difficulty: int = 7
+    max_difficulty: Difficulty = 7
     """Most failed attempts out of eight; the default drops only what the teacher never solves."""
     advanced: CurationDetails = CurationDetails()
     """Rarely needed settings."""

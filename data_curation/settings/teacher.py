@@ -1,14 +1,13 @@
 """Models that are asked: a teacher, or one that is evaluated."""
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import field_validator, model_validator
 
+from ratchet.data_curation.base.bounds import Attempts, Budget, OpenCalls, Price, Temperature, Tokens, TopP
 from ratchet.data_curation.base.section import NotInKey, Section
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.verifiers.errors import RatchetError
-
-Price = Annotated[float, Field(ge=0)]
 
 
 class Endpoint(Section):
@@ -20,7 +19,7 @@ class Endpoint(Section):
     """The address of a server, or of a router in front of several, e.g. http://127.0.0.1:8000/v1; none: OpenAI's."""
     api_key_env: NotInKey[str] = "OPENAI_API_KEY"
     """The environment variable with the API key, never the key itself."""
-    concurrency: NotInKey[int] = Field(default=64, ge=1, le=1000)
+    concurrency: NotInKey[OpenCalls] = 64
     """Largest number of open calls."""
 
 
@@ -31,7 +30,7 @@ class TeacherDetails(Section):
     """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
     prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
     """Of a million prompt tokens and a million response tokens, in the currency of your bill."""
-    max_cost: NotInKey[float | None] = Field(default=None, gt=0)
+    max_cost: NotInKey[Budget | None] = None
     """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
 
 
@@ -43,17 +42,23 @@ class Teacher(Endpoint):
 
     kind: str = "none"
     """`none`, `openai`, or the import path of your own engine (`data_curation.base.teacher_engine.TeacherEngine`)."""
-    attempts: int = Field(default=8, ge=1, le=64)
+    attempts: Attempts = 8
     """Answers per problem; difficulty is scaled to eight, as in the paper. More may be asked for later: the journal
     keeps those that were paid for."""
-    temperature: float = 0.6
+    temperature: Temperature = 0.6
     """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""
-    top_p: float = 0.95
-    """Nucleus sampling: the probability mass that is sampled from."""
-    max_tokens: int = 32768
+    top_p: TopP = 0.95
+    """Nucleus sampling; 1 turns it off."""
+    max_tokens: Tokens = 32768
     """Longest answer in tokens; the default is the paper's longest response."""
     advanced: TeacherDetails = TeacherDetails()
     """Rarely needed settings."""
+
+    @model_validator(mode="after")
+    def _counts_costs(self) -> "Teacher":
+        if self.advanced.max_cost is not None and not any(self.advanced.prices):
+            raise ValueError("advanced.max_cost needs advanced.prices: without them every answer costs nothing")
+        return self
 
     @field_validator("kind")
     @classmethod

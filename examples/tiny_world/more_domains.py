@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.bounds import Count
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.instruction_formats import ifeval
 from ratchet.data_curation.readers.science_formats import gpqa, scibench
@@ -39,7 +40,11 @@ NO_INSTRUCTIONS = (
 
 
 def generate_more_domains(
-    directory: Path, seed: int, science_rows: int = 1200, instruction_rows: int = 1000, benchmark_problems: int = 64
+    directory: Path,
+    seed: int,
+    science_rows: Count = 1200,
+    instruction_rows: Count = 1000,
+    benchmark_problems: Count = 64,
 ) -> None:
     """Write the five files into `directory`. Sizes: raw rows, defects included, and held-out problems a domain."""
     half = benchmark_problems // 2

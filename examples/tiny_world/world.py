@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.bounds import Count
 from ratchet.examples.tiny_world import code_problems, math_problems
 from ratchet.examples.tiny_world.code_problems import CodeProblem
 from ratchet.examples.tiny_world.code_rows import CodeRows
@@ -37,7 +38,7 @@ TRUTH_SCHEMA = pa.schema(
 
 
 def generate_world(
-    directory: Path, seed: int, math_rows: int = 2400, code_rows: int = 900, benchmark_problems: int = 64
+    directory: Path, seed: int, math_rows: Count = 2400, code_rows: Count = 900, benchmark_problems: Count = 64
 ) -> None:
     """Write the six files into `directory`. Sizes: raw rows, defects included, and held-out problems per domain."""
     held_out_math = math_problems.benchmark_problems(benchmark_problems)

@@ -29,7 +29,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ratchet.data_curation.base.bounds import INTEGER, Count, Probability
 
 VERSION = 2
 """Raise it when the same settings and seed would now give other files."""
@@ -219,12 +223,12 @@ def _distinct(rng: Random, depths: Iterable[tuple[int, bool]], held_out: bool = 
 def generate(
     directory: Path,
     seed: int,
-    problems: int = 800,
-    easy: float = 0.6,
-    traces: int = 30000,
-    held_out: int = 64,
-    right: float = RIGHT,
-    deepest: int = DEPTHS[-1],
+    problems: Count = 800,
+    easy: Probability = 0.6,
+    traces: Count = 30000,
+    held_out: Count = 64,
+    right: Probability = RIGHT,
+    deepest: Annotated[int, Field(ge=1, le=DEPTHS[-1]), INTEGER] = DEPTHS[-1],
 ) -> None:
     """Write the files into `directory`: training problems a domain, of which the share `easy` has only plain words and
     at most three of them, none deeper than `deepest`; traces over both domains and all depths, in which a word of

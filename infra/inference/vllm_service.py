@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from ratchet.data_curation.base.bounds import DeviceIndex
 from ratchet.data_curation.base.files import disk_errors
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.data_curation.base.section import NotInKey
@@ -45,7 +46,7 @@ class ServedVllm(Vllm):
     url: NotInKey[str | tuple[str, ...] | None] = None
     """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.
     Their token is in the environment variable RATCHET_ENGINE_TOKEN."""
-    devices: NotInKey[tuple[int, ...]] = ()
+    devices: NotInKey[tuple[DeviceIndex, ...]] = ()
     """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
     `hardware.processes` GPUs."""
 
@@ -54,6 +55,13 @@ class ServedVllm(Vllm):
         return True
 
     def check_hardware(self, hardware: "Hardware") -> None:
+        if len(set(self.devices)) < len(self.devices):
+            raise ValueError(f"engine.devices names a GPU twice: {list(self.devices)}")
+        if len(self.devices) % self.tensor_parallel:
+            raise ValueError(
+                f"engine.devices has {len(self.devices)} GPUs, and each server takes engine.tensor_parallel "
+                f"({self.tensor_parallel})"
+            )
         if hardware.machines > 1 and self.url is None:
             raise ValueError(
                 "several machines need engine.url: a server started by the trainer answers on its own machine only"

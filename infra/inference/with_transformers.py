@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.data_curation.base.bounds import Flag
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
 
@@ -19,7 +20,7 @@ COPY = "whole copy to sample with"
 class Transformers(InferenceEngine):
     """torch only."""
 
-    beside: bool = True
+    beside: Flag = True
     """With `max_staleness`: sample in a process of its own while the policy learns. False: in the trainer, between two
     updates, without a second copy of the weights."""
 

@@ -7,8 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
-
+from ratchet.data_curation.base.bounds import Gibibytes, OpenProbability, Processes, Seconds
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.data_curation.base.section import NotInKey
 from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
@@ -28,13 +27,13 @@ class Vllm(InferenceEngine):
     """vLLM in each trainer process, one engine per rank or per `tensor_parallel` ranks; in an evaluation, in each
     sampling process."""
 
-    memory_share: NotInKey[float] = Field(default=0.4, gt=0, lt=1)
+    memory_share: NotInKey[OpenProbability] = 0.4
     """Share of a GPU's memory for vLLM's weights and KV cache."""
-    cpu_cache_gib: NotInKey[int] = Field(default=1, ge=1)
+    cpu_cache_gib: NotInKey[Gibibytes] = 1
     """GiB of KV cache on a machine without a GPU."""
-    timeout_s: NotInKey[float] = Field(default=300.0, gt=0)
+    timeout_s: NotInKey[Seconds] = 300.0
     """Seconds without progress after which the engine has hung, and the run stops."""
-    tensor_parallel: int = Field(default=1, ge=1)
+    tensor_parallel: Processes = 1
     """GPUs that share one copy of the model."""
 
     @property

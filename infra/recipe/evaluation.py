@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, field_validator, model_validator
 
+from ratchet.data_curation.base.bounds import Count, Day, Samples, Temperature, Tokens, TopP
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
 
@@ -25,6 +26,9 @@ ANSWER_PATTERNS: Mapping[str, str] = {
     "last number": r"(-?\d[\d,]*(?:\.\d+)?(?:/\d+)?)",
 }
 """Names of `BenchmarkDetails.answer_pattern`, from the strictest to the loosest."""
+
+
+PassAt = Annotated[tuple[Samples, ...], Field(min_length=1)]
 
 
 def benchmark_name(name: str) -> str:
@@ -46,16 +50,16 @@ class BenchmarkDetails(Section):
     """How a response states its answer, in evaluation only, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
     or a regular expression with one group. The last match counts."""
-    questions: int | None = Field(default=None, ge=1)
+    questions: Count | None = None
     """Number of questions of the published benchmark; the report warns if the file has another."""
-    released: date | None = None
+    released: Day | None = None
     """When the first of its questions was public."""
-    part: tuple[Annotated[int, Field(ge=1)], Annotated[int, Field(ge=1)]] | None = None
+    part: tuple[Count, Count] | None = None
     """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
     its own with the same path, is reported: no rule has read that score."""
     not_held_out: NotInKey[str] = ""
     """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
-    window: NotInKey[tuple[date, date] | None] = None  # in the key of the problems that are made from the file
+    window: NotInKey[tuple[Day, Day] | None] = None  # in the key of the problems that are made from the file
     """Only questions released from the first day up to, not including, the second."""
 
     @field_validator("part")
@@ -64,6 +68,13 @@ class BenchmarkDetails(Section):
         if part and part[0] > part[1]:
             raise ValueError(f"there is no part {part[0]} of {part[1]}: give [NUMBER, PARTS], counted from 1")
         return part
+
+    @field_validator("window")
+    @classmethod
+    def _in_order(cls, window: tuple[date, date] | None) -> tuple[date, date] | None:
+        if window and window[0] >= window[1]:
+            raise ValueError("no day is in it: the first must be before the second")
+        return window
 
     @field_validator("answer_pattern")
     @classmethod
@@ -92,11 +103,11 @@ class Benchmark(Section):
     path: NotInKey[str | None] = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or a file that the recipe generates
     (`generated://NAME/FILE`)."""
-    samples: int = Field(default=16, ge=1)
+    samples: Samples = 16
     """Responses per question: n of pass@k."""
-    pass_at: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    pass_at: PassAt | None = None
     """The k of pass@k, none above `samples`; default: `evaluation.pass_at`."""
-    limit: int | None = Field(default=None, ge=1)
+    limit: Count | None = None
     """Use only this many questions, always the same ones: for a quick look, not for a published number."""
     prompt: dict[str, str] = {}
     """Fields of `model.prompt` that this benchmark replaces."""
@@ -134,13 +145,13 @@ class Evaluation(Section):
     """What models are scored on."""
     after: tuple[str, ...] = ("start",)
     """When to evaluate: `start` (before the first stage) and names of stages."""
-    pass_at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 2, 4, 8, 16)
+    pass_at: PassAt = (1, 2, 4, 8, 16)
     """The k of pass@k."""
-    temperature: float = Field(default=0.6, ge=0)
+    temperature: Temperature = 0.6
     """AceReason's and ProRL's, as are `top_p` and `max_tokens`."""
-    top_p: float = Field(default=0.95, gt=0, le=1)
+    top_p: TopP = 0.95
     """Nucleus sampling; 1 turns it off."""
-    max_tokens: int = Field(default=32768, ge=1)
+    max_tokens: Tokens = 32768
     """Tokens per response; longer ones are truncated and count as wrong."""
 
     @field_validator("benchmarks")
@@ -150,3 +161,14 @@ class Evaluation(Section):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")
         return benchmarks
+
+    @model_validator(mode="after")
+    def _defined(self) -> "Evaluation":
+        for number, benchmark in enumerate(self.benchmarks):
+            beyond = [f"pass@{k}" for k in benchmark.pass_at or self.pass_at if k > benchmark.samples]
+            if beyond:
+                raise ValueError(
+                    f"benchmarks.{number}: {benchmark.name} has {benchmark.samples} responses per question, for "
+                    f"{', '.join(beyond)}: undefined. Raise its samples, or lower pass_at"
+                )
+        return self

@@ -4,10 +4,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from ratchet.data_curation.base.bounds import (
+    BelowOne,
+    Coefficient,
+    Flag,
+    LearningRate,
+    Rollouts,
+    Steps,
+    Tokens,
+    Weight,
+)  # fmt: skip
 from ratchet.data_curation.base.section import Section
 
 Mix = Annotated[
-    dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]],
+    dict[str, Weight],
     Field(min_length=1),
     AfterValidator(lambda mix: dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))),
 ]
@@ -17,16 +27,16 @@ Mix = Annotated[
 class When(Section):
     """Exactly one trigger, checked after each step. Counts and averages restart after each intervention."""
 
-    at_step: int | None = Field(default=None, ge=1)
+    at_step: Steps | None = None
     """After this step, counted from 1."""
-    every_steps: int | None = Field(default=None, ge=1)
+    every_steps: Steps | None = None
     """After each multiple of this many steps."""
-    plateau: int | None = Field(default=None, ge=1)
+    plateau: Steps | None = None
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
-    below_floor: int | None = Field(default=None, ge=1)
+    below_floor: Steps | None = None
     """Validations in a row in which something that the stage's `keep` names is below its floor; for `do: stop` counted
     over the whole stage."""
-    truncated_above: float | None = Field(default=None, ge=0, lt=1)
+    truncated_above: BelowOne | None = None
     """Share of truncated responses, mean over the last ten steps."""
 
     @property
@@ -48,20 +58,20 @@ class When(Section):
 class Change(Section):
     """An intervention's changes, all from the next step on."""
 
-    reset: bool | Literal["reference"] = False
+    reset: Literal[True, False, "reference"] = False
     """ProRL's hard reset: the reference becomes the policy, optimizer and warm-up restart. `reference` leaves the
     optimizer as it is (ProRL v2)."""
-    stop: bool = False
+    stop: Flag = False
     """End the stage."""
     mix: Mix | None = None
     """The stage's new mix, with all of its domains."""
-    learning_rate: float | None = Field(default=None, gt=0)
+    learning_rate: LearningRate | None = None
     """The stage's new learning rate."""
-    max_response_tokens: int | None = Field(default=None, ge=1)
+    max_response_tokens: Tokens | None = None
     """The stage's new limit in tokens."""
-    unfinished_penalty: float | None = Field(default=None, ge=0)
+    unfinished_penalty: Coefficient | None = None
     """The stage's new penalty for truncated responses."""
-    rollouts: int | None = Field(default=None, ge=2)
+    rollouts: Rollouts | None = None
     """The stage's new number of responses per prompt."""
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from ratchet.data_curation.base.bounds import ONE, SEVERAL
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import add_to_import_path
@@ -21,6 +22,12 @@ ON_CPU = "on_cpu"
 """The section of a file that is laid over it where there is no GPU."""
 _LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+BOUNDS = {
+    "greater_than": "greater than", "greater_than_equal": "at least", "less_than": "less than",
+    "less_than_equal": "at most",
+}  # fmt: skip
+SHOWN = 80
+"""Characters of a refused value in a message."""
 FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 
@@ -123,22 +130,33 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2's booleans, true and false: in YAML 1.1 `off`, the name of a field, is one as well."""
+    """YAML 1.2's booleans and numbers. In YAML 1.1 `off`, the name of a field, is a boolean, 1e-6 is text, 010 is 8 and
+    1:30 is 90."""
 
 
-_BOOLEAN = "tag:yaml.org,2002:bool"
+_YAML_1_2 = {
+    "bool": (r"(?:true|True|TRUE|false|False|FALSE)\Z", "tTfF"),
+    "int": (r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+)\Z", "-+0123456789"),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|[0-9][0-9_]*\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z"
+        r"|[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z",
+        "-+.0123456789",
+    ),
+}
+_TAG = "tag:yaml.org,2002:"
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.removeprefix(_TAG) not in _YAML_1_2]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-_Loader.add_implicit_resolver(_BOOLEAN, re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z"), list("tTfF"))
+for _name, (_pattern, _first) in _YAML_1_2.items():
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(_pattern), list(_first))
 
 
 def _yaml(text: str) -> Any:
     """Raises ValueError in one line."""
     try:
         return yaml.load(text, _Loader)  # which is a safe one
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: thousands of digits
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
 
 
@@ -216,7 +234,7 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        problems = [explain(e) for e in error.errors()]
+        problems = explained(error)
         apart = " " if len(problems) == 1 else "\n  "
         raise RatchetError(f"{where} is not a valid recipe:{apart}{apart.join(problems)}") from error
 
@@ -265,7 +283,7 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
     try:
         value = _beside(_yaml(text), directory, path[-1])
     except ValueError as error:
-        raise RatchetError(f"--set {override!r}: the value is not valid YAML: {error}.") from error
+        raise RatchetError(f"--set {_shortened(override)}: the value is not valid YAML: {error}.") from error
     _set(data, path, 0, value, override)
 
 
@@ -295,13 +313,31 @@ def _indices(node: list[Any], part: str, override: str) -> list[int]:
     return [int(part)]
 
 
+def _shortened(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 1024:
+        return "an integer of hundreds of digits"
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def explained(error: ValidationError) -> list[str]:
+    """A line for each fault. A list whose entry is refused is not called too short as well."""
+    errors = error.errors()
+    inner = {fault["loc"][:-1] for fault in errors}
+    return [explain(fault) for fault in errors if fault["type"] != "too_short" or fault["loc"] not in inner]
+
+
 def explain(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
-    location = ".".join(map(str, [*error["loc"], *filter(None, [error.get("ctx", {}).get("key")])]))
+    places = [place for place in error["loc"] if place not in (ONE, SEVERAL)]
+    location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
         newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."
         return f"{location}: {error['msg']}{newer}"
     if error["type"] == "missing":
         return f"{location}: required, but missing."
-    value = "" if isinstance(error.get("input"), dict) else f" (given {error.get('input')!r})"
+    value = "" if isinstance(error.get("input"), dict) else f" (given {_shortened(error.get('input'))})"
+    if words := BOUNDS.get(error["type"]):
+        bound = next(iter(error["ctx"].values()))
+        return f"{location}: Input should be {words} {bound:{'g' if isinstance(bound, float) else ''}}{value}"
     return f"{location or 'recipe'}: {error['msg'].removeprefix('Value error, ')}{value}"

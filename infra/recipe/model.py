@@ -1,5 +1,8 @@
 """The part of a recipe about the model and its prompts."""
 
+from pydantic import model_validator
+
+from ratchet.data_curation.base.bounds import Layers, Tokens, Vocabulary, Width
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import Section
 
@@ -7,25 +10,34 @@ from ratchet.data_curation.base.section import Section
 class GrownModel(Section):
     """A Llama-architecture model with random weights, as in the tiny recipe; no download needed."""
 
-    hidden_size: int = 64
+    hidden_size: Width = 64
     """Width of the model; the defaults train on a laptop in minutes."""
-    layers: int = 2
+    layers: Layers = 2
     """Transformer layers."""
-    attention_heads: int = 2
+    attention_heads: Layers = 2
     """Query heads per layer."""
-    key_value_heads: int = 1
+    key_value_heads: Layers = 1
     """Key-value heads per layer, shared by the query heads."""
-    intermediate_size: int = 192
+    intermediate_size: Width = 192
     """Width of the feed-forward layers."""
-    vocabulary: int = 512
+    vocabulary: Vocabulary = 512
     """Tokens of the tokenizer trained on the traces."""
-    max_positions: int = 256
+    max_positions: Tokens = 256
     """Most tokens of a prompt and its response together."""
 
     @property
     def head_dim(self) -> int:
         """Width of an attention head; 32 is the smallest that vLLM decodes on a CPU."""
         return max(32, self.hidden_size // self.attention_heads)
+
+    @model_validator(mode="after")
+    def _shapes_fit(self) -> "GrownModel":
+        for whole, part in (("hidden_size", "attention_heads"), ("attention_heads", "key_value_heads")):
+            if getattr(self, whole) % getattr(self, part):
+                raise ValueError(f"{part} ({getattr(self, part)}) must divide {whole} ({getattr(self, whole)})")
+        if self.head_dim % 2:
+            raise ValueError(f"hidden_size / attention_heads is {self.head_dim}: rotary positions need an even width")
+        return self
 
 
 class Model(Section):

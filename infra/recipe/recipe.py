@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from ratchet.data_curation.base.bounds import Difference, Probability, ProcessesOrZero, Seed
 from ratchet.data_curation.base.section import NotInKey, Section
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
@@ -19,7 +20,7 @@ from ratchet.verifiers.submission import JudgeSettings
 
 class Generator(Section):
     """Raw files written by a function, which `curation` and `evaluation` read as `generated://NAME/FILE`. Other fields
-    are the function's own settings."""
+    are the function's own settings, checked by the types of its parameters: an int is a count, from 0."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Any] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -50,9 +51,9 @@ class Gate(Section):
 
     benchmark: str
     """A benchmark of the recipe; its pass@1 decides."""
-    at_least: float = Field(default=0.0, ge=0, le=1)
+    at_least: Probability = 0.0
     """Minimum pass@1."""
-    gain: float = Field(default=0.0, ge=-1, le=1)
+    gain: Difference = 0.0
     """pass@1 must exceed the best so far by more than this, on the same questions."""
 
 
@@ -63,7 +64,7 @@ class Recipe(Section):
     description: str = ""
     needs: str = ""
     """Hardware and data that it needs, and where it has run."""
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Seed = 0
     domains: tuple[str, ...] = ()
     """Your own domains by import path, `my_lab.logic`: docs/own_domain.md."""
     generate: dict[str, Generator] = {}
@@ -71,7 +72,7 @@ class Recipe(Section):
     model: Model = Model()
     curation: dict[str, Curation] = {}
     """By domain."""
-    workers: NotInKey[int] = Field(default=0, ge=0)
+    workers: NotInKey[ProcessesOrZero] = 0
     """Maximum processes on this machine; 0: one per core."""
     training: Training = Training()
     evaluation: Evaluation = Evaluation()

@@ -69,7 +69,7 @@ def test_every_command_teaches_with_an_example(command):
         (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
         (["compare", "evaluation/one-000000000000"], "two evaluations or more"),
         (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),
-        (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be greater than or equal to 0"),
+        (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be at least 0"),
         (["run", MINI, "--set", f"seed={10**30}", DRY], "seed: Input should be less than"),
         (["run", "tests/flows", DRY], "is a directory, not a recipe file"),
         (

@@ -36,7 +36,7 @@ def test_a_benchmark_that_curation_does_not_compare_with_is_named_unless_the_rec
 STOP = {"interventions": [{"when": {"plateau": 2}, "do": "stop"}]}
 
 
-@pytest.mark.parametrize("stage", [STOP, {"advanced": {"result": "best"}}])
+@pytest.mark.parametrize("stage", [STOP, {"advanced": {"result": "best"}, "validate_every": 3}])
 def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its_own(stage):
     [words] = cautions(recipe(**stage))
     assert words.startswith("held: reported, and read by rules of one")

@@ -88,6 +88,9 @@ def test_a_form_is_short_and_a_single_step_has_its_own():
     assert "majority_vote" in str(form.definitions["Steps"]) and set(form.definitions) == {"Steps", "CurationChanges"}
 
 
+PRICES = "curation.math.teacher.advanced.prices=[1, 4]"
+
+
 def test_what_is_filled_in_is_what_set_would_say():
     changes = CurationChanges(inputs=("a.json",), attempts=4)
     assert changes.overrides(domain="code") == ['curation.code.inputs=["a.json"]', "curation.code.teacher.attempts=4"]
@@ -102,7 +105,7 @@ def test_what_is_filled_in_is_what_set_would_say():
     evaluation = EvaluationChanges(temperature=0.6, top_p=0.9, max_tokens=99, engine="transformers", processes=2)
     for form in (curation, training, evaluation):
         assert set(type(form).model_fields) == form.model_fields_set
-        recipe = load_recipe("own-data", form.overrides(domain="math")).model_dump(mode="json")
+        recipe = load_recipe("own-data", [PRICES, *form.overrides(domain="math")]).model_dump(mode="json")
         for override in form.overrides(domain="math"):
             path, _, value = override.partition("=")
             found = recipe

@@ -44,8 +44,8 @@ def test_a_new_field_with_a_default_changes_no_key(given):
 
 def test_what_differs_from_the_default_is_held_and_nothing_else():
     assert in_key(Stage.model_validate(STAGE)) == STAGE
-    given = Stage.model_validate({**STAGE, "rollouts": [8, 16], "interventions": RESETS, "clip_low": 0.2})
-    assert in_key([given]) == [{**STAGE, "rollouts": [8, 16], "interventions": RESETS}]
+    given = Stage.model_validate({**STAGE, "steps": 9, "rollouts": [8, 16], "interventions": RESETS, "clip_low": 0.2})
+    assert in_key([given]) == [{**STAGE, "steps": 9, "rollouts": [8, 16], "interventions": RESETS}]
     assert in_key(Old()) == {} and in_key(Old(knobs=Knobs(rate=0.5))) == {"knobs": {}}, "the parent's default is 0.1"
     until = {"released_after": "2024-08-01"}
     assert in_key(Curation.model_validate({"decontaminate": until})) == {"decontaminate": until}

@@ -23,12 +23,15 @@ EACH_LOSS = (
 
 
 def stage(**settings) -> Stage:
-    """Without a limit to the mismatch: the log-probabilities of `rollout` are made up."""
+    """Without a limit to the mismatch: the log-probabilities of `rollout` are made up. With a learning rate of 0, which
+    a recipe cannot have, an update measures and changes nothing."""
     mix = {} if "mix" in settings else {"domain": "math"}
     given = {"name": "s", "max_response_tokens": 16, "steps": 5, "learning_rate": 1e-3, "mismatch_limit": None}
     given |= mix | settings
     advanced = {name: given.pop(name) for name in StageDetails.model_fields if name in given}
-    return Stage(**given, advanced=advanced)
+    if given["learning_rate"]:
+        return Stage(**given, advanced=advanced)
+    return Stage(**given | {"learning_rate": 1.0}, advanced=advanced).model_copy(update={"learning_rate": 0.0})
 
 
 def rollout(

@@ -87,7 +87,7 @@ def test_one_reset_a_step_and_what_is_so_already_is_not_done_again():
     )
     assert steps_of(run(c, 5)) == [(3, "reset"), (3, "rollouts 8")]
     assert c.draw().rollouts == 8 and c.interventions.resets == 1
-    (taken,) = run(with_interventions({"when": {"at_step": 2}, "do": {"reset": "reference"}}), 3)
+    (taken,) = run(with_interventions({"when": {"at_step": 2}, "do": {"reset": "reference"}}, kl_coefficient=0.1), 3)
     assert (taken.reset, taken.title) == ("reference", "reset of the reference")
 
 
@@ -119,7 +119,7 @@ def test_prompts_must_leave_room_for_the_longest_response_that_may_come():
     assert (made.longest_response, made.most_rollouts, made.validates) == (64, 16, False)
     c = Curriculum(made, 0, {"math": sums(8)}, lambda p: p.problem_id != "sum-01")
     assert c.decisions[0]["evidence"] == {"max_response_tokens": 64}
-    assert stage(interventions=[RESET_ON_PLATEAU]).validates
+    assert stage(interventions=[RESET_ON_PLATEAU], validate_every=1).validates
 
 
 def test_a_resumed_stage_takes_the_same_interventions(monkeypatch):

@@ -119,7 +119,7 @@ def test_a_stage_whose_every_validation_forgot_says_that_it_returns_its_start(le
     recipe["training"]["hardware"]["processes"] = 1
     recipe["evaluation"] = {"benchmarks": [{"name": "held-out", "domain": "math", "path": "math.parquet"}]}
     recipe["training"]["stages"][0] |= {  # at a rate that destroys the model
-        "mix": {"math": 1.0}, "steps": 2, "learning_rate": 10.0, "validate_every": 1, "keep": {"math": 0.01},
+        "mix": {"math": 1.0}, "steps": 2, "learning_rate": 1.0, "validate_every": 1, "keep": {"math": 0.01},
     }  # fmt: skip
     recipe["training"]["stages"][0]["advanced"] |= {"result": "best"}
     held_out = {"held-out": str(tmp_path / "math.parquet")}
