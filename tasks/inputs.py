@@ -75,7 +75,7 @@ def generated(recipe: Recipe, name: str) -> Artifact:
     )
 
 
-PLAIN_TYPES = {int: CountOrZero, float: Number}
+PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
 """What a generator's parameter takes whose type, or whose default's, has no bounds: an int is a number of rows or the
 like."""
 

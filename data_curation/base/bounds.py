@@ -15,8 +15,9 @@ from pydantic_core import PydanticCustomError
 
 def _refuse_words(value: Any, wanted: str) -> None:
     if isinstance(value, bool | str | bytes):
-        words = "true or false" if isinstance(value, bool) else "text"
-        raise PydanticCustomError("number_type", f"Input should be {wanted}, not {words}")
+        found = "true or false" if isinstance(value, bool) else "text"
+        about = {"wanted": wanted, "found": found}
+        raise PydanticCustomError("number_type", "Input should be {wanted}, not {found}", about)
 
 
 def _integer(value: Any) -> Any:
@@ -45,7 +46,10 @@ def _day(value: Any) -> Any:
 
 def _greedy_or_warm(temperature: float) -> float:
     if 0 < temperature < COLDEST:
-        raise PydanticCustomError("temperature", f"Input should be 0 (the most likely token) or at least {COLDEST}")
+        about = {"coldest": COLDEST}
+        raise PydanticCustomError(
+            "temperature", "Input should be 0 (the most likely token) or at least {coldest}", about
+        )
     return temperature
 
 
