@@ -99,7 +99,7 @@ def test_what_is_filled_in_is_what_set_would_say():
         attempts=4, max_cost=1.5, max_rejected=0.5, workers=2,
     )  # fmt: skip
     training = TrainingChanges(
-        seed=3, model="m", engine="transformers", machines=2, processes=2, micro_batch_tokens=99, prompts_per_batch=8,
+        seed=3, model="m", engine="transformers", machines=2, processes=2, micro_batch_tokens=999, prompts_per_batch=8,
         rollouts=4, learning_rate=1e-6, checkpoint_every=5,
     )  # fmt: skip
     evaluation = EvaluationChanges(temperature=0.6, top_p=0.9, max_tokens=99, engine="transformers", processes=2)
