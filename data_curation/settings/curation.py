@@ -93,7 +93,7 @@ class CurationDetails(Section):
 
     max_rejected: PositiveProbability = 0.98
     """A step that rejects a larger share stops the run: something is wrong with the input."""
-    max_shortened: float = Field(default=0.01, ge=0, le=1)
+    max_shortened: Probability = 0.01
     """Reading stops the run if a larger share of a file's rows loses more than half of its own text to templates."""
 
 
