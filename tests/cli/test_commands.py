@@ -384,15 +384,15 @@ def test_text_is_utf8_under_every_locale(tmp_path):
     assert "Größe ≥ 3" in shown.stdout.decode("utf-8")
 
 
-@pytest.mark.parametrize("proxy", ["http://127.0.0.1:9", "socks5://127.0.0.1:9"])
-def test_this_machine_is_not_reached_through_a_proxy(proxy, tmp_path):
+def test_this_machine_is_not_reached_through_a_proxy(tmp_path):
     """Curation asks Prefect's server, which it starts; through a proxy that nobody serves it would wait for minutes."""
     rows = [
         {"problem": f"What is the sum of {n} and {n + 7}, in base ten?", "answer": str(2 * n + 7)} for n in range(3)
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     (tmp_path / "held_out.json").write_text(json.dumps([{"problem": "How many primes are below 90?", "answer": "24"}]))
-    variables = dict.fromkeys(("http_proxy", "https_proxy", "ALL_PROXY", "all_proxy"), proxy)
+    variables = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
+    variables |= dict.fromkeys(("ALL_PROXY", "all_proxy"), "socks5://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-P", "-m", "ratchet.cli.main", "curate", "math", "examples/math_files", "--input",
          tmp_path / "rows.json", "--benchmark", tmp_path / "held_out.json", "--home", tmp_path / "home"],

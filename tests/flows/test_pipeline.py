@@ -306,10 +306,14 @@ def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, ready_home):
     assert "model.safetensors is missing or was changed" in done.stderr.replace("\n", " ")
 
 
-def test_killed_and_run_again_it_ends_where_it_would_have_ended(finished_home, ratchet, ready_home):
+CURATED, TRAINED = "artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"
+
+
+@pytest.mark.parametrize("moments", [[TRAINED], pytest.param([CURATED, TRAINED], marks=pytest.mark.slow)])
+def test_killed_and_run_again_it_ends_where_it_would_have_ended(moments, finished_home, ratchet, ready_home):
     environment = {**os.environ, "RATCHET_TEST_MARK": str(ready_home)}
     command = [sys.executable, "-m", "ratchet.cli.main", "run", str(MINI), "--home", str(ready_home)]
-    for when_there_is in ("artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"):
+    for when_there_is in moments:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

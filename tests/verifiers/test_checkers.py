@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -218,7 +219,7 @@ FAULTY = {
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_faulty_checker_is_never_the_programs_fault(name, sandbox, impatient):
     source, reason = FAULTY[name]
-    asked = problem({"protocol": "script", "source": source})
+    asked = problem({"protocol": "script", "source": source}, time_limit_s=0.5)
     for program in ("n = int(input())\nprint(1, n - 1)", "print('wrong')"):
         verdict = judge(asked, program, sandbox)
         assert (verdict.outcome, verdict.decided_by) == (Outcome.INFRA_ERROR, "checker"), verdict
@@ -367,14 +368,14 @@ def test_no_output_deceives_a_checker(name, level, impatient):
             "secret", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=2.0,
             memory_limit_mb=128.0,
         )  # fmt: skip
-        attacked(asked, OUTPUTS[name], level)
+        attacked(replace(asked, time_limit_s=0.5), OUTPUTS[name], level)
         assert judge(asked, "print(1, f'{int(input())}-8f2c1')", level).passed  # nothing is left behind
 
 
 @pytest.mark.parametrize("name", INTERACTING)
 def test_no_program_deceives_an_interactor(name, level, impatient):
     asked = guessing(metadata={"validate_tests": {}}, time_limit_s=2.0)
-    attacked(asked, INTERACTING[name], level)
+    attacked(replace(asked, time_limit_s=0.5), INTERACTING[name], level)
     assert judge(asked, HALVING, level).passed
 
 
@@ -383,7 +384,7 @@ def test_no_program_deceives_an_interactor(name, level, impatient):
 def test_no_program_deceives_an_interactor_in_cpp(name, sandbox, impatient):
     sandbox.start()
     asked = guessing(GUESSING_CPP, "cpp", metadata={"validate_tests": {}}, time_limit_s=2.0)
-    verdict = judge(asked, INTERACTING[name], sandbox)
+    verdict = judge(replace(asked, time_limit_s=0.5), INTERACTING[name], sandbox)
     assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
     assert judge(asked, HALVING, sandbox).passed
 

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.skipif(
     not any(map(shutil.which, compiled.COMPILERS)), reason="there is no compiler for C++ on this machine"
 )
 CPP = '{"answer_languages": ["cpp"]}'
+DOUBLE = "print(2 * int(input()))"
 PLAIN = '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }'
 
 
@@ -31,10 +32,11 @@ def world(tmp_path_factory):
 
 
 def well(level, world):
-    """Nothing was touched, nothing is left but the fork server, and the judge still judges."""
+    """Nothing was touched, nothing is left but the fork server, and the judge still judges. The next attack, which has
+    to compile, says that C++ is still judged too."""
     assert world.untouched()
     assert len(descendants(level.beside._process.pid)) == 1
-    assert judge(problem(PROGRAM, metadata=CPP), PLAIN, level).passed
+    assert judge(problem(PROGRAM), DOUBLE, level).passed
 
 
 def fails(tests, source, level, world, limit_s=0.3):
@@ -86,6 +88,11 @@ def test_no_verdict_is_forged_and_nothing_stays(name, level, world):
 
 @pytest.mark.parametrize("name", COMPILE)
 def test_a_compiler_is_a_program_of_strangers_too(name, level, world, monkeypatch):
-    monkeypatch.setattr(compiled, "STAGE_LIMITS", replace(compiled.STAGE_LIMITS, test_s=1.0, total_s=1.0))
+    monkeypatch.setattr(compiled, "STAGE_LIMITS", replace(compiled.STAGE_LIMITS, test_s=0.5, total_s=0.5))
     fails([{"input": "0\n", "output": world.token}], COMPILE[name].format(**world.facts), level, world)
+    well(level, world)
+
+
+def test_after_all_of_that_programs_are_judged_as_ever(level, world):
+    assert judge(problem(PROGRAM, metadata=CPP, time_limit_s=20.0), PLAIN, level).passed
     well(level, world)

@@ -369,12 +369,12 @@ def test_a_check_that_is_slow_itself_is_a_timeout(sandbox, monkeypatch):
 
 
 def test_a_check_that_asks_for_ever_ends(sandbox):
-    problem = checked("x = 0\nwhile True:\n    x = candidate(x)\n    if x is None: break")
+    problem = replace(checked("x = 0\nwhile True:\n    x = candidate(x)\n    if x is None: break"), time_limit_s=0.2)
     assert judge(problem, "def f(x): return x + 1", sandbox).outcome is Outcome.TIMEOUT
 
 
 def test_a_program_that_ends_in_one_check_is_asked_again_by_the_next(sandbox):
-    problem = checked(*(f"assert candidate(({i},)) == {i}" for i in range(4)))
+    problem = replace(checked(*(f"assert candidate(({i},)) == {i}" for i in range(4))), time_limit_s=0.5)
     source = "import os, time\ndef f(x):\n    if x[0] == 1: os._exit(0)\n    while x[0] == 2: pass\n    return x[0]"
     verdict, results = examine(problem, source, sandbox, EVERY_TEST)
     assert verdict.fraction == 0.5
@@ -390,7 +390,7 @@ def test_a_name_that_the_program_was_to_define_is_its_own_failure(sandbox):
 
 
 def test_endless_programs_end_in_checks_too(sandbox):
-    problem = checked("for i in range(50):\n    assert candidate(i) == i")
+    problem = replace(checked("for i in range(50):\n    assert candidate(i) == i"), time_limit_s=0.3)
     assert judge(problem, "def f(x):\n    while True: pass", sandbox).outcome is Outcome.TIMEOUT
 
 
