@@ -73,7 +73,7 @@ from ratchet.data_curation.base.files import sha256_file
 PR_SET_CHILD_SUBREAPER = 36
 PASSING = ("logs", "tracking", "mlflow-files", "prefect", "mlflow.db")
 """What of a home tells of runs; all else is results."""
-CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html")
+CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html", "report.md")
 """Files of artifacts with seconds in them."""
 
 DRAFTS = "artifacts/.drafts"

@@ -7,10 +7,17 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console, print_rows
+from ratchet.cli.terminal import console, print_rows, say
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
+
+WAITING = (
+    "**Late** runs wait for a worker of the pool `{pool}`, or for a place in it: `prefect worker start --pool {pool}` "
+    "starts a worker. **AwaitingConcurrencySlot** runs wait for an earlier run of this deployment: {limit} run at "
+    "a time (`ratchet deploy --at-a-time`)."
+)
+"""For a deployment's description: what its runs wait for."""
 
 
 def deploy(
@@ -21,10 +28,11 @@ def deploy(
     ] = 1,
     home: Home = None,
 ) -> None:
-    """Register every flow and every curation step with the Prefect server at PREFECT_API_URL.
+    """Register the flows with the Prefect server at PREFECT_API_URL: the pipeline as the recipe's name, then curation,
+    training, evaluation, comparison and report.
 
     A worker of the pool runs what is started from the UI, the API or a schedule: `prefect worker start --pool NAME`, in
-    an environment with Ratchet. Run the command again to update the deployments.
+    an environment with Ratchet. Run the command again to update the deployments; those of an older version are removed.
 
     Example: `ratchet deploy my-recipe.yaml --pool gpus`
     """
@@ -48,11 +56,12 @@ def deploy(
     require_answer(api)
     from prefect import get_client
 
-    from ratchet.flows.deployments import deployments
+    from ratchet.flows.deployments import deployments, remove_outdated
     from ratchet.flows.triggered import FOLDER
 
     with get_client(sync_client=True) as client:
-        pools = {work_pool.name: work_pool.type for work_pool in client.read_work_pools()}
+        pools = {work_pool.name: work_pool for work_pool in client.read_work_pools()}
+        workers = client.read_workers_for_work_pool(pool) if pool in pools else []
     if pool not in pools:
         raise RatchetError(
             f"{api} has no work pool {pool!r}, only {', '.join(pools) or 'none'}. "
@@ -62,13 +71,28 @@ def deploy(
         "RATCHET_HOME": str(settings.home), "MLFLOW_TRACKING_URI": settings.tracking_uri,
         "RATCHET_TRACKING": ",".join(settings.trackers), **SAFE_PATH,
     }  # fmt: skip
-    if pools[pool] == "process":  # in a pod or container, paths are others
+    if pools[pool].type == "process":  # in a pod or container, paths are others
         environment[FOLDER] = str(Path.cwd())
     variables: dict[str, Any] = {"env": environment}
-    rows = []
+    rows, waiting = [], WAITING.format(pool=pool, limit=at_a_time)
     for name in names:
-        for deployment in deployments(name, work_pool_name=pool, job_variables=variables, concurrency_limit=at_a_time):
+        for deployment in deployments(
+            name, waiting, work_pool_name=pool, job_variables=variables, concurrency_limit=at_a_time
+        ):
             deployment.apply()
-            rows.append({"deployment": deployment.name, "flow": deployment.flow_name})
+            rows.append({"deployment": f"{deployment.flow_name}/{deployment.name}"})
+        with get_client(sync_client=True) as client:
+            for gone in remove_outdated(client, load_recipe(name)):
+                schedules = "".join(f"; its schedule is gone: {each.schedule}" for each in gone.schedules)
+                say(f"Removed {gone.name}, a deployment of an older version{schedules}")
     print_rows(rows)
-    console.print(f"\nStart a worker: [bold]prefect worker start --pool {pool}[/]", soft_wrap=True)
+    start, limit = f"[bold]prefect worker start --pool {pool}[/]", pools[pool].concurrency_limit
+    online = sum(worker.status == "ONLINE" for worker in workers)
+    if pools[pool].is_paused:
+        console.print(f"\nThe pool is paused, so runs wait: [bold]prefect work-pool resume {pool}[/]", soft_wrap=True)
+    if online:
+        console.print(f"\nWorkers that poll the pool: {online}. Another one: {start}", soft_wrap=True)
+    else:
+        console.print(f"\nNo worker polls the pool: runs stay *Late* until one is started: {start}", soft_wrap=True)
+    most = f", and at most {limit} of the whole pool" if limit is not None else ""
+    console.print(f"{at_a_time} of each deployment run at a time{most}; others wait for them.", soft_wrap=True)

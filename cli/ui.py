@@ -95,6 +95,8 @@ def ui(
         console.print(f"[bold]Prefect[/]  {prefect}{' (PREFECT_API_URL)' if elsewhere else ''}\n", soft_wrap=True)
         forms = "`ratchet deploy` registers them with that server" if elsewhere else ", ".join(recipes)
         say(f"To start a flow from a form ({forms}):\n  {prefect}/deployments")
+        if not elsewhere:
+            say("One run at a time: one that is *Late* waits for the run before it.")
         if page := _last_run(settings, mlflow):
             say(f"MLflow: the last run, and the list of runs with stage and scores\n  {page}")
         if settings.tensorboard.is_dir():

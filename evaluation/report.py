@@ -47,16 +47,18 @@ def read_scores(label: str, directory: str | Path) -> Evaluated:
 
 def write_report(
     evaluations: Sequence[tuple[str, str | Path]], directory: str | Path, *, title: str,
-    sections: Sequence[Section] = (),
+    sections: Sequence[Section] = (), origin: Mapping[str, str] = {},
 ) -> list[Path]:  # fmt: skip
     """Write `report.html` (self-contained), `report.md`, `figures/*.png`, `responses/*.html`, and for several
     evaluations `questions.csv`, into `directory`; returns the files.
 
-    `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores.
+    `evaluations` are (label, directory of a finished evaluation) in order; `sections` follow the scores. `origin` is
+    shown below the title: date, model, run, version.
     """
     directory = Path(directory)
     evaluated = [read_scores(label, path) for label, path in evaluations]
     document, linked = compose(evaluated, title, sections)
+    document = replace(document, origin=origin)
     files = {**document.images, **{name: text.encode() for name, text in linked.items()}}
     with disk_errors(directory):
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""The flows as Prefect deployments: `curate-math-tiny`, `deduplicate-math-tiny`, `train-tiny`.
+"""The flows as Prefect deployments: `tiny`, the whole pipeline, then `tiny-curate`, `tiny-train` and so on.
 
     python -m ratchet.flows.deployments RECIPE …      (started by `ratchet ui`: runs them on this machine)
 
@@ -7,64 +7,84 @@
 
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from prefect import Flow, serve
+from prefect import Flow, get_client, serve
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
+from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
 
-from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.settings.curation import CURATION_STEPS
 from ratchet.flows import triggered
-from ratchet.infra.recipe import Recipe, load_recipe
+from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.domains import use_domains
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 
+SERVED = (
+    "Runs start while `ratchet ui {recipe}` is up, one at a time. **Late** runs wait for the run before them, or for "
+    "`ratchet ui`."
+)
+MODULE = f"{triggered.__name__}."
 
-def deployments(name: str, **worker: Any) -> list[RunnerDeployment]:
-    """Every flow, and every single curation step, of the recipe `name`. `worker` names their pool (`work_pool_name`,
-    `job_variables`, `concurrency_limit`); without it, the serving process runs them. Raises RatchetError for a wrong
-    recipe."""
+
+def deployments(name: str, waiting: str = SERVED, **worker: Any) -> list[RunnerDeployment]:
+    """The flows of the recipe `name`; in alphabetical order, as Prefect lists them, the whole pipeline is the first.
+
+    `waiting` says what a run waits for. `worker` names their pool (`work_pool_name`, `job_variables`,
+    `concurrency_limit`); without it, the serving process runs them. Raises RatchetError for a wrong recipe.
+    """
     recipe = load_recipe(name)
+    domains = use_domains(recipe)
 
-    def deployed(flow: Flow[..., Any], title: str, tags: tuple[str, ...] = (), **parameters: Any) -> RunnerDeployment:
+    def deployed(flow: Flow[..., Any], title: str = "", **parameters: Any) -> RunnerDeployment:
+        what = (flow.description or "").partition("\n\n")[0]  # the form says what the parameters are
         return RunnerDeployment.from_flow(
             flow,
-            name=f"{title}-{recipe.name}",
-            parameters=parameters | {"recipe": name},
-            description=f"{flow.description}\n\n{recipe.description}",
-            tags=["ratchet", recipe.name, *tags],
+            name=f"{recipe.name}-{title}" if title else recipe.name,
+            parameters=parameters,
+            description="\n\n".join([what, recipe.description, waiting.format(recipe=name)]),
+            tags=["ratchet", recipe.name],
             entrypoint_type=EntrypointType.MODULE_PATH,
             **worker,
         )
 
-    curations = [
-        deployed(triggered.curate, f"{title}-{domain}", tags, domain=domain, **steps)
-        for domain in use_domains(recipe)
-        for title, tags, steps in [("curate", (), {}), *_single_steps(recipe, domain)]
-    ]
-    whole = [deployed(triggered.pipeline, "pipeline")] if curations else []
-    stages = [deployed(triggered.train, "train")] if recipe.training.stages else []
-    reports = [
-        RunnerDeployment.from_flow(
-            flow, name=title, tags=["ratchet"], entrypoint_type=EntrypointType.MODULE_PATH, **worker
-        )
-        for flow, title in ((triggered.compare, "compare"), (triggered.report, "report"))
-    ]
-    return [*whole, *curations, *stages, deployed(triggered.evaluate, "evaluate"), *reports]
+    flows = [deployed(triggered.pipeline, recipe=name)] if domains else []
+    flows.append(deployed(triggered.compare, "compare"))
+    if domains:
+        curation = deployed(triggered.curate, "curate", recipe=name, domain=next(iter(domains)))
+        curation._parameter_openapi_schema.properties["domain"]["enum"] = [*domains]
+        flows.append(curation)
+    flows += [deployed(triggered.evaluate, "evaluate", recipe=name), deployed(triggered.report, "report")]
+    return [*flows, *([deployed(triggered.train, "train", recipe=name)] if recipe.training.stages else [])]
 
 
-def _single_steps(recipe: Recipe, domain: str) -> list[tuple[str, tuple[str, ...], dict[str, Any]]]:
-    """Title, tags and parameters of each step of the domain's curation."""
-    plan, section = plan_of(domain), recipe.curation_of(domain)
-    taught = ("teacher_attempts", *plan.teacher_steps) if section.teacher.kind != "none" else ()
-    names = [*plan.steps, *taught, "curated"]
-    return [(name.replace("_", "-"), ("single step",), {"steps": {"only": name}}) for name in names]
+def remove_outdated(client: SyncPrefectClient, recipe: Recipe) -> Iterator[DeploymentResponse]:
+    """Delete the deployments that older versions registered for the recipe, among them one for each curation step;
+    yields what was deleted. Deployments of one's own stay."""
+    titles = {"curate", *(step.replace("_", "-") for step in CURATION_STEPS)}
+    named = {f"{title}-{domain}-{recipe.name}" for title in titles for domain in use_domains(recipe)}
+    named |= {f"{flow}-{recipe.name}" for flow in ("pipeline", "train", "evaluate")}
+    tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=["ratchet"]))
+    for deployment in client.read_deployments(deployment_filter=tagged, limit=200):
+        of_recipe = deployment.name in named and recipe.name in deployment.tags
+        of_none = deployment.name in ("compare", "report") and deployment.tags == ["ratchet"]
+        if (of_recipe or of_none) and (deployment.entrypoint or "").startswith(MODULE):
+            client.delete_deployment(deployment.id)
+            yield deployment
 
 
 if __name__ == "__main__":
-    served = {deployment.name: deployment for name in sys.argv[1:] for deployment in deployments(name)}
+    served = [deployment for name in dict.fromkeys(sys.argv[1:]) for deployment in deployments(name)]
+    with get_client(sync_client=True) as prefect:
+        for name in dict.fromkeys(sys.argv[1:]):
+            for gone in remove_outdated(prefect, load_recipe(name)):
+                print(f"removed the deployment {gone.name} of an older version")
     os.environ[triggered.FOLDER] = os.getcwd()
     neutral = load_settings().prefect_home
     neutral.mkdir(parents=True, exist_ok=True)
     os.chdir(neutral)  # where the processes of flows start
-    serve(*served.values(), limit=1, print_starting_message=False)  # one run at a time: a run fills the machine
+    serve(*served, limit=1, print_starting_message=False)  # one run at a time: a run fills the machine

@@ -1,14 +1,18 @@
-"""The forms that start flows: short names for recipe fields that are often changed.
+"""The forms that start flows: recipe fields that are often changed, under short names, and those of each curation step.
 
 Empty fields keep the recipe's value; any other field is an override, written as for `--set`.
 """
 
 import json
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, WithJsonSchema, create_model
+from pydantic.fields import FieldInfo
 
 from ratchet.data_curation.base.bounds import (
-    Attempts,
-    Budget,
+    Difficulty,
     LearningRate,
     Machines,
     PositiveProbability,
@@ -23,68 +27,152 @@ from ratchet.data_curation.base.bounds import (
     TopP,
 )  # fmt: skip
 from ratchet.data_curation.base.section import Section
+from ratchet.data_curation.settings import curation
+from ratchet.data_curation.settings.teacher import Teacher
+
+C = TypeVar("C", bound="Changes")
+ALL_STEPS = "all"
+StepOrAll = Annotated[str, WithJsonSchema({"type": "string", "enum": (ALL_STEPS, *curation.CURATION_STEPS)})]
+
+
+@dataclass(frozen=True)
+class At:
+    """Marks a field of a form with the recipe field that it sets."""
+
+    path: str
 
 
 class Changes(Section):
-    """Each field is annotated with the recipe field that it sets."""
+    """Each field sets a recipe field, `At`, or is a group of such fields."""
 
     def overrides(self, **names: str) -> list[str]:
         """As `--set` takes them; `names` fill in the paths."""
-        values, fields = self.model_dump(mode="json", exclude_defaults=True), type(self).model_fields
-        return [f"{fields[name].metadata[0].format(**names)}={json.dumps(value)}" for name, value in values.items()]
+        return [f"{path.format(**names)}={json.dumps(value)}" for path, value in self._changed()]
+
+    def _changed(self) -> Iterator[tuple[str, Any]]:
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        for name, field in type(self).model_fields.items():
+            group = getattr(self, name)
+            if isinstance(group, Changes):
+                yield from group._changed()
+            elif name in values:
+                yield from ((mark.path, values[name]) for mark in field.metadata if isinstance(mark, At))
+
+
+def _each_field_of(section: type[Section], path: str) -> Callable[[type[C]], type[C]]:
+    """Gives a group every field of a section of the recipe, empty; those of its `advanced` too. Type, bounds and
+    description are the section's own."""
+
+    def filled(group: type[C]) -> type[C]:
+        return create_model(group.__name__, __base__=group, __doc__=group.__doc__, **_fields(section, path))
+
+    return filled
+
+
+def _fields(section: type[Section], path: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, field in section.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            fields |= _fields(field.annotation, f"{path}.{name}")
+        else:
+            fields[name] = _emptied(field, At(f"{path}.{name}"))
+    return fields
+
+
+def _emptied(field: FieldInfo, at: At) -> tuple[Any, Any]:
+    """Text and lists are empty as such, other values by being absent."""
+    bounds = [mark for mark in field.metadata if not isinstance(mark, str)]
+    kind = Annotated[field.annotation, *bounds] if bounds else field.annotation
+    empty = "" if field.annotation is str else () if isinstance(field.default, tuple) and not field.default else None
+    return Annotated[kind | None if empty is None else kind, at], Field(empty, description=field.description)
+
+
+@_each_field_of(curation.Rules, "curation.{domain}.rules")
+class RulesChanges(Changes):
+    """Empty fields keep the recipe's value."""
+
+
+@_each_field_of(curation.Decontamination, "curation.{domain}.decontaminate")
+class DecontaminationChanges(Changes):
+    """Empty fields keep the recipe's value."""
+
+
+@_each_field_of(curation.Deduplication, "curation.{domain}.deduplicate")
+class DeduplicationChanges(Changes):
+    """Empty fields keep the recipe's value."""
+
+
+@_each_field_of(curation.TestValidation, "curation.{domain}.validation")
+class ValidationChanges(Changes):
+    """Empty fields keep the recipe's value."""
+
+
+@_each_field_of(Teacher, "curation.{domain}.teacher")
+class TeacherChanges(Changes):
+    """Empty fields keep the recipe's value."""
+
+
+@_each_field_of(curation.LengthFilter, "curation.{domain}.length")
+class LengthChanges(Changes):
+    """Empty fields keep the recipe's value."""
 
 
 class CurationChanges(Changes):
-    """Common settings; empty ones keep the recipe's value."""
+    """The settings of each step; empty ones keep the recipe's value."""
 
-    inputs: Annotated[tuple[str, ...], "curation.{domain}.inputs"] = ()
-    """Raw files, directories, or data sets on the Hub."""
-    benchmarks: Annotated[tuple[str, ...], "curation.{domain}.benchmarks"] = ()
-    """Held-out files to decontaminate against."""
-    teacher: Annotated[str, "curation.{domain}.teacher.kind"] = ""
-    """`none`, `openai`, or your own engine by its import path."""
-    teacher_model: Annotated[str, "curation.{domain}.teacher.model"] = ""
-    teacher_url: Annotated[str, "curation.{domain}.teacher.base_url"] = ""
-    """The OpenAI-compatible endpoint, e.g. http://127.0.0.1:8000/v1."""
-    attempts: Annotated[Attempts | None, "curation.{domain}.teacher.attempts"] = None
-    """Answers per problem."""
-    max_cost: Annotated[Budget | None, "curation.{domain}.teacher.advanced.max_cost"] = None
-    """Ceiling for the cost of all answers, in your bill's currency; the recipe has the prices."""
-    max_rejected: Annotated[PositiveProbability | None, "curation.{domain}.advanced.max_rejected"] = None
-    """The run stops at a step that rejects a larger share."""
-    workers: Annotated[ProcessesOrZero | None, "workers"] = None
+    inputs: Annotated[tuple[str, ...], At("curation.{domain}.inputs")] = ()
+    """Step `normalise`: raw files, directories, or data sets on the Hub."""
+    rules: RulesChanges = RulesChanges()
+    """Step `rules`."""
+    benchmarks: Annotated[tuple[str, ...], At("curation.{domain}.benchmarks")] = ()
+    """Step `decontaminate`: held-out files to decontaminate against."""
+    decontaminate: DecontaminationChanges = DecontaminationChanges()
+    """Step `decontaminate`."""
+    deduplicate: DeduplicationChanges = DeduplicationChanges()
+    """Step `deduplicate`."""
+    validate_tests: ValidationChanges = ValidationChanges()
+    """Step `validate_tests`, of code."""
+    teacher_attempts: TeacherChanges = TeacherChanges()
+    """Step `teacher_attempts`, whose answers `majority_vote` and `difficulty` take."""
+    max_difficulty: Annotated[Difficulty | None, At("curation.{domain}.max_difficulty")] = None
+    """Step `difficulty`: most failed attempts out of eight."""
+    length: LengthChanges = LengthChanges()
+    """Step `length`, by the tokens of the answers."""
+    max_rejected: Annotated[PositiveProbability | None, At("curation.{domain}.advanced.max_rejected")] = None
+    """Every step: the run stops at one that rejects a larger share."""
+    workers: Annotated[ProcessesOrZero | None, At("workers")] = None
     """Processes on this machine."""
 
 
 class TrainingChanges(Changes):
     """Common settings; empty ones keep the recipe's value."""
 
-    seed: Annotated[Seed | None, "seed"] = None
-    model: Annotated[str, "model.path"] = ""
+    seed: Annotated[Seed | None, At("seed")] = None
+    model: Annotated[str, At("model.path")] = ""
     """The model to start from: a directory or a name on the Hub."""
-    engine: Annotated[str, "training.engine"] = ""
+    engine: Annotated[str, At("training.engine")] = ""
     """The sampling engine: `transformers` or `vllm`."""
-    machines: Annotated[Machines | None, "training.hardware.machines"] = None
-    processes: Annotated[Processes | None, "training.hardware.processes"] = None
+    machines: Annotated[Machines | None, At("training.hardware.machines")] = None
+    processes: Annotated[Processes | None, At("training.hardware.processes")] = None
     """Ranks on each machine."""
-    micro_batch_tokens: Annotated[Tokens | None, "training.hardware.micro_batch_tokens"] = None
+    micro_batch_tokens: Annotated[Tokens | None, At("training.hardware.micro_batch_tokens")] = None
     """Tokens of one forward-backward pass on one rank: bounds memory."""
-    prompts_per_batch: Annotated[Prompts | None, "training.stages.*.prompts_per_batch"] = None
+    prompts_per_batch: Annotated[Prompts | None, At("training.stages.*.prompts_per_batch")] = None
     """In every stage, like the next two."""
-    rollouts: Annotated[Rollouts | None, "training.stages.*.rollouts"] = None
-    learning_rate: Annotated[LearningRate | None, "training.stages.*.learning_rate"] = None
-    checkpoint_every: Annotated[Steps | None, "training.checkpoint_every"] = None
+    rollouts: Annotated[Rollouts | None, At("training.stages.*.rollouts")] = None
+    learning_rate: Annotated[LearningRate | None, At("training.stages.*.learning_rate")] = None
+    checkpoint_every: Annotated[Steps | None, At("training.checkpoint_every")] = None
     """Steps between checkpoints."""
 
 
 class EvaluationChanges(Changes):
     """Common settings; empty ones keep the recipe's value."""
 
-    temperature: Annotated[Temperature | None, "evaluation.temperature"] = None
-    top_p: Annotated[TopP | None, "evaluation.top_p"] = None
-    max_tokens: Annotated[Tokens | None, "evaluation.max_tokens"] = None
+    temperature: Annotated[Temperature | None, At("evaluation.temperature")] = None
+    top_p: Annotated[TopP | None, At("evaluation.top_p")] = None
+    max_tokens: Annotated[Tokens | None, At("evaluation.max_tokens")] = None
     """Per response."""
-    engine: Annotated[str, "training.engine"] = ""
+    engine: Annotated[str, At("training.engine")] = ""
     """The sampling engine: `transformers` or `vllm`."""
-    processes: Annotated[Processes | None, "training.hardware.processes"] = None
+    processes: Annotated[Processes | None, At("training.hardware.processes")] = None
     """Ranks on this machine."""

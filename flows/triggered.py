@@ -20,7 +20,7 @@ from ratchet.flows import pipeline as whole
 from ratchet.flows import report as reporting
 from ratchet.flows import train as training
 from ratchet.flows.cancellation import unless_cancelled
-from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
+from ratchet.flows.forms import ALL_STEPS, CurationChanges, EvaluationChanges, StepOrAll, TrainingChanges
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
@@ -69,19 +69,29 @@ def pipeline(
 @flow(name="curate")
 @in_folder
 def curate(
-    steps: Steps = Steps(),
     domain: str = "math",
-    recipe: str = "tiny",
+    step: StepOrAll = ALL_STEPS,
+    following: bool = False,
+    again: bool = False,
     changes: CurationChanges = CurationChanges(),
+    recipe: str = "tiny",
     overrides: tuple[str, ...] = (),
 ) -> str | State[Any]:
     """Curate a domain: from raw rows to training problems, or one step of that.
 
     Args:
         domain: One of the recipe's.
+        step: The only step to run, or all. Its inputs must exist; its settings are below, under its name.
+        following: Run the steps after it too.
+        again: Run the step although it is finished.
+        changes: The settings of each step; empty ones keep the recipe's value.
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `curation.math.deduplicate.jaccard=0.7`.
     """
+    if step == ALL_STEPS and (following or again):
+        raise RatchetError("Choose a step: `following` and `again` are about one.")
+    one = None if step == ALL_STEPS else step
+    steps = Steps(start=one, refresh=(step,) * again) if following else Steps(only=one, refresh=(step,) * again)
     settings = (*changes.overrides(domain=domain), *overrides)
     return _run(
         curating.curation_flow(domain), load_recipe(recipe, settings), domain, steps, steps=steps, overrides=settings

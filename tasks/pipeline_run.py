@@ -119,7 +119,9 @@ class PipelineRun:
     watcher: Watcher
     tracking: Tracking | None
     overrides: str = ""
+    name: str = ""
     root: str = ""
+    """Its id, in the journal."""
     current_child: str = ""
     tracked: bool = False
     """Whether MLflow had received everything at the end of the run."""
@@ -256,6 +258,7 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Pip
     store = ArtifactStore(settings.artifacts)
     caller.run = run = PipelineRun(recipe, domains, settings, store, caller.watcher, tracking, overrides, steps=steps)
     name = run_name(recipe.name, recipe.seed, title, caller.overrides)
+    run.name = name
     run.root = tracking.start_run(
         name,
         tags={

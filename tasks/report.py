@@ -2,7 +2,9 @@
 
 pandas and Matplotlib are imported inside functions, because planning a run does not need them."""
 
+import importlib.metadata
 import json
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +15,8 @@ from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
-from ratchet.infra.tracking.events import mlflow_address, read_state
+from ratchet.infra.store.versions import code_version
+from ratchet.infra.tracking.events import mlflow_address, read_state, run_page
 from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
@@ -46,6 +49,7 @@ def report(
             draft.path,
             title=title,
             sections=sections,
+            origin=_origin(run, recipe, evaluations),
         )
         manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
@@ -57,6 +61,23 @@ def report(
     inputs = [*evaluations, *curated.values()]
     parameters = {"recipe": recipe.name, "title": title}
     return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
+
+
+def _origin(run: PipelineRun, recipe: Recipe, evaluations: Sequence[Artifact]) -> dict[str, str]:
+    """When the report was made, of which model, by which run and version."""
+    model = run.made_from(evaluations[-1])[0]
+    scored = json.loads((evaluations[-1].path / "scores.json").read_text())["model"]
+    settings = run.settings
+    page = run_page(settings, run.root, server) if (server := mlflow_address(settings.tracking_uri)) else ""
+    code = code_version()
+    version = importlib.metadata.version("ratchet-rl")
+    return {
+        "Date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "Model": scored["endpoint"] or f"`{model.ref}`",
+        "Recipe": f"{recipe.name}, seed {recipe.seed}" + (f", {run.overrides}" if run.overrides else ""),
+        "Run": (f"[{run.root}]({page})" if page else f"`{run.root}`") + f" ({run.name})",
+        "Version": f"Ratchet {code}" if code.startswith(version) else f"Ratchet {version} ({code})",
+    }
 
 
 def _labels(evaluations: Sequence[Artifact]) -> list[str]:

@@ -20,8 +20,8 @@ from ratchet.training.interventions import Taken
 
 POINTS = 60
 """Points of a line over all stages; more steps are averaged, because single batches are noisy."""
-LABEL_ROOM = 0.035
-"""Share of the width that a vertical label takes; a mark nearer to the last label has none."""
+LABEL_ROOM = 0.055
+"""Share of the width that a slanted or vertical label takes; a mark nearer to the last label has none."""
 TITLES = {
     "reward": "Reward", "response_tokens": "Response length, tokens", "entropy": "Entropy, nats per token",
     "validation": "Validation score", "truncated": "Truncated responses", "kl": "KL to the reference, nats per token",
@@ -68,7 +68,7 @@ def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Secti
         for change in stage.interventions
     ]
     panels = curves(stages)
-    main, others = (draw(file + part, some, width=7.2) if some else None
+    main, others = (draw(file + part, some) if some else None
                      for part, some in (("", panels[:SHOWN]), ("-other", panels[SHOWN:])))  # fmt: skip
     sections = [
         Section(f"Training{name}", drawing=main, caption=caption),
@@ -131,17 +131,32 @@ def _line(stage: StageCurves, name: str, domain: str, points: int) -> tuple[np.n
 
 
 def _mark(stages: Sequence[StageCurves], axes: Axes) -> None:
-    """Stage names at the bottom, interventions at the top."""
+    """Stage names above the axes, interventions at the top inside them."""
     end = stages[-1].first + len(stages[-1].metrics)
     begun = [(stage.first, stage.name) for stage in stages] if len(stages) > 1 else []
     interventions = [(stage.first + change.step, change.title) for stage in stages for change in stage.interventions]
-    for marks, dashes, side in ((begun, "-", "bottom"), (interventions, "--", "top")):
-        labeled, below = -np.inf, -2 if side == "top" else 2
-        for x, words in marks:
-            axes.axvline(x, color=MUTED, linewidth=0.7, linestyle=dashes)
-            if x - labeled >= LABEL_ROOM * end:
-                labeled = x
-                axes.annotate(
-                    words, (x, side == "top"), xycoords=("data", "axes fraction"), xytext=(2, below),
-                    textcoords="offset points", rotation=90, va=side, fontsize=7, color=MUTED,
-                )  # fmt: skip
+    for x, _ in begun:
+        axes.axvline(x, color=MUTED, linewidth=0.7)
+    if named := _with_room(begun, LABEL_ROOM * end):
+        names = axes.secondary_xaxis("top")
+        names.spines["top"].set_visible(False)
+        names.set_xticks(*zip(*named, strict=True))
+        names.tick_params(length=0, pad=1)
+        for label in names.get_xticklabels():
+            label.set(rotation=30, ha="left", rotation_mode="anchor", fontsize=9, color=INK)
+    for x, _ in interventions:
+        axes.axvline(x, color=MUTED, linewidth=0.7, linestyle="--")
+    for x, title in _with_room(interventions, LABEL_ROOM * end):
+        axes.annotate(
+            title, (x, 1), xycoords=("data", "axes fraction"), xytext=(2, -2), textcoords="offset points", rotation=90,
+            va="top", fontsize=9, color=MUTED,
+        )  # fmt: skip
+
+
+def _with_room(marks: Sequence[tuple[float, str]], room: float) -> list[tuple[float, str]]:
+    """Those whose label does not cover the one before."""
+    kept: list[tuple[float, str]] = []
+    for mark in marks:
+        if not kept or mark[0] - kept[-1][0] >= room:
+            kept.append(mark)
+    return kept

@@ -89,6 +89,8 @@ class Document:
     subtitle: str = ""
     headlines: Sequence[Headline] = ()
     sections: Sequence[Section] = field(default_factory=list)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """When, from what and by which code it was made, by name: below the title."""
 
     @property
     def images(self) -> dict[str, bytes]:
@@ -151,7 +153,7 @@ def _templates(directory: Path) -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     templates.filters |= {
-        "inline": inline, "cell": cell, "plain": plain, "paragraphs": paragraphs,
+        "inline": inline, "cell": cell, "plain": plain, "paragraphs": paragraphs, "anchor": anchor,
         "base64": lambda data: base64.b64encode(data).decode(),
     }  # fmt: skip
     return templates
@@ -187,6 +189,11 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def anchor(title: str) -> str:
+    """The place of a heading in Markdown, as GitHub names it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def paragraphs(text: str) -> list[str]:

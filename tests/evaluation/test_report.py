@@ -18,7 +18,7 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import WORDS, Evaluated, by_benchmark, compose, headline, read_scores, write_report
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.infra.pages import Document, Drawing, Section, inline, to_html, to_markdown
+from ratchet.infra.pages import Document, Drawing, Section, anchor, inline, to_html, to_markdown
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
@@ -124,7 +124,8 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
         drawing=Drawing("rows", b"\x89PNG"),
         caption="Rows " + NASTY,
     )
-    files = write_report(directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra])
+    origin = {"Date": "2026-11-26 15:20 UTC", "Model": f"`checkpoint/{NASTY}`"}
+    files = write_report(directories, tmp_path / "report", title="tiny " + NASTY, sections=[extra], origin=origin)
 
     page = Page((tmp_path / "report/report.html").read_text())
     assert page.open == []  # every tag is closed, in order
@@ -135,12 +136,22 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
     words = " ".join(page.words)
     for expected in (
         f"tiny {NASTY}", "tiny-math", "start → " + NASTY, "1,200", "Solve rates", "–", "Contamination", "Topics",
+        "2026-11-26 15:20 UTC", f"checkpoint/{NASTY}", "Contents",
         "Recompute these numbers", "With 0 of 4 correct the solve rate may still be up to 52.7%",
     ):  # fmt: skip
         assert expected in words
 
+    places = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
+    contents = [attributes["href"] for tag, attributes in page.tags if tag == "a" and attributes["href"][0] == "#"]
+    headings = [attributes for tag, attributes in page.tags if tag == "h2"]
+    assert set(contents) == {f"#{place}" for place in places} and len(contents) == len(headings) - 1
+
     markdown = (tmp_path / "report/report.md").read_text()
     assert "<script" not in markdown and "x\\|y" in markdown
+    titles = {anchor(line[3:]) for line in markdown.splitlines() if line.startswith("## ")}
+    listed = re.findall(r"^\d+\. \[.*\]\(#(\S+)\)$", markdown, re.MULTILINE)
+    assert "- Date: 2026-11-26 15:20 UTC" in markdown and "passk" in listed and len(listed) == len(contents)
+    assert {place for place in listed if "script" not in place} <= titles
     links = re.findall(r"\]\(((?:figures|responses)/[^)]+)\)", markdown)
     assert any(link.startswith("responses/tiny-math-q11") for link in links)
     for link in links:

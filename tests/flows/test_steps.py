@@ -10,12 +10,25 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prefect.deployments.runner import RunnerDeployment
+from prefect.types.entrypoint import EntrypointType
 
 from ratchet.cli.prefect_server import prefect_server
-from ratchet.data_curation.settings.curation import Steps
+from ratchet.data_curation.settings.curation import CURATION_STEPS, Deduplication, Steps
+from ratchet.flows import triggered
 from ratchet.flows.curate import curate
 from ratchet.flows.deployments import deployments
-from ratchet.flows.forms import CurationChanges, EvaluationChanges, TrainingChanges
+from ratchet.flows.forms import (
+    CurationChanges,
+    DecontaminationChanges,
+    DeduplicationChanges,
+    EvaluationChanges,
+    LengthChanges,
+    RulesChanges,
+    TeacherChanges,
+    TrainingChanges,
+    ValidationChanges,
+)
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import plan_run
@@ -77,26 +90,43 @@ def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(fi
     assert made == ["rules", "teacher attempts", "majority vote", "length", "curated"]
 
 
-def test_a_form_is_short_and_a_single_step_has_its_own():
-    served = {deployment.name: deployment for deployment in deployments(str(MINI))}
-    assert {"pipeline-mini", "curate-math-mini", "deduplicate-math-mini", "validate-tests-code-mini"} <= set(served)
-    assert {"train-mini", "evaluate-mini", "compare", "report"} <= set(served)
+def test_a_recipe_has_few_deployments_the_pipeline_first_and_a_step_is_chosen_in_a_form_with_its_settings():
+    served = {deployment.name: deployment for deployment in deployments(str(MINI), "Waits for a worker of gpus.")}
+    assert sorted(served) == ["mini", *(f"mini-{t}" for t in ("compare", "curate", "evaluate", "report", "train"))]
+    assert served["mini"].flow_name == "pipeline"
     assert all(deployment.entrypoint.startswith("ratchet.flows.triggered.") for deployment in served.values())
-    assert served["deduplicate-math-mini"].parameters["steps"] == {"only": "deduplicate"}
-    form = served["curate-math-mini"]._parameter_openapi_schema
-    assert list(form.properties) == ["steps", "domain", "recipe", "changes", "overrides"]
-    assert "majority_vote" in str(form.definitions["Steps"]) and set(form.definitions) == {"Steps", "CurationChanges"}
+    assert all(deployment.description.endswith("Waits for a worker of gpus.") for deployment in served.values())
+    form = served["mini-curate"]._parameter_openapi_schema
+    assert list(form.properties) == ["domain", "step", "following", "again", "changes", "recipe", "overrides"]
+    assert form.properties["domain"]["enum"] == ["math", "code"]
+    assert form.properties["step"]["enum"] == ["all", *CURATION_STEPS]
+    settings = form.definitions["DeduplicationChanges"]["properties"]
+    assert settings.keys() == Deduplication.model_fields.keys()
+    assert {"exclusiveMinimum": 0, "maximum": 1, "type": "number"} in settings["jaccard"]["anyOf"]
+    groups = {name for name in form.definitions if name != "CurationChanges"}
+    assert groups == {f"{of}Changes" for of in ("Rules", "Decontamination", "Deduplication", "Validation", "Teacher",
+                                               "Length")}  # fmt: skip
+    assert "max_cost" in form.definitions["TeacherChanges"]["properties"], "rarely used settings are there too"
+
+
+@pytest.mark.parametrize("choice", [{"following": True}, {"again": True}])
+def test_following_and_again_are_about_one_step(choice):
+    with pytest.raises(RatchetError, match="Choose a step"):
+        triggered.curate.fn(recipe=str(MINI), **choice)
 
 
 PRICES = "curation.math.teacher.advanced.prices=[1, 4]"
 
 
 def test_what_is_filled_in_is_what_set_would_say():
-    changes = CurationChanges(inputs=("a.json",), attempts=4)
+    changes = CurationChanges(inputs=("a.json",), teacher_attempts=TeacherChanges(attempts=4))
     assert changes.overrides(domain="code") == ['curation.code.inputs=["a.json"]', "curation.code.teacher.attempts=4"]
     curation = CurationChanges(
-        inputs=("a.json",), benchmarks=("b.json",), teacher="openai", teacher_model="m", teacher_url="http://t/v1",
-        attempts=4, max_cost=1.5, max_rejected=0.5, workers=2,
+        inputs=("a.json",), benchmarks=("b.json",), rules=RulesChanges(off=("proof",)), max_difficulty=6,
+        decontaminate=DecontaminationChanges(preset="paper", ngram=8), deduplicate=DeduplicationChanges(jaccard=0.5),
+        validate_tests=ValidationChanges(min_tests=2), length=LengthChanges(drop_below_tokens=9),
+        teacher_attempts=TeacherChanges(kind="openai", model="m", base_url="http://t/v1", attempts=4, max_cost=1.5),
+        max_rejected=0.5, workers=2,
     )  # fmt: skip
     training = TrainingChanges(
         seed=3, model="m", engine="transformers", machines=2, processes=2, micro_batch_tokens=999, prompts_per_batch=8,
@@ -125,10 +155,23 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
             refused = ratchet("deploy", MINI, "--pool", pool, "--home", home)
             assert refused.returncode == 2 and said in refused.stderr
         subprocess.run([*prefect, "work-pool", "create", "gpus", "--type", "process"], check=True)
+        for flow, name in ((triggered.curate, "deduplicate-math-mini"), (triggered.pipeline, "nightly")):
+            RunnerDeployment.from_flow(
+                flow, name=name, tags=["ratchet", "mini"], entrypoint_type=EntrypointType.MODULE_PATH,
+                work_pool_name="gpus", cron="0 3 * * *",
+            ).apply()  # fmt: skip
         deployed = ratchet("deploy", MINI, "--pool", "gpus", "--home", home)
-        assert deployed.returncode == 0 and "deduplicate-math-mini" in deployed.stdout, deployed.stderr
-        for name, option in (("deduplicate-math-mini", []), ("curate-math-mini", ["-p", 'overrides=["seed=x"]'])):
-            subprocess.run([*prefect, "deployment", "run", f"curate/{name}", *option], check=True)
+        assert deployed.returncode == 0 and "curate/mini-curate" in deployed.stdout, deployed.stderr
+        assert (
+            "Removed deduplicate-math-mini, a deployment of an older version; its schedule is gone" in deployed.stdout
+        )
+        assert "No worker polls the pool" in deployed.stdout and "prefect worker start --pool gpus" in deployed.stdout
+        registered = httpx.post(f"{os.environ['PREFECT_API_URL']}/deployments/filter", json={}).json()
+        assert {each["name"] for each in registered} == {deployment.name for deployment in deployments(str(MINI))} | {
+            "nightly"
+        }
+        for option in (["-p", 'step="deduplicate"'], ["-p", 'overrides=["seed=x"]']):
+            subprocess.run([*prefect, "deployment", "run", "curate/mini-curate", *option], check=True)
         subprocess.run([*prefect, "worker", "start", "--pool", "gpus", "--run-once"], check=True)
         found = httpx.post(f"{os.environ['PREFECT_API_URL']}/flow_runs/filter", json={}).json()
         done = {run["name"]: run["state"] for run in found}

@@ -102,7 +102,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
     for decide in ("terminal", "page"):
         name = f"math-24-{decide}"
         overrides = [f"name={name}", "approve=[math-24]"]
-        run = server.start("pipeline/pipeline-mini", overrides=overrides)
+        run = server.start("pipeline/mini", overrides=overrides)
         assert "Crashed" not in server.wait(run, "Suspended")
         if decide == "terminal":
             settings = [word for override in overrides for word in ("--set", override)]
@@ -116,7 +116,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
 
 @pytest.mark.slow
 def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
-    run = server.start("train/train-mini", overrides=["training.stages.1.steps=12"])
+    run = server.start("train/mini-train", overrides=["training.stages.1.steps=12"])
     drafts = finished_home / "artifacts" / ".drafts"
     assert happens(lambda: list(drafts.glob("checkpoint-code-32-*/checkpoints/*"))), server.states(run)
     os.kill(process_of(run), signal.SIGKILL)
@@ -127,7 +127,7 @@ def test_a_run_whose_process_is_killed_is_started_again(server, finished_home):
 @pytest.mark.slow
 def test_a_cancelled_run_ends_also_after_a_retry_and_is_not_started_again(server, finished_home):
     """Cancel, retry, cancel: each time training ends; the automation starts nothing again."""
-    run = server.start("train/train-mini", overrides=["training.stages.1.steps=300"])
+    run = server.start("train/mini-train", overrides=["training.stages.1.steps=300"])
     drafts = finished_home / "artifacts" / ".drafts"
     for _ in range(2):
         steps = len(progress_of(drafts))
