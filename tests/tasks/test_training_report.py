@@ -50,7 +50,7 @@ def test_each_run_has_its_curves_with_every_intervention_drawn_and_listed(tmp_pa
     assert [">logic<" in panel and ">math<" in panel for panel in panels] == [True] * 3 + [False] + [True] * 3
     for panel in panels:  # readable: 9 of a width of 389 points, which a page shows at 440 pixels or more
         assert float(re.search(r'viewBox="0 0 ([\d.]+)', panel)[1]) < 400
-        assert min(map(float, re.findall(r"font: (?:bold )?([\d.]+)px", panel))) >= 9
+        assert min(map(float, re.findall(r"font-size: ([\d.]+)px", panel))) >= 9
     document = Document("t", sections=sections)
     assert "plateau 3" in to_html(document) and "figures/training.png" in to_markdown(document)
 
