@@ -193,8 +193,8 @@ def main() -> None:
             name: [f"{false_claims(name, *cell, clustered, sets // 5):.1%}" for cell in cells[:6]] for name in CLAIMS
         }
         _table(f"false regimes, {kind}", claims, columns[:6])
-    for sizes in ([1] * 64, [4] * 16, [4] * 50, [1, 7, 3, 9, 2, 6] * 5):
-        for share in (0.02, 0.05, 0.1, 0.3):
+    for sizes in ([1] * 64, [1] * 200, [4] * 16, [4] * 50, [1, 7, 3, 9, 2, 6] * 5):
+        for share in (0.01, 0.02, 0.05, 0.1, 0.3):
             found = " / ".join(
                 "{:.1%}, {:.1%}".format(*of_whole_changes(sizes, share, noise, sets)) for noise in (0, 0.07)
             )
