@@ -5,9 +5,11 @@
 `ratchet deploy` registers the same deployments for the workers of a pool.
 """
 
+import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 from prefect import Flow, get_client, serve
@@ -16,9 +18,11 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTag
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
+from pydantic_core import to_jsonable_python
 
 from ratchet.data_curation.settings.curation import CURATION_STEPS
 from ratchet.flows import triggered
+from ratchet.flows.forms import CurationChanges, recipe_fields
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.recipe import Recipe
@@ -56,10 +60,25 @@ def deployments(name: str, waiting: str = SERVED, **worker: Any) -> list[RunnerD
     flows.append(deployed(triggered.compare, "compare"))
     if domains:
         curation = deployed(triggered.curate, "curate", recipe=name, domain=next(iter(domains)))
-        curation._parameter_openapi_schema.properties["domain"]["enum"] = [*domains]
+        form = curation._parameter_openapi_schema
+        form.properties["domain"]["enum"] = [*domains]
+        for group, field, path in recipe_fields(CurationChanges):
+            shown = form.definitions[group]["properties"][field]
+            shown["description"] = f"{shown.get('description', '')} In the recipe: {_in_recipe(recipe, domains, path)}."
         flows.append(curation)
     flows += [deployed(triggered.evaluate, "evaluate", recipe=name), deployed(triggered.report, "report")]
     return [*flows, *([deployed(triggered.train, "train", recipe=name)] if recipe.training.stages else [])]
+
+
+def _in_recipe(recipe: Recipe, domains: Iterable[str], path: str) -> str:
+    """The value of a field for each domain, or once if all have the same."""
+    shown: dict[str, str] = {}
+    for domain in domains:
+        _, _, below = path.partition("{domain}.")
+        value = reduce(getattr, (below or path).split("."), recipe.curation_of(domain) if below else recipe)
+        shown[domain] = f"`{json.dumps(to_jsonable_python(value))}`"
+    same = {*shown.values()}
+    return same.pop() if len(same) == 1 else ", ".join(f"{domain} {value}" for domain, value in shown.items())
 
 
 def remove_outdated(client: SyncPrefectClient, recipe: Recipe) -> Iterator[DeploymentResponse]:

@@ -102,7 +102,9 @@ def main(home: str, mlflow: str) -> None:
     record = next(run for run in all_runs(settings) if any(step.output.kind == "evaluation" for step in run.steps))
     last = [step for step in record.steps if step.output.kind == "evaluation"][-1]
     state = read_state(settings, record.run_id)
-    step = f"{mlflow}/#/experiments/{state['experiment_id']}/runs/{state['runs'][last.run]}?workflowType=machine_learning"
+    step = (
+        f"{mlflow}/#/experiments/{state['experiment_id']}/runs/{state['runs'][last.run]}?workflowType=machine_learning"
+    )
     with browser() as page:
         page.open((report.path / "report.html").as_uri(), "Scores", 1180, 1330)
         page.save(IMAGES / "report.png")

@@ -106,6 +106,9 @@ def test_a_recipe_has_few_deployments_the_pipeline_first_and_a_step_is_chosen_in
     groups = {name for name in form.definitions if name != "CurationChanges"}
     assert groups == {f"{of}Changes" for of in ("Rules", "Decontamination", "Deduplication", "Validation", "Teacher",
                                                "Length")}  # fmt: skip
+    assert settings["jaccard"]["description"].endswith("In the recipe: `0.8`.")
+    attempts = form.definitions["TeacherChanges"]["properties"]["attempts"]["description"]
+    assert attempts.endswith("In the recipe: math `4`, code `8`."), attempts
     assert "max_cost" in form.definitions["TeacherChanges"]["properties"], "rarely used settings are there too"
 
 
