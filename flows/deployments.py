@@ -76,7 +76,7 @@ def _in_recipe(recipe: Recipe, domains: Iterable[str], path: str) -> str:
     for domain in domains:
         _, _, below = path.partition("{domain}.")
         value = reduce(getattr, (below or path).split("."), recipe.curation_of(domain) if below else recipe)
-        shown[domain] = f"`{json.dumps(to_jsonable_python(value))}`"
+        shown[domain] = "not set" if value in (None, "", ()) else f"`{json.dumps(to_jsonable_python(value))}`"
     same = {*shown.values()}
     return same.pop() if len(same) == 1 else ", ".join(f"{domain} {value}" for domain, value in shown.items())
 

@@ -32,7 +32,7 @@ from ratchet.data_curation.settings.teacher import Teacher
 
 C = TypeVar("C", bound="Changes")
 ALL_STEPS = "all"
-StepOrAll = Annotated[str, WithJsonSchema({"type": "string", "enum": (ALL_STEPS, *curation.CURATION_STEPS)})]
+StepOrAll = Annotated[str, WithJsonSchema({"type": "string", "enum": [ALL_STEPS, *curation.CURATION_STEPS]})]
 
 
 @dataclass(frozen=True)

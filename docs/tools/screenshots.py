@@ -4,7 +4,7 @@
     ratchet ui --home HOME                                            # in another terminal
     python docs/tools/screenshots.py HOME http://127.0.0.1:5000       # `apt-get install chromium`
 
-The report is the newest of the home; MLflow's page is that of its last evaluation, with everything that it was made from.
+The report is the newest of the home; MLflow's page is that of its last evaluation, with all that it was made from.
 """
 
 import base64
@@ -102,13 +102,11 @@ def main(home: str, mlflow: str) -> None:
     record = next(run for run in all_runs(settings) if any(step.output.kind == "evaluation" for step in run.steps))
     last = [step for step in record.steps if step.output.kind == "evaluation"][-1]
     state = read_state(settings, record.run_id)
-    step = (
-        f"{mlflow}/#/experiments/{state['experiment_id']}/runs/{state['runs'][last.run]}?workflowType=machine_learning"
-    )
+    step = f"{mlflow}/#/experiments/{state['experiment_id']}/runs/{state['runs'][last.run]}"
     with browser() as page:
         page.open((report.path / "report.html").as_uri(), "Scores", 1180, 1330)
         page.save(IMAGES / "report.png")
-        page.open(step, "Made from", 1180, 1000)
+        page.open(f"{step}?workflowType=machine_learning", "Made from", 1180, 1000)
         page.run(MLFLOW)
         time.sleep(SETTLED_S)
         page.save(IMAGES / "mlflow.png")

@@ -108,7 +108,7 @@ def test_a_recipe_has_few_deployments_the_pipeline_first_and_a_step_is_chosen_in
                                                "Length")}  # fmt: skip
     assert settings["jaccard"]["description"].endswith("In the recipe: `0.8`.")
     attempts = form.definitions["TeacherChanges"]["properties"]["attempts"]["description"]
-    assert attempts.endswith("In the recipe: math `4`, code `8`."), attempts
+    assert attempts.endswith("In the recipe: math `4`, code `2`."), attempts
     assert "max_cost" in form.definitions["TeacherChanges"]["properties"], "rarely used settings are there too"
 
 
