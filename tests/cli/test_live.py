@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ratchet.cli.live import LiveWatcher
 from tests.flows.conftest import MINI, ROOT
+from tests.waiting import happens
 
 
 def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
@@ -23,7 +24,7 @@ def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
         watcher.progress(1, 4, {"reward": 0.25, "response_tokens": 17.0})
         time.sleep(0.3)
         watcher.progress(2, 4, {"reward": 0.5, "response_tokens": 18.0})
-        time.sleep(0.5)
+        assert happens(lambda: "2/4" in screen.getvalue() and "left" in screen.getvalue())
         watcher.step_finished("train math-24", "4 steps", 75.0, cached=False)
         watcher.step_started("evaluate start")
         watcher.step_finished("evaluate start", "pass@1 0.5", 0.0, cached=True)

@@ -72,7 +72,7 @@ def test_one_question_that_always_fails_does_not_hold_up_the_others(asked, serve
 
 def test_patience_ends_and_what_was_answered_is_kept(asked, server):
     server.most = 9
-    with generations(asked, server, [], patience_s=0.2) as source:
+    with generations(asked, server, [], patience_s=3.0) as source:
         with pytest.raises(RatchetError, match=r"has accepted no call for .*503.* Finished answers are kept"):
             list(source.stream())
     server.most = 10**9

@@ -106,6 +106,6 @@ def test_a_second_evaluation_waits_and_a_dead_one_holds_nothing(tmp_path):
     second.join(0.3)
     assert second.is_alive() and not (tmp_path / "entered").exists()
     os.kill(holder.pid, signal.SIGKILL)
-    second.join(10)
+    second.join()
     assert (tmp_path / "entered").exists()
     holder.join()

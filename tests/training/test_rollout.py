@@ -46,7 +46,7 @@ def share_out(ranks_of: int, prompts: int, rollouts: int, batch_size: int) -> li
             for turn in share:  # an engine draws as long as there is room
                 decoded[rank] += [int(p.problem_id.removeprefix("sum-")) for p in batches[turn]]
             if not number:
-                started.wait(20)
+                started.wait()
 
     threads = [threading.Thread(target=one, args=(rank,)) for rank in range(ranks_of)]
     for thread in threads:

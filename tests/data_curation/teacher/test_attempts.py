@@ -335,7 +335,7 @@ def test_killed_and_run_again_no_answer_is_asked_for_twice(model, tmp_path):
             time.sleep(0.005)
         client.kill()
         client.wait()
-        time.sleep(0.3)  # the endpoint notices
+        time.sleep(2)  # the endpoint notices
         kept = journal.read_bytes().count(b"\n")
         asked = endpoint.asked.copy()
         # Lost is what was open, and on a busy machine answers that were on their way to the journal.
