@@ -35,6 +35,8 @@ class Evidence:
 
 def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """None: undecided."""
+    if reference.domain and answer.domain and not _same_domain(reference.domain, answer.domain):
+        return False
     if "option" in (reference.kind, answer.kind):
         return _same_option(reference, answer, evidence)
     if "equation" in (reference.kind, answer.kind):
@@ -76,6 +78,11 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if reference.brackets != answer.brackets or len(reference.parts) != len(answer.parts):
         return False
     return _all(same_answer(one, other, evidence) for one, other in zip(reference.parts, answer.parts, strict=True))
+
+
+def _same_domain(one: str, other: str) -> bool:
+    """Natural numbers begin with 0 or 1: N says not which."""
+    return one == other or "any" in (one, other) or {one, other} == {"N", "N0"}
 
 
 def _is_plain(answer: Answer) -> bool:
@@ -188,6 +195,8 @@ def _same_option(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
 
 
 def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
+    if one.kind == "collection" and not one.parts and other.kind == "text":
+        return other.words == "none" and one.tokens[0].kind in ("word", "run")  # no solution, and not the empty set
     if one.kind == "collection" and len(one.parts) == 1:
         node = one.parts[0].node if one.brackets == "{" else None
         if node and names_of(node):  # a fractional part?

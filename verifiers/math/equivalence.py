@@ -17,7 +17,7 @@ from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.nodes import Node, kinds_of, names_of
 from ratchet.verifiers.math.question import asks_order, asks_percent
 from ratchet.verifiers.math.structure import is_list, parse_answer
-from ratchet.verifiers.math.tokens import VOCABULARY
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 _INTEGER = re.compile(r"-?\d{1,18}")

@@ -17,7 +17,8 @@ from ratchet.verifiers.math.nodes import (
     replaced,
 )
 from ratchet.verifiers.math.propositions import set_table
-from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, VOCABULARY, Token, Tokens
+from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, Token, Tokens
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _MOST_TOKENS = 300
 """With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""

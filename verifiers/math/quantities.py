@@ -11,7 +11,8 @@ from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import is_sum, names_of, rational_value
-from ratchet.verifiers.math.tokens import FUNCTIONS, VOCABULARY, Token, Tokens
+from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.math.units import Unit, parse_unit
 
 Parse = Callable[[Tokens], Answer]
@@ -26,11 +27,11 @@ _UNIT_COMMANDS = {
 }  # fmt: skip
 _PLAIN_UNITS, _PLAINER_UNITS = (frozenset(VOCABULARY[section].split()) for section in ("plain_units", "plainer_units"))
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
-_ARTICLES = ("the", "a", "an")
+_LEADING = ("the", "a", "an", "on", "in", "at")
+_LEFT_OUT, _NOTHING = (frozenset(VOCABULARY[section].split()) for section in ("left_out", "no_nouns_left"))
+_ALL_REALS, _INFINITE = (frozenset(VOCABULARY[each].split(", ")) for each in ("all_reals", "infinitely_many"))
 _SYNONYMS = {
     "dne": "does not exist",
-    "infinity": "infinite",
-    "infinitely": "infinite",
     "true": "yes",
     "false": "no",
     "elsewhere": "otherwise",
@@ -199,10 +200,19 @@ def prose(tokens: Tokens) -> str:
             words_read.append(words.folded(token.text))
         elif not token.isa(*_PUNCTUATION):
             return ""
-    while len(words_read) > 1 and words_read[0] in _ARTICLES:
+    while len(words_read) > 1 and words_read[0] in _LEADING:
         words_read = words_read[1:]
     text = " ".join(words_read)
-    return "" if "and" in words_read or "or" in words_read else _SYNONYMS.get(text, text)
+    if "and" in words_read or "or" in words_read:
+        return ""
+    kept = [each for each in words_read if each not in _LEFT_OUT]
+    if kept[:1] == ["no"] and len(words_read) > 1 and _NOTHING.issuperset(kept[1:]):
+        return "no solution"
+    short = " ".join(kept)
+    if short in _INFINITE:
+        return "infinite"
+    text = short if short in _ALL_REALS else text.removesuffix("条件")
+    return _SYNONYMS.get(text, text)
 
 
 def _is_word(token: Token, count: int) -> bool:

@@ -8,20 +8,22 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import intervals, words
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.expression import parse_expression
+from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import names_of, rational_value
 from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
-from ratchet.verifiers.math.tokens import VOCABULARY, Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _JOINING = frozenset(VOCABULARY["joining"].split())
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
-_ANY_INTEGER = {"for", "where", "with", "any", "every", "all", "each", "an", "is", "integer", "integers"}
 _OPTIONS = frozenset("ABCDEFGHIJ")
 _NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
@@ -33,9 +35,9 @@ def parse_answer(text: str) -> Answer:
         tokens = words.numbered(trimmed(tokenize(text)))
     except Unreadable:
         return Answer("scalar", spelling=text)
-    bare = words.without_order(tokens)
+    bare = words.without_order(unframed(tokens))
     answer = _parse(bare, 0)
-    return replace(answer, spelling=spelled(tokens), ordered=bare is not tokens and is_list(answer))
+    return replace(answer, spelling=spelled(tokens), ordered=len(bare) < len(unframed(tokens)) and is_list(answer))
 
 
 def is_list(answer: Answer) -> bool:
@@ -73,15 +75,40 @@ def _prose(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("text", tokens, words=text) if text else None
 
 
+def _except(tokens: Tokens, depth: int) -> Answer | None:
+    """`all real numbers except 4`, `all real numbers except x = 1, 2`."""
+    spoken = [words.word(token) for token in tokens]
+    at = next((i for i, word in enumerate(spoken) if word in ("except", "excluding")), 0)
+    if not at or prose(tokens[:at]) not in _ALL_REALS:
+        return None
+    while at + 1 < len(tokens) and spoken[at + 1] in ("for", "when", "the", "values", "numbers", "where"):
+        at += 1
+    left_out = _parse(tokens[at + 1 :], depth)
+    points = left_out.parts if left_out.kind == "collection" else (left_out,)
+    values = [part.parts[-1] if part.kind == "equation" else part for part in points]
+    return intervals.without(intervals.line(), values)
+
+
+def _qualified(tokens: Tokens, depth: int) -> Answer | None:
+    core, domain = qualified(tokens) if depth < 5 and len(tokens) > 3 else ((), "")
+    if not core:
+        return None
+    answer = _parse(core, depth)
+    return replace(answer, domain=domain, tokens=tokens if answer.node is None else answer.tokens)
+
+
 def _moment(tokens: Tokens, depth: int) -> Answer | None:
     when = words.moment(tokens) if 1 < len(tokens) < 20 else ""
-    return Answer("moment", tokens, words=when) if when else None
+    is_day = when.startswith("weekday") and when.count(" ") == 1
+    return Answer("moment", tokens, words=when) if when and not is_day else None
 
 
 def _option(tokens: Tokens, depth: int) -> Answer | None:
     """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`. Not `(A) or (B)`."""
-    if len(tokens) > 2 and words.word(tokens[0]) in ("option", "choice", "answer"):
-        tokens = tokens[1 + tokens[1].isa(":") :]
+    if len(tokens) > 1 and words.word(tokens[0]) in ("option", "choice", "answer"):
+        tokens = tuple(token._replace(upright=True) for token in tokens[1 + tokens[1].isa(":") :]) or tokens
+    if len(tokens) == 2 and tokens[1].isa(")"):
+        tokens = (tokens[0]._replace(upright=True),)
     is_bracketed = tuple(token.text for token in tokens[:3:2]) == ("(", ")")
     letter = [*tokens[: 1 + is_bracketed]][-1]
     rest = tokens[1 + 2 * is_bracketed :]
@@ -175,10 +202,6 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
 
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = listed(tokens, in_braces=False)
-    if len(members) > 1 and _any_integer(members[-1]):
-        members = members[:-1]
-        if len(members) == 1:
-            return _parse(members[0], depth)
     if 1 < len(members) <= _MAX_PARTS and all(members):
         if (unequal := _unequal(members, depth)) is not None:
             return unequal
@@ -206,15 +229,6 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
-
-
-def _any_integer(tokens: Tokens) -> bool:
-    r"""Whether this says that a letter is any integer: `n \in \mathbb{Z}`, "for any integer n"."""
-    if [token.text for token in tokens[1:]] == ["\\in", "\\Z"]:
-        return True
-    spoken = [words.word(token) or token.text for token in tokens]
-    others = [word for word in spoken if word not in _ANY_INTEGER]
-    return ("integer" in spoken or "integers" in spoken) and len(others) == 1 and len(others[0]) == 1
 
 
 def _bar(tokens: Tokens) -> int:
@@ -400,6 +414,6 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _congruence, _prose, _collection, _relation, _product, _bracketed, _plus_minus,
+    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _collection, _relation, _product, _bracketed, _plus_minus,
     _based, _ratio, _located, _scalar, _phrase,
 )  # fmt: skip

@@ -8,14 +8,13 @@ Commands for size and position are dropped, synonyms become one command, numbers
 import re
 from collections.abc import Iterable
 from fractions import Fraction
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
+from ratchet.verifiers.math.notation import standard
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 MAX_TOKENS = 1024
 _MAX_TEXT_DEPTH = 8
-VOCABULARY: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("vocabulary.yaml").read_text(encoding="utf-8"))
 
 
 class Token(NamedTuple):
@@ -46,16 +45,10 @@ def _meanings(section: str) -> dict[str, str]:
     return {word: meaning for meaning, words in VOCABULARY[section].items() for word in words.split()}
 
 
-_UNICODE = str.maketrans(
-    {character: meaning for meaning, characters in VOCABULARY["unicode"].items() for character in characters}
-    | {character: f"^{digit}" for digit, character in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-    | {character: f"_{digit}" for digit, character in enumerate("₀₁₂₃₄₅₆₇₈₉")}
-)
 FUNCTIONS = frozenset(VOCABULARY["functions"].split())
 OPAQUE_FUNCTIONS = frozenset(VOCABULARY["opaque_functions"].split())
 _COMMANDS, _OPERATORS = _meanings("commands"), _meanings("operators")
 _PLAIN = _meanings("plain") | {name: f"\\{name}" for name in FUNCTIONS}
-_ROOM = re.compile(r"(?<=\\\\)\[-?[\d.]+(?:pt|em|ex|mm|cm)\]|\\[hv]?(?:phantom|space)(?![A-Za-z])\s*(?:\{[^{}]*\})?")
 _LEX = re.compile(
     r"(?P<space>\s+|~)|\\(?P<command>[A-Za-z]+|.)|(?P<degree>\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![A-Za-z])))"
     r"|(?P<prime>\^\s*(?:\{(?:\s*\\prime)+\s*\}|\\prime(?![A-Za-z]))|'+)"
@@ -67,7 +60,6 @@ _CYCLE = re.compile(
     r"\s*(?:\\(?:overline|bar)\s*\{(\d+)\}|\\(?:bar|overline)\s*(\d)|\\dot\{?(\d)\}?|\((\d+)\)(?![\d(]))"
 )
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\dA-Za-z({^]|\.\d|\\(?!math|text|[ ,;:!]))")
-_CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
 _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
 _PROPOSITION = re.compile(r"\s*(?:[A-Za-z(]|\\(?:sim|neg|lnot)(?![A-Za-z]))")
@@ -89,19 +81,14 @@ _COMPLEMENTS = re.compile(r"[+'*]|\\(?:cdot|o(?:plus|r)|l(?:or|and)|vee|wedge|c[
 _SPACING = re.compile(r"[\s{}]|\\[,;! ]")
 _CALLED = re.compile(r"\s*(?:\\left\s*)?[(\[]")
 _CONVOLVED = re.compile(r"(?<![A-Za-z])([fgh])\s*(?:\*|\\ast(?![a-z]))\s*(?=[fgh](?![A-Za-z]))")
-_INFIX = re.compile(r"\{([^{}]*)\\(over|choose)(?![A-Za-z])([^{}]*)\}")
 
 
 def tokenize(text: str) -> Tokens:
     """Raises Unreadable."""
-    text = text if text.isascii() else text.translate(_UNICODE)
-    if "C_" in text:
-        text = _CHOICES.sub(lambda match: "\\binom{{{}}}{{{}}}".format(*filter(None, match.groups())), text)
+    text = standard(text)
     if "*" in text or "\\ast" in text:
         text = _CONVOLVED.sub(r"\1\\star ", text)
     if "\\" in text:
-        text = _ROOM.sub("", text)
-        text = _INFIX.sub(lambda m: f"\\{'frac' if m[2] == 'over' else 'binom'}{{{m[1]}}}{{{m[3]}}}", text)
         text = _FACED.sub(r"\1\2", text) if "hat" in text else text
         if "angle" in text:
             text = _SIZED.sub("", text)

@@ -5,7 +5,7 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from ratchet.verifiers.math.tokens import VOCABULARY
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 
 class Unit(NamedTuple):

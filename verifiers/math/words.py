@@ -3,7 +3,8 @@
 import re
 from fractions import Fraction
 
-from ratchet.verifiers.math.tokens import VOCABULARY, Token, Tokens
+from ratchet.verifiers.math.tokens import Token, Tokens
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _NUMBERS = VOCABULARY["numbers"]
 _SMALL = {text: value for value, text in enumerate(_NUMBERS["ones"].split())}

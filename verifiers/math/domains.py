@@ -1,0 +1,102 @@
+r"""What is said of an answer's letters behind it: `k \in \mathbb{Z}`, "for all positive integers n", `n \ge 1`.
+
+It changes nothing if only one of two answers says it; two that differ make different answers.
+"""
+
+import re
+
+from ratchet.verifiers.math import words
+from ratchet.verifiers.math.parts import closing, top_level, trimmed
+from ratchet.verifiers.math.tokens import Token, Tokens, single_letters, spelled
+from ratchet.verifiers.math.vocabulary import VOCABULARY
+
+_LEADING = frozenset("for where with and when here all any every each some an arbitrary \\forall".split())
+_KINDS: dict[str, str] = VOCABULARY["domains"]
+_NEUTRAL = frozenset("is are be a an the any all every each arbitrary some of value values number numbers being".split())
+_STARTS = frozenset("for where with any \\forall integer integers".split())
+_DECORATED = re.compile(r"(?:\^|_) (?:\{ )?(.+?)(?: \})?")
+_SIGNED = {"+": "N", "> 0": "N", "\\ge 1": "N", "\\ge 0": "N0", "*": "N", "\\cdot": "N", "\\ast": "N"}
+_SETS = {"\\Z": "Z", "\\N": "N", "\\R": "R", "\\Q": "Q", "\\C": "C"}
+_RANGE = re.compile(r"(?:= )?([01]) , (?:\\pm )?[12] (?:, (?:\\pm )?[23] )?(?:, )?\.\.\.")
+_INDEX = re.compile(r"(\\ge|>) (\d+)")
+_MOST_LETTERS = 3
+
+
+def qualified(tokens: Tokens) -> tuple[Tokens, str]:
+    """The answer without what is said of its letters at its end, and that in short (`k: Z`); both empty if nothing
+    is."""
+    for at in _candidates(tokens):
+        core, tail = trimmed(tokens[:at]), tokens[at:]
+        while tail and (tail[0].isa(",", ";", "\\and") or words.word(tail[0]) == "and"):
+            tail = tail[1:]
+        said = core and _said(tail)
+        if said and {token.text for token in said[0]} <= _letters(core) and (said[1][0] != ">" or _is_indexed(core)):
+            inner, more = qualified(core)
+            return inner or core, " ".join(filter(None, (more, said[1])))
+    return (), ""
+
+
+def _candidates(tokens: Tokens) -> list[int]:
+    """Where it may begin: at a comma, a bracket, a word, or a letter after a gap."""
+    marked = any(token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS for token in tokens[2:])
+    if not marked and not any(words.word(token) in _KINDS for token in tokens):
+        return []
+    top = [i for i in top_level(tokens) if i]
+    found = [i for i in top if tokens[i].isa(",", ";", "\\forall") or words.word(tokens[i]) in _LEADING]
+    if tokens[-1].isa(")") and (opened := [i for i in range(1, len(tokens)) if tokens[i].isa("(")]):
+        found += [i for i in opened if closing(tokens[i:]) == len(tokens) - 1 - i][:1]
+    if len(tokens) > 3 and any(token.isa("\\in") for token in tokens[-6:]):
+        found += [i for i in top if tokens[i].gap and tokens[i].kind == "name" and tokens[i + 1 : i + 2] and tokens[i + 1].isa("\\in")]
+    return sorted({*found})
+
+
+def _said(tail: Tokens) -> tuple[Tokens, str] | None:
+    """The letters, and what they are."""
+    if tail and tail[0].isa("(") and closing(tail) == len(tail) - 1:
+        tail = tail[1:-1]
+    while tail and (words.word(tail[0]) or tail[0].text) in _LEADING:
+        tail = tail[1:]
+    spoken = [token for token in tail if words.word(token)]
+    names = tuple(token for token in tail if token.kind == "name" and token.text not in (*_SETS, "a"))
+    if not names or len(names) > _MOST_LETTERS:
+        return None
+    if spoken and not any(token.kind in ("number", "command") for token in tail):
+        kinds = [words.word(token) for token in spoken if words.word(token) not in _NEUTRAL]
+        text = " ".join(kinds).replace("non negative", "nonnegative")
+        return (names, _KINDS[text]) if text in _KINDS and not any(t.isa("=", "+", "-", "/", "^") for t in tail) else None
+    if spoken:
+        return None
+    at = next((i for i, token in enumerate(tail) if token.isa("\\in")), 0)
+    if at and all(token.kind == "name" or token.isa(",") for token in tail[:at]):
+        kind = _set(tail[at + 1 :])
+        return (tail[:at:2], kind) if kind else None
+    rest = spelled(tail[1:])
+    if _RANGE.fullmatch(rest):
+        return tail[:1], "Z" if "\\pm" in rest else "N0" if "= 0" in rest else "N"
+    if index := _INDEX.fullmatch(rest):
+        return tail[:1], f">{int(index[2]) - (index[1] != '>')}"
+    return None
+
+
+def _set(tokens: Tokens) -> str:
+    """Z for \\mathbb{Z}, N for its positive members; "" for a set that is not known."""
+    if not tokens or len(tokens) > 8:
+        return ""
+    if tokens[0].isa("\\{"):
+        return {"0": "N0", "1": "N"}.get(tokens[1].text, "") if tokens[-2:-1] and tokens[-2].isa("...") else ""
+    name = _SETS.get(tokens[0].text, "")
+    if name and len(tokens) > 1:
+        mark = _DECORATED.fullmatch(spelled(tokens[1:]))
+        sign = _SIGNED.get(mark[1], "") if mark else ""
+        return sign if name in "ZN" else sign and f"{name}+"
+    return name
+
+
+def _letters(tokens: Tokens) -> set[str]:
+    return {token.text for token in single_letters(tokens) if token.kind == "name"}
+
+
+def _is_indexed(tokens: Tokens) -> bool:
+    """Whether this defines the members of a sequence, a_n = ..."""
+    begins: tuple[Token, ...] = tokens[:2]
+    return len(begins) == 2 and begins[0].kind == "name" and begins[1].isa("_", "(") and any(t.isa("=") for t in tokens)

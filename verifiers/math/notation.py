@@ -1,0 +1,102 @@
+r"""One way to write it: Unicode, infix and old commands, separators and markup, before an answer is read as tokens."""
+
+import re
+import unicodedata
+
+from ratchet.verifiers.math.vocabulary import VOCABULARY
+
+_CHARACTERS = {character: meaning for meaning, characters in VOCABULARY["unicode"].items() for character in characters}
+_WIDE = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
+_RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣ", "0123456789+-()nix", strict=True))
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₒₓₙₖₘᵢⱼ", "0123456789+-()aeoxnkmij", strict=True))
+_SCRIPTS = (("^", _RAISED, re.compile(f"[{''.join(_RAISED)}]+")), ("_", _LOWERED, re.compile(f"[{''.join(_LOWERED)}]+")))
+_TABLE = str.maketrans(_WIDE | _CHARACTERS)
+_ROOTS = re.compile(r"(√|∛|∜)\s*(\d+(?:\.\d+)?|(?=[({\\])|[^\W\d_])")
+_ROOT_ORDERS = {"√": "", "∛": "[3]", "∜": "[4]"}
+_GROUPS = re.compile(r"(?<![\d.'])\d{1,3}(?:'\d{3})+(?![\d'])|(?<![\d.])\d{1,3}(?:\\,\d{3})+(?!\d)")
+_PREFIXED = re.compile(r"(?<![\w.\\}])0(?:[bB]([01]+)|[oO]([0-7]+)|x([\dA-Fa-f]+))(?!\w)")
+_CYCLE = re.compile(r"(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)\}?")
+_CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
+_NUMERIC = r"(?:\{\s*(\d+)\s*\}|(\d))"
+_CHOSEN = re.compile(rf"(?<![A-Za-z\\}}\d])(?:\\(?:mathrm|text)\s*\{{\s*C\s*\}}|C)\s*_\s*{_NUMERIC}\s*\^\s*{_NUMERIC}")
+_CALLED = re.compile(r"(?<![A-Za-z\\])C\((\d+),\s*(\d+)\)|(?<![\d.])(\d+)\s*C\s*(\d+)(?!\d)")
+_ROOM = re.compile(
+    r"(?<=\\\\)\[-?[\d.]+(?:pt|em|ex|mm|cm)\]|\\[hv]?(?:phantom|space)(?![A-Za-z])\s*(?:\{[^{}]*\})?"
+    r"|\\(?:text)?color(?:box)?\s*(?:\[\w*\])?\s*\{[^{}]*\}|\\(?:tag|label)\*?\s*\{[^{}]*\}"
+)
+_MARKED = re.compile(r"\s*(\*\*|__|`+)([^*`]+)\1\s*(\.?)\s*")
+_INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
+
+
+def standard(text: str) -> str:
+    """The text in ASCII and LaTeX as far as it can be."""
+    if not text.isascii():
+        text = _from_unicode(text)
+    if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):
+        text = marked[2] + marked[3]
+    if "C" in text:
+        text = _CHOICES.sub(_binomial, text)
+        text = _CALLED.sub(_binomial, _CHOSEN.sub(lambda m: _binomial_of(*filter(None, m.groups())), text))
+    if "'" in text or "\\," in text:
+        text = _GROUPS.sub(lambda match: match[0].replace("'", "").replace("\\,", ""), text)
+    if "0" in text and not text.isdigit():
+        text = _PREFIXED.sub(_based, text)
+    if "\\" in text:
+        text = _ROOM.sub("", text)
+        if "\\dot" in text:
+            text = _CYCLE.sub(r"\1\\overline{\2\3\4}", text)
+        while match := _INFIX.search(text):
+            text = _prefixed(text, match)
+    return text
+
+
+def _from_unicode(text: str) -> str:
+    text = _ROOTS.sub(lambda m: f"\\sqrt{_ROOT_ORDERS[m[1]]}" + (f"{{{m[2]}}}" if m[2] else ""), text)
+    for mark, scripts, pattern in _SCRIPTS:
+        text = pattern.sub(lambda m, mark=mark, scripts=scripts: f"{mark}{{{''.join(map(scripts.get, m[0]))}}}", text)
+    text = text.translate(_TABLE)
+    if text.isascii():
+        return text
+    return "".join(_plain_letter(character) for character in text)
+
+
+def _plain_letter(character: str) -> str:
+    """A mathematical letter or digit (𝑥, 𝟙, 𝐑) as the plain one."""
+    is_styled = "\U0001d400" <= character <= "\U0001d7ff"
+    return unicodedata.normalize("NFKC", character) if is_styled else character
+
+
+def _binomial(match: re.Match[str]) -> str:
+    above, below = filter(None, match.groups())
+    return f"\\binom{{{above}}}{{{below}}}"
+
+
+def _binomial_of(below: str, above: str) -> str:
+    """C_{10}^3 or, elsewhere, C_3^{10}: the larger one is chosen from."""
+    larger, smaller = sorted((int(below), int(above)), reverse=True)
+    return f"\\binom{{{larger}}}{{{smaller}}}"
+
+
+def _based(match: re.Match[str]) -> str:
+    base = (2, 8, 16)[match.lastindex - 1 if match.lastindex else 0]
+    return f"{match[match.lastindex or 0].upper()}_{{{base}}}"
+
+
+def _prefixed(text: str, match: re.Match[str]) -> str:
+    r"""With `{a \over b}` or a bare `a \over b` as `\frac{a}{b}`."""
+    begin, end = _enclosing(text, match.start())
+    name = "frac" if match[1] == "over" else "binom"
+    return f"{text[:begin]}\\{name}{{{text[begin : match.start()]}}}{{{text[match.end() : end]}}}{text[end:]}"
+
+
+def _enclosing(text: str, at: int) -> tuple[int, int]:
+    """Where the group around a position begins and ends: inside its braces, or the formula's dollar signs."""
+    depth, begin, end = 0, at, at
+    while begin > 0 and not (depth == 0 and text[begin - 1] in "{$"):
+        begin -= 1
+        depth += (text[begin] == "}") - (text[begin] == "{")
+    depth = 0
+    while end < len(text) and not (depth == 0 and text[end] in "}$"):
+        depth += (text[end] == "{") - (text[end] == "}")
+        end += 1
+    return begin, end
