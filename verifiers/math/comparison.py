@@ -62,7 +62,7 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
         if "cases" in (reference.brackets, answer.brackets):
             return _same_cases(reference, answer, evidence)
         return _same_collection(reference, answer, evidence)
-    if reference.kind == "phrase" and reference.words != answer.words:
+    if reference.kind in ("phrase", "chain") and reference.words != answer.words:
         return False
     if reference.kind == "congruence":
         # 12 mod 7 is 5 mod 7; n may be left out, but not renamed.

@@ -1,11 +1,10 @@
 """Intervals: solutions of inequalities in one variable, and unions."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import ZERO, Node, minus, rational_value
+from ratchet.verifiers.math.nodes import ZERO, Node, kinds_of, minus, names_of, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}
@@ -36,6 +35,8 @@ def variable_of(answer: Answer | None) -> str:
 
 def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
     """The solution of an inequality or a chain of two: one interval, or two for |x| > 3. () if unknown."""
+    if len(sides) == 2 and (linear := _linear(operators[0], *sides)):
+        operators, sides = linear
     if len(operators) > 2 or any(side.kind != "scalar" or side.node is None for side in sides):
         return ()
     if len(sides) == 2 and sides[0].node and sides[0].node[0] == "abs":
@@ -54,6 +55,22 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
         ends, operators = ([None, *sides], ["<", *operators]) if first else ([*sides, None], [*operators, "<"])
     name = variable_of(ends[1])
     return (line(ends[0], ends[2], _brackets(*operators), name),) if name else ()
+
+
+def _linear(operator: str, left: Answer, right: Answer) -> tuple[list[str], list[Answer]] | None:
+    """2a + 1 ≥ 0 as a ≥ -1/2: one name, with rational numbers."""
+    if left.node is None or right.node is None or (variable_of(left) and not names_of(right.node)):
+        return None
+    difference = ("-", left.node, right.node)
+    names = names_of(difference)
+    if len(names) != 1 or kinds_of(difference) - {"+", "-", "*", "/", "number", "name"}:
+        return None
+    [name] = names
+    zero, one, two = (rational_value(difference, {name: Fraction(at)}) for at in range(3))
+    if zero is None or one is None or two is None or two - one != one - zero or one == zero:
+        return None
+    bound = ("number", zero / (zero - one))
+    return [operator if one > zero else RELATIONS[operator]], [expression(("name", name)), expression(bound)]
 
 
 def _distance(operator: str, inside: Node, bound: Answer) -> tuple[Answer, ...]:
@@ -81,41 +98,6 @@ def usual_brackets(tokens: Tokens) -> Tokens:
     return (*tokens[:-1], tokens[-1]._replace(text=")")) if len(tokens) > 4 and tokens[-1].isa("[") else tokens
 
 
-def merged(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """A union of intervals and points with rational ends; those that touch are joined: [1,2] ∪ [2,3] is [1,3]."""
-    pieces = []  # (low, is open), (high, is closed), the ends as answers
-    for part in parts:
-        ends, brackets = ((part, part), "[]") if part.kind == "scalar" else (part.parts, part.brackets)
-        if len(ends) != 2 or len(brackets) != 2 or (low := _end(ends[0])) is None or (high := _end(ends[1])) is None:
-            return parts
-        if (low, brackets[0] == "(") > (high, brackets[1] == "]"):
-            return parts
-        pieces.append([(low, brackets[0] == "("), (high, brackets[1] == "]"), *ends])
-    pieces.sort(key=lambda piece: piece[0])
-    joined = pieces[:1]
-    for piece in pieces[1:]:
-        (low, is_open), last = piece[0], joined[-1]
-        if low > last[1][0] or (low == last[1][0] and is_open and not last[1][1]):
-            joined.append(piece)
-        elif piece[1] > last[1]:
-            last[1], last[3] = piece[1], piece[3]
-    return tuple(
-        low_end if low[0] == high[0] else line(low_end, high_end, ("(" if low[1] else "[") + ("]" if high[1] else ")"))
-        for low, high, low_end, high_end in joined
-    )
-
-
-def both(parts: tuple[Answer, ...]) -> tuple[Answer, ...]:
-    """`x > 1, x < 3` is the interval between, since their union would be everything; `x < 1, x > 3` is a union."""
-    if len(parts) == 2 and all(part.kind == "tuple" and part.variable for part in parts):
-        low, high = sorted(parts, key=lambda part: part.parts[0].node == MINUS_INFINITY)
-        begin, end = low.parts[0].value, high.parts[1].value
-        is_open = (low.parts[1].node, high.parts[0].node) == (INFINITY, MINUS_INFINITY)
-        if is_open and low.variable == high.variable and begin is not None and end is not None and begin < end:
-            return (line(low.parts[0], high.parts[1], low.brackets[0] + high.brackets[1], low.variable),)
-    return parts
-
-
 def without(whole: Answer, points: list[Answer]) -> Answer | None:
     r"""`x \ne 1, 2`, `[0,9]\setminus\{5\}`: the intervals between the points."""
     if whole.kind != "tuple" or len(whole.parts) != 2 or any(p.kind != "scalar" or p.node is None for p in points):
@@ -128,7 +110,3 @@ def without(whole: Answer, points: list[Answer]) -> Answer | None:
     brackets = [whole.brackets[0] + ")", *["()"] * (len(points) - 1), "(" + whole.brackets[1]]
     gaps = [line(low, high, each) for low, high, each in zip(ends, ends[1:], brackets, strict=False)]
     return Answer("collection", parts=tuple(replace(gap, variable=whole.variable) for gap in gaps))
-
-
-def _end(answer: Answer) -> Fraction | float | None:
-    return {INFINITY: math.inf, MINUS_INFINITY: -math.inf}.get(answer.node or (), answer.value)

@@ -25,6 +25,7 @@ _ROOM = re.compile(
     r"|\\(?:text)?color(?:box)?\s*(?:\[\w*\])?\s*\{[^{}]*\}|\\(?:tag|label)\*?\s*\{[^{}]*\}"
 )
 _MARKED = re.compile(r"\s*(\*\*|__|`+)([^*`]+)\1\s*(\.?)\s*")
+_NEGATED = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
 _INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
 
 
@@ -43,6 +44,8 @@ def standard(text: str) -> str:
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:
         text = _ROOM.sub("", text)
+        if "\\not" in text:
+            text = _NEGATED.sub(lambda match: "\\ne " if match[1] == "=" else "\\notin ", text)
         if "\\dot" in text:
             text = _CYCLE.sub(r"\1\\overline{\2\3\4}", text)
         while match := _INFIX.search(text):

@@ -26,6 +26,7 @@ _UNIT_COMMANDS = {
     "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
 _PLAIN_UNITS, _PLAINER_UNITS = (frozenset(VOCABULARY[section].split()) for section in ("plain_units", "plainer_units"))
+_RESISTANCES = frozenset("mkKMG")
 _PUNCTUATION = ("-", "!", "?", ".", '"', "(", ")", "`")
 _LEADING = ("the", "a", "an", "on", "in", "at")
 _LEFT_OUT, _NOTHING = (frozenset(VOCABULARY[section].split()) for section in ("left_out", "no_nouns_left"))
@@ -76,7 +77,8 @@ def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
         or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times")
     ):
         return None
-    large, small = quantity(tokens[: numbers[-1]], parse), quantity(tokens[numbers[-1] :], parse)
+    between = numbers[-1] - (words.word(tokens[numbers[-1] - 1]) == "and")  # 1 hour and 30 minutes
+    large, small = quantity(tokens[:between], parse), quantity(tokens[numbers[-1] :], parse)
     if not large or not small or not large.unit or not small.unit or large.unit.dimension != small.unit.dimension:
         return None
     ratio = large.unit.size / small.unit.size
@@ -160,6 +162,8 @@ def _unit_text(tokens: Tokens) -> str:
     for token in tokens:
         if token.kind in ("word", "run", "name", "number"):
             text += token.text if text.endswith("μ") else " " + token.text
+        elif token.isa("\\Omega") and text[-1:] in _RESISTANCES and not token.gap:
+            text += "ohm"
         elif token.isa("^", "{", "}", "-", "/", "(", ")"):
             text += " " if token.text == "-" and text[-1:] not in ("^", "{") else token.text  # ft-lb, m^{-1}
         elif token.text in _UNIT_COMMANDS:

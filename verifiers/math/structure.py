@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import intervals, words
+from ratchet.verifiers.math import intervals, regions, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.expression import parse_expression
@@ -205,16 +205,24 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if 1 < len(members) <= _MAX_PARTS and all(members):
         if (unequal := _unequal(members, depth)) is not None:
             return unequal
-        flat = _flattened([_parse(part, depth) for part in members])
         either = any(token.isa("\\vee") or words.word(token) == "or" for token in tokens)
         both = any(token.isa("\\wedge") or words.word(token) == "and" for token in tokens)
-        flat = flat if either else intervals.both(flat)
         connective = "or" if either else "and" if both else ""
+        if not either and (linked := _linked(members)):
+            return _parse(linked, depth)
+        parsed = [_parse(part, depth) for part in members]
+        if not either and (solution := regions.joint(parsed, connective)):
+            return solution
+        flat = _flattened(parsed)
         return flat[0] if len(flat) == 1 else Answer("collection", tokens, parts=flat, words=connective)
     unions = split(tokens, "\\cup")
     if 1 < len(unions) <= _MAX_PARTS and all(unions):
-        flat = intervals.merged(_flattened([_parse(part, depth) for part in unions], sets=True))
-        return flat[0] if len(flat) == 1 else Answer("collection", tokens, parts=flat)
+        flat = Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in unions], sets=True))
+        return regions.as_answer(region) if (region := regions.region_of(flat)) else flat
+    both = split(tokens, "\\cap")
+    if 1 < len(both) <= _MAX_PARTS and all(both):
+        known = [region for part in both if (region := regions.region_of(_parse(part, depth))) is not None]
+        return regions.as_answer(regions.intersection(known)) if len(known) == len(both) else None
     if len(tokens) < 2 or not tokens[0].isa("\\{") or closing(tokens) != len(tokens) - 1:
         return None
     inside = tokens[1:-1]
@@ -229,6 +237,18 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
+
+
+def _linked(members: list[Tokens]) -> Tokens:
+    """`c < a, a < b` as `c < a < b`; empty for anything else."""
+    joined = members[0]
+    for member in members[1:]:
+        ends = [i for i in top_level(joined) if joined[i].isa(*intervals.RELATIONS)]
+        begins = [i for i in top_level(member) if member[i].isa(*intervals.RELATIONS)]
+        if not ends or not begins or spelled(joined[ends[-1] + 1 :]) != spelled(member[: begins[0]]):
+            return ()
+        joined = joined + member[begins[0] :]
+    return joined
 
 
 def _bar(tokens: Tokens) -> int:
@@ -259,7 +279,8 @@ def named_values(answer: Answer) -> Answer | None:
         or not len(pairs) == len(answer.parts) > 1
     ):
         return None
-    return Answer("tuple", parts=tuple(pairs[name] for name in sorted(pairs)), brackets="()")
+    in_order = sorted(pairs, key=lambda name: (name.startswith("\\"), name))  # (r, \theta)
+    return Answer("tuple", parts=tuple(pairs[name] for name in in_order), brackets="()")
 
 
 def _unequal(members: list[Tokens], depth: int) -> Answer | None:
@@ -274,7 +295,7 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     """Equations, memberships, and inequalities; those in one variable are intervals."""
-    symbols = ("=", "\\ne", "\\in", "\\setminus", "\\approx", *intervals.RELATIONS)
+    symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *intervals.RELATIONS)
     relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*symbols)]
     minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
     sides = split(tokens, *relations) if relations else [tokens[:minus], tokens[minus + 1 :]]
@@ -282,8 +303,15 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         return None
     if not relations or relations == ["\\setminus"]:
         removed = _parse(sides[1], depth)
-        is_set = removed.kind == "collection"
-        return intervals.without(_parse(sides[0], depth), list(removed.parts)) if is_set else None
+        whole, is_set = _parse(sides[0], depth), removed.kind == "collection"
+        known = regions.region_of(whole), regions.region_of(removed)
+        if known[0] and known[1] and whole.kind in ("tuple", "collection") and removed.kind != "scalar":
+            return regions.as_answer(regions.intersection([known[0], regions.complement(known[1])]))
+        return intervals.without(whole, list(removed.parts)) if is_set else None
+    if relations == ["\\notin"]:
+        name, region = variable_of(_plain(sides[0])), regions.region_of(_parse(sides[1], depth))
+        left = regions.complement(region) if name and region else []
+        return regions.as_answer(left, name) if left else None
     if relations == ["\\in"]:
         name, inner = variable_of(_plain(sides[0])), _parse(sides[1], depth)
         return replace(inner, variable=name) if name and inner.kind in ("tuple", "collection", "congruence") else None
@@ -299,8 +327,12 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         return None
     if solution := intervals.solved(relations, [*parts]):
         return solution[0] if len(solution) == 1 else Answer("collection", tokens, parts=solution)
-    if len(relations) > 1:
+    if len(relations) > 1 and not (set(relations) <= {"<", "\\le"} or set(relations) <= {">", "\\ge"}):
         return None
+    if len(relations) > 1:
+        ascending = relations[0] in ("<", "\\le")
+        signs = relations if ascending else [intervals.RELATIONS[relation] for relation in reversed(relations)]
+        return Answer("chain", tokens, parts=parts if ascending else parts[::-1], words=" ".join(signs))
     backwards = relations[0] in (">", "\\ge")
     ordered, sign = (parts[::-1], intervals.RELATIONS[relations[0]]) if backwards else (parts, relations[0])
     return Answer("equation", tokens, parts=ordered, words=sign)
@@ -321,6 +353,10 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     brackets = tokens[0].text + tokens[-1].text
     if len(parts) > _MAX_PARTS or not all(parts) or not tokens[-1].isa(")", "]"):
         return None
+    if brackets == "[]" and all(part[0].isa("[") and part[-1].isa("]") for part in parts):  # of Python
+        rows = [_bracketed(part, depth) for part in parts]
+        is_matrix = all(row and row.kind == "tuple" for row in rows) and len({len(row.parts) for row in rows if row}) == 1
+        return Answer("matrix", tokens, parts=tuple(row for row in rows if row), brackets="(") if is_matrix else None
     if len(parts) == 1:
         is_whole = brackets == "()" and not name and not is_transposed
         return _parse(parts[0], depth) if is_whole else None
@@ -360,17 +396,31 @@ def _based(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
 
 
+def _halves(tokens: Tokens, sign: str) -> tuple[Tokens, bool, Tokens]:
+    """What is before and behind the only sign of this kind."""
+    at = [i for i in top_level(tokens) if tokens[i].isa(sign)]
+    return (tokens[: at[0]], True, tokens[at[0] + 1 :]) if len(at) == 1 else ((), False, tokens)
+
+
 def _is_numeral(digits: str, base: Fraction) -> bool:
     """3R_1 is a product: there is no base 1, and no digit R but in base 28 and above."""
     return base.denominator == 1 and 2 <= base <= 36 and all(int(digit, 36) < base for digit in digits)
 
 
 def _ratio(tokens: Tokens, depth: int) -> Answer | None:
-    parts = split(tokens, ":")
+    named, equals, values = _halves(tokens, "=")
+    parts = split(values if equals else tokens, ":")
     if not 1 < len(parts) < 6 or not all(parts):
+        return None
+    if equals and not (len(left := split(named, ":")) == len(parts) and all(variable_of(_plain(each)) for each in left)):
         return None
     terms = tuple(_parse(part, depth) for part in parts)
     return Answer("ratio", tokens, parts=terms) if all(term.kind == "scalar" and term.node for term in terms) else None
+
+
+def _named_ratio(tokens: Tokens, depth: int) -> Answer | None:
+    """`a:b:c = 3:4:5`."""
+    return _ratio(tokens, depth) if _halves(tokens, "=")[1] and any(token.isa(":") for token in tokens) else None
 
 
 def _scalar(tokens: Tokens, depth: int) -> Answer | None:
@@ -414,6 +464,6 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _collection, _relation, _product, _bracketed, _plus_minus,
+    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _collection, _relation, _product, _bracketed, _plus_minus,
     _based, _ratio, _located, _scalar, _phrase,
 )  # fmt: skip

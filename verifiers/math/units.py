@@ -43,6 +43,7 @@ def parse_unit(text: str) -> Unit | None:
     """`square centimeters`, `cm^2`, `m/s^2`, `J mol^{-1} K^{-1}`, `miles per hour`; None if it is not a unit."""
     powers: dict[str, int] = {}
     size, sign, power, position = Fraction(1), 1, 1, 0
+    text = text.replace("electron volt", "electronvolt")
     while position < len(text.rstrip()):
         match = _PIECE.match(text, position)
         if not match or len(powers) > 6:
