@@ -18,8 +18,8 @@ class Answer:
     collection: `parts` (lists, sets, unions, both signs of ±), in any order unless `ordered`; `brackets` for a set.
     matrix: `parts` are rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an
     inequality. congruence: residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the
-    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point. `domain`: what is said of the
-    answer's letters behind it.
+    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point.
+    `domain`: what is said of the answer's letters behind it.
     """
 
     kind: str

@@ -1,26 +1,22 @@
 """Compares two parsed answers part by part, each scalar by the cheapest evidence."""
 
 import itertools
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
+from ratchet.verifiers.math import families
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size
-from ratchet.verifiers.math.intervals import variable_of
-from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of
+from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
+from ratchet.verifiers.math.symbols import is_same_name, is_symbol, with_argument
 from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN
 from ratchet.verifiers.math.words import folded, moment
-
-_DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
-_CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
-_NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", "\\overline")
 
 
 @dataclass
@@ -37,6 +33,28 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     """None: undecided."""
     if reference.domain and answer.domain and not _same_domain(reference.domain, answer.domain):
         return False
+    same = _same_shape(reference, answer, evidence)
+    return _same_flat(reference, answer) or same if same is False else same
+
+
+def _same_flat(reference: Answer, answer: Answer) -> bool:
+    """Whether both are the same line or plane, which the reference writes as one."""
+    ours, theirs = _coordinates(reference), _coordinates(answer)
+    if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
+        return False
+    if "Z" in (reference.domain, answer.domain) or theirs.kind not in ("tuple", "matrix", "equation", "collection"):
+        return False
+    found = families.flat(ours)
+    return found is not None and found == families.flat(theirs)
+
+
+def _coordinates(answer: Answer) -> Answer:
+    """Without the name of what has them: `\\vec r = ...`, `(x, y, z) = ...`."""
+    named = answer.kind == "equation" and len(answer.parts) == 2 and not answer.words and is_symbol(answer.parts[0])
+    return answer.parts[1] if named and answer.parts[1].kind in ("tuple", "matrix") else answer
+
+
+def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     if "option" in (reference.kind, answer.kind):
         return _same_option(reference, answer, evidence)
     if "equation" in (reference.kind, answer.kind):
@@ -83,6 +101,13 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 def _same_domain(one: str, other: str) -> bool:
     """Natural numbers begin with 0 or 1: N says not which."""
     return one == other or "any" in (one, other) or {one, other} == {"N", "N0"}
+
+
+def _with_domain(answer: Answer) -> Answer:
+    """An equation whose value says for which letters it holds."""
+    if answer.kind != "equation" or not answer.domain:
+        return answer
+    return replace(answer, parts=(*answer.parts[:-1], replace(answer.parts[-1], domain=answer.domain)))
 
 
 def _is_plain(answer: Answer) -> bool:
@@ -132,11 +157,22 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
         evidence.numeric = True
         return _rounds_to(value * scale, reference)
     one, other = _in_radians(reference, answer), _in_radians(answer, reference)
+    if ("name", "i") in nodes_of(one) and not names_of(one) and "." in answer.text:  # 0.6-0.8j, as programs print
+        other = replaced(other, {("name", "j"): ("name", "i")})
     evidence.numeric = True
     one, other = together(one, other)
     same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
     if same is False and scale == 1:
-        return any(same_value(one, each, evidence.work) for each in renamed(one, other))
+        if any(same_value(one, each, evidence.work) for each in renamed(one, other)):
+            return True
+        if (
+            reference.variable == answer.variable == ""
+            and families.is_of_integers(reference)
+            and families.is_of_integers(answer)
+        ):
+            is_periodic = "Z" in (reference.domain, answer.domain) or "\\pi" in kinds_of(one, names=True)
+            return is_periodic and families.same_progression(one, other)
+        return families.differ_by_constant(one, other, evidence.work)
     return same
 
 
@@ -197,6 +233,13 @@ def _same_option(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
 def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
     if one.kind == "collection" and not one.parts and other.kind == "text":
         return other.words == "none" and one.tokens[0].kind in ("word", "run")  # no solution, and not the empty set
+    if (
+        one.kind == "collection"
+        and one.brackets == ""
+        and families.is_of_integers(other)
+        and all(map(families.is_of_integers, one.parts))
+    ):
+        return _all(same(part, other) for part in one.parts)  # x \\pm k\\pi
     if one.kind == "collection" and len(one.parts) == 1:
         node = one.parts[0].node if one.brackets == "{" else None
         if node and names_of(node):  # a fractional part?
@@ -316,58 +359,24 @@ def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) 
     return all(place(row, set()) for row in range(len(edges)))
 
 
-def is_symbol(answer: Answer) -> bool:
-    """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
-    if answer.kind == "tuple":
-        return answer.brackets == "[]" or all(variable_of(part) for part in answer.parts)  # a commutator
-    if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
-        return True
-    tokens = [*answer.tokens]
-    if answer.value is not None or not tokens:
-        return False
-    first = tokens[0]
-    if first.isa("\\lim", "\\int", "\\iint", "\\oint", "\\sum", "\\prod") or (first.isa(".") and "|" in answer.text):
-        return True  # \left.\frac{dy}{dx}\right|_{x = 1}
-    if len(tokens) > 14:
-        return False
-    operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
-    if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
-        return not operators and "^" not in answer.text
-    if first.kind in ("command", "name", "word") or first.text.isupper():
-        if first.text.isupper() and answer.text == f"{first.text} ^ {{ - 1 }}":
-            return True
-        is_inverse = answer.text.startswith(f"{first.text} ^ {{ - 1 }} (")
-        second = tokens[1 % len(tokens)]
-        is_called = second.isa("(", "\\{") and tokens[-1].isa(")", "\\}") and not operators
-        return is_inverse or is_called or second.isa("_") or (len(tokens) == 1 and first.kind != "command")
-    return False
-
-
-def _is_same_name(one: Answer, other: Answer) -> bool:
-    """`v` is `v(t)`, and `y'` is dy/dx as well as `y'(t)`."""
-    if one.text == other.text or (one.node is not None and one.node == other.node):
-        return True
-    (name, variable), (other_name, other_variable) = map(_name_and_variable, (one, other))
-    return name == other_name and (not variable or not other_variable or variable == other_variable)
-
-
-def _name_and_variable(answer: Answer) -> tuple[str, str]:
-    text = answer.letters
-    if match := _DERIVATIVE.fullmatch(text):
-        return match[2] + " " + "'" * int(match[1] or 1), match[3]
-    match = _CALLED.fullmatch(text)
-    return (match[1], match[2]) if match else (text, "")
-
-
 def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """`x = 5` is 5, but not `y = 5`; `6 = 5` is nothing; two equations are compared by sides, then as curves."""
     if reference.kind != answer.kind:
         equation, other = (reference, answer) if reference.kind == "equation" else (answer, reference)
+        if other.kind == "congruence":
+            value, is_named = equation.parts[-1], equation.parts[0].text == (other.variable or equation.parts[0].text)
+            is_class = len(equation.parts) == 2 and is_named and equation.domain == "Z" and not equation.words
+            return is_class and families.in_residue_class(other, value)
+        if equation.domain:
+            equation = _with_domain(equation)
         name, *values = equation.parts
         if equation.words:  # an inequality
             return False
         if not is_symbol(name):
             values = [*equation.parts]
+            computed = [value for value in values[1:] if value.value is not None and value.value == values[-1].value]
+            if len(values) > 2 and len(computed) == len(values) - 1 and name.node:  # m + n = 256 + 37 = 293
+                return same_answer(values[-1], other, evidence) if equation is answer else False
             numbers = len(values) == 2 and None not in (values[0].value, values[1].value)
             if len(values) == 2 and is_symbol(values[1]):
                 values = values[:1]
@@ -379,10 +388,11 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
         return _all(same_answer(one, two, evidence) for one, two in pairs)
     if reference.words != answer.words:
         return False
+    answer = with_argument(reference, answer)
     (left, *_, right), (got_left, *_, got_right) = reference.parts, answer.parts
     if not reference.words and is_symbol(left) and is_symbol(got_left):
         same = [same_answer(right, value, evidence) for value in (*reference.parts[1:-1], *answer.parts[1:])]
-        return _is_same_name(left, got_left) and _all(same)
+        return is_same_name(left, got_left) and _all(same)
     if len(reference.parts) != 2 or len(answer.parts) != 2:
         return reference.text == answer.text
     nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None]

@@ -7,13 +7,12 @@ import re
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.parts import closing, top_level, trimmed
-from ratchet.verifiers.math.tokens import Token, Tokens, single_letters, spelled
+from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-_LEADING = frozenset("for where with and when here all any every each some an arbitrary \\forall".split())
 _KINDS: dict[str, str] = VOCABULARY["domains"]
-_NEUTRAL = frozenset("is are be a an the any all every each arbitrary some of value values number numbers being".split())
-_STARTS = frozenset("for where with any \\forall integer integers".split())
+_WORDS = VOCABULARY["domain_words"]
+_LEADING, _NEUTRAL, _STARTS = (frozenset(_WORDS[section].split()) for section in ("leading", "neutral", "starts"))
 _DECORATED = re.compile(r"(?:\^|_) (?:\{ )?(.+?)(?: \})?")
 _SIGNED = {"+": "N", "> 0": "N", "\\ge 1": "N", "\\ge 0": "N0", "*": "N", "\\cdot": "N", "\\ast": "N"}
 _SETS = {"\\Z": "Z", "\\N": "N", "\\R": "R", "\\Q": "Q", "\\C": "C"}
@@ -29,16 +28,18 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
         core, tail = trimmed(tokens[:at]), tokens[at:]
         while tail and (tail[0].isa(",", ";", "\\and") or words.word(tail[0]) == "and"):
             tail = tail[1:]
-        said = core and _said(tail)
-        if said and {token.text for token in said[0]} <= _letters(core) and (said[1][0] != ">" or _is_indexed(core)):
+        names, domain = (_said(tail) if core else None) or ((), "")
+        if domain and {token.text for token in names} <= _letters(core) and (domain[0] != ">" or _is_indexed(core)):
             inner, more = qualified(core)
-            return inner or core, " ".join(filter(None, (more, said[1])))
+            return inner or core, f"{more} {domain}".strip()
     return (), ""
 
 
 def _candidates(tokens: Tokens) -> list[int]:
     """Where it may begin: at a comma, a bracket, a word, or a letter after a gap."""
-    marked = any(token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS for token in tokens[2:])
+    marked = any(
+        token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS for token in tokens[2:]
+    )
     if not marked and not any(words.word(token) in _KINDS for token in tokens):
         return []
     top = [i for i in top_level(tokens) if i]
@@ -46,7 +47,11 @@ def _candidates(tokens: Tokens) -> list[int]:
     if tokens[-1].isa(")") and (opened := [i for i in range(1, len(tokens)) if tokens[i].isa("(")]):
         found += [i for i in opened if closing(tokens[i:]) == len(tokens) - 1 - i][:1]
     if len(tokens) > 3 and any(token.isa("\\in") for token in tokens[-6:]):
-        found += [i for i in top if tokens[i].gap and tokens[i].kind == "name" and tokens[i + 1 : i + 2] and tokens[i + 1].isa("\\in")]
+        found += [
+            i
+            for i in top
+            if tokens[i].gap and tokens[i].kind == "name" and tokens[i + 1 : i + 2] and tokens[i + 1].isa("\\in")
+        ]
     return sorted({*found})
 
 
@@ -63,7 +68,9 @@ def _said(tail: Tokens) -> tuple[Tokens, str] | None:
     if spoken and not any(token.kind in ("number", "command") for token in tail):
         kinds = [words.word(token) for token in spoken if words.word(token) not in _NEUTRAL]
         text = " ".join(kinds).replace("non negative", "nonnegative")
-        return (names, _KINDS[text]) if text in _KINDS and not any(t.isa("=", "+", "-", "/", "^") for t in tail) else None
+        return (
+            (names, _KINDS[text]) if text in _KINDS and not any(t.isa("=", "+", "-", "/", "^") for t in tail) else None
+        )
     if spoken:
         return None
     at = next((i for i, token in enumerate(tail) if token.isa("\\in")), 0)
@@ -80,13 +87,15 @@ def _said(tail: Tokens) -> tuple[Tokens, str] | None:
 
 def _set(tokens: Tokens) -> str:
     """Z for \\mathbb{Z}, N for its positive members; "" for a set that is not known."""
-    if not tokens or len(tokens) > 8:
+    if not 1 <= len(tokens) <= 8:
         return ""
-    if tokens[0].isa("\\{"):
-        return {"0": "N0", "1": "N"}.get(tokens[1].text, "") if tokens[-2:-1] and tokens[-2].isa("...") else ""
-    name = _SETS.get(tokens[0].text, "")
-    if name and len(tokens) > 1:
-        mark = _DECORATED.fullmatch(spelled(tokens[1:]))
+    first, *rest = [*tokens]
+    if first.isa("\\{"):
+        is_endless = len(rest) > 2 and rest[-2].isa("...")
+        return {"0": "N0", "1": "N"}.get(rest[0].text, "") if is_endless else ""
+    name = _SETS.get(first.text, "")
+    if name and rest:
+        mark = _DECORATED.fullmatch(spelled(tuple(rest)))
         sign = _SIGNED.get(mark[1], "") if mark else ""
         return sign if name in "ZN" else sign and f"{name}+"
     return name
@@ -98,5 +107,5 @@ def _letters(tokens: Tokens) -> set[str]:
 
 def _is_indexed(tokens: Tokens) -> bool:
     """Whether this defines the members of a sequence, a_n = ..."""
-    begins: tuple[Token, ...] = tokens[:2]
+    begins = [*tokens[:2]]
     return len(begins) == 2 and begins[0].kind == "name" and begins[1].isa("_", "(") and any(t.isa("=") for t in tokens)

@@ -15,10 +15,10 @@ def unframed(tokens: Tokens) -> Tokens:
     announced = False
     while begin < len(tokens) and begin < 10:
         token, text = tokens[begin], words.word(tokens[begin])
-        if not (text in _ANNOUNCING | _ENDS | _BETWEEN or token.isa(":", ",")):
+        if not (text in _ANNOUNCING | _ENDS | _BETWEEN or (token.isa(":", ",", ".") and begin)):
             break
         announced |= text in _ANNOUNCING
         begin += 1
-        if token.isa(":", ",") or text in _ENDS:
+        if token.isa(":", ",", ".") or text in _ENDS:
             end = begin
     return trimmed(tokens[end:]) if announced and end and end < len(tokens) else tokens

@@ -9,7 +9,10 @@ _CHARACTERS = {character: meaning for meaning, characters in VOCABULARY["unicode
 _WIDE = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣ", "0123456789+-()nix", strict=True))
 _LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₍₎ₐₑₒₓₙₖₘᵢⱼ", "0123456789+-()aeoxnkmij", strict=True))
-_SCRIPTS = (("^", _RAISED, re.compile(f"[{''.join(_RAISED)}]+")), ("_", _LOWERED, re.compile(f"[{''.join(_LOWERED)}]+")))
+_SCRIPTS = (
+    ("^", _RAISED, re.compile(f"[{''.join(_RAISED)}]+")),
+    ("_", _LOWERED, re.compile(f"[{''.join(_LOWERED)}]+")),
+)
 _TABLE = str.maketrans(_WIDE | _CHARACTERS)
 _ROOTS = re.compile(r"(√|∛|∜)\s*(\d+(?:\.\d+)?|(?=[({\\])|[^\W\d_])")
 _ROOT_ORDERS = {"√": "", "∛": "[3]", "∜": "[4]"}
@@ -56,7 +59,9 @@ def standard(text: str) -> str:
 def _from_unicode(text: str) -> str:
     text = _ROOTS.sub(lambda m: f"\\sqrt{_ROOT_ORDERS[m[1]]}" + (f"{{{m[2]}}}" if m[2] else ""), text)
     for mark, scripts, pattern in _SCRIPTS:
-        text = pattern.sub(lambda m, mark=mark, scripts=scripts: f"{mark}{{{''.join(map(scripts.get, m[0]))}}}", text)
+        text = pattern.sub(
+            lambda m, mark=mark, scripts=scripts: f"{mark}{{{''.join(map(scripts.__getitem__, m[0]))}}}", text
+        )
     text = text.translate(_TABLE)
     if text.isascii():
         return text

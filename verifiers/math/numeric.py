@@ -12,7 +12,6 @@ import functools
 import hashlib
 import operator
 import random
-import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -20,7 +19,9 @@ from typing import Any
 from flint import acb, acb_mat, arb, ctx, fmpq
 
 from ratchet.verifiers.math.kinks import KINKED, far_points
+from ratchet.verifiers.math.logarithms import same_product
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
+from ratchet.verifiers.math.precision import PRECISION
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 _OPERATORS |= {"cross": operator.mul, "dot": operator.mul}  # of numbers
@@ -37,8 +38,6 @@ _LARGEST_GROWTH = 2000
 _AGREEMENTS = 3
 _INSENSITIVE = {"number", "name", "+", "-", "*", "/", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
 """Operations for which points of another sign show nothing more."""
-_precision = threading.RLock()
-"""FLINT has one precision for all threads: bounds hold at any, but decisions depend on it."""
 _ERRORS = (Unsupported, TypeError, ZeroDivisionError, ValueError, OverflowError)
 
 
@@ -47,6 +46,8 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
     `work`."""
     if one == other:
         return True
+    if (same := same_product(one, other)) is not None:
+        return same
     difference: Node = ("-", one, other)
     names, agreed = names_of(difference), 0
     for point in _points(difference):
@@ -73,7 +74,7 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
     ratio, agreed = None, 0
     for point in _points(("-", one, other)):
         try:
-            with _precision, ctx.workprec(_PROBE_BITS):
+            with PRECISION, ctx.workprec(_PROBE_BITS):
                 above, below = _evaluate(one, point, work), _evaluate(other, point, work)
                 if isinstance(above, acb_mat) or isinstance(below, acb_mat):
                     continue
@@ -91,7 +92,7 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
 def constant_value(node: Node) -> Fraction | None:
     """The value of a real expression without variables, to about 40 decimals; None for any other."""
     try:
-        with _precision, ctx.workprec(_PROBE_BITS):
+        with PRECISION, ctx.workprec(_PROBE_BITS):
             if names_of(node):
                 return None
             value = _evaluate(node, {}, [MOST_WORK])
@@ -151,7 +152,7 @@ def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
     """At this point. Raises one of _ERRORS if a side is undefined, or it costs too much."""
     probe = [work[0], 0]
     try:
-        with _precision, ctx.workprec(_PROBE_BITS):
+        with PRECISION, ctx.workprec(_PROBE_BITS):
             if not all(entry.contains(0) for entry in _entries(_evaluate(difference, point, probe))):
                 return False
     finally:
@@ -159,7 +160,7 @@ def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
     size = _size(difference, point) + probe[1]  # e^{-1000} is small without being zero
     if 2 * size + 256 > _MOST_BITS:
         raise Unsupported
-    with _precision, ctx.workprec(2 * size + 256):
+    with PRECISION, ctx.workprec(2 * size + 256):
         entries = _entries(_evaluate(difference, point, work))
         if all(entry.abs_upper() < arb(2) ** -(size + 128) for entry in entries):
             return True
@@ -168,7 +169,7 @@ def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
 
 def _is_defined(node: Node, point: Point, work: list[int]) -> bool:
     try:
-        with _precision, ctx.workprec(_PROBE_BITS):
+        with PRECISION, ctx.workprec(_PROBE_BITS):
             _evaluate(node, point, work)
     except Undefined:
         return False
@@ -208,7 +209,7 @@ def _evaluate(node: Node, point: Point, work: list[int]) -> Any:
     return value
 
 
-def _drawn(*seed: Any) -> Fraction:
+def drawn(*seed: Any) -> Fraction:
     """A number between 1/2 and 2 that depends on the seed alone."""
     digest = hashlib.sha256(repr(seed).encode("utf-8", "surrogatepass")).digest()
     return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
@@ -235,7 +236,7 @@ def _opaque(node: Node, point: Point, work: list[int]) -> acb:
     if "None" in seed:
         raise Unsupported
     sign = point.get(f"{node[1]}(", Fraction(1))
-    return _exact(_drawn(*seed)) * (_exact(sign) if isinstance(sign, Fraction) else sign)
+    return _exact(drawn(*seed)) * (_exact(sign) if isinstance(sign, Fraction) else sign)
 
 
 def _series(node: Node, point: Point, work: list[int]) -> Any:
@@ -243,8 +244,8 @@ def _series(node: Node, point: Point, work: list[int]) -> Any:
     is_sum, salt = node[0] == "series", str(sorted(point.items()))
     total: Any = acb(0 if is_sum else 1)
     for turn in range(3):
-        places = {name: Fraction(int(_drawn(node[1], turn, i) * 20)) for i, name in enumerate(node[3:])}
-        weight, term = _drawn(node[1], turn, salt), _evaluate(node[2], point | places, work)
+        places = {name: Fraction(int(drawn(node[1], turn, i) * 20)) for i, name in enumerate(node[3:])}
+        weight, term = drawn(node[1], turn, salt), _evaluate(node[2], point | places, work)
         total = total + _exact(weight) * term if is_sum else total * term ** int(8 * weight - 3)
     return total
 

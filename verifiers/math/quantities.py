@@ -6,23 +6,30 @@ Removes only what is known not to be part of the value. `5 meters` and `5 apples
 
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
-from ratchet.verifiers.math.nodes import is_sum, names_of, rational_value
+from ratchet.verifiers.math.nodes import is_sum, kinds_of, names_of, rational_value
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
-from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.math.units import Unit, parse_unit
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 Parse = Callable[[Tokens], Answer]
 _MOST_TRIES = 4
 _CURRENCIES = {"\\$": units.DOLLAR, "£": units.STERLING, "€": units.EURO}
 _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
-_SUFFIXES = {"'": units.ARCMINUTE, "''": units.ARCSECOND, "\\degree": units.DEGREE, **_CURRENCIES}
+_SUFFIXES = {
+    "¢": units.DOLLAR._replace(size=Fraction(1, 100)),
+    "'": units.ARCMINUTE,
+    "''": units.ARCSECOND,
+    "\\degree": units.DEGREE,
+    **_CURRENCIES,
+}
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
-    "\\mu": "μ", "\\Omega": "ohm", "\\angstrom": "angstrom", "\\cdot": "*",
+    "\\mu": "μ", "\\Omega": "Ω", "\\angstrom": "angstrom", "\\cdot": "*",
     "\\times": "*", "\\degree": "degree", "\\sec": "sec",
 }  # fmt: skip
 _PLAIN_UNITS, _PLAINER_UNITS = (frozenset(VOCABULARY[section].split()) for section in ("plain_units", "plainer_units"))
@@ -127,7 +134,8 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     if (unit := parse_unit(_unit_text(suffix))) is not None:
         inner = parse(value)
         # In 1 + 5 m and in x m, m is not a unit of the whole.
-        is_loose = inner.node is not None and (names_of(inner.node) or is_sum(inner.node))
+        is_vector = suffix[0].upright and inner.node is not None and "vector" in kinds_of(inner.node)
+        is_loose = inner.node is not None and (names_of(inner.node) or is_sum(inner.node)) and not is_vector
         return (
             None
             if is_loose and (suffix[0].kind in ("name", "command") or value[-1].text[0] == "\\")
@@ -163,7 +171,7 @@ def _unit_text(tokens: Tokens) -> str:
         if token.kind in ("word", "run", "name", "number"):
             text += token.text if text.endswith("μ") else " " + token.text
         elif token.isa("\\Omega") and text[-1:] in _RESISTANCES and not token.gap:
-            text += "ohm"
+            text += "Ω"
         elif token.isa("^", "{", "}", "-", "/", "(", ")"):
             text += " " if token.text == "-" and text[-1:] not in ("^", "{") else token.text  # ft-lb, m^{-1}
         elif token.text in _UNIT_COMMANDS:

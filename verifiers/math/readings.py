@@ -83,6 +83,12 @@ def _linear_names(node: Node) -> Iterator[str]:
         yield from _linear_names(part)
 
 
+def without_constant(node: Node) -> Node | None:
+    """An integral without the constant that it adds; None if it adds none."""
+    [name] = constants if len(constants := [*filter(_LOOSE_CONSTANTS.fullmatch, names_of(node))]) == 1 else [""]
+    return replaced(node, {("name", name): ZERO}) if name and _is_added(node, name) else None
+
+
 def _is_added(node: Node, name: str) -> bool:
     """Whether it is a sum with this name, and has it nowhere else: the constant of an integral."""
     if not is_sum(node) or repr(node).count(repr(("name", name))) != 1:

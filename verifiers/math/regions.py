@@ -88,7 +88,7 @@ def complement(region: Region) -> Region:
 
 
 def joint(conditions: list[Answer], connective: str) -> Answer | None:
-    """What fulfils all conditions on one variable; None if they are no such conditions. `x > 1, x < 3` is the interval
+    """What fulfills all conditions on one variable; None if they are no such conditions. `x > 1, x < 3` is the interval
     between, since the union would be everything, and `x < 1, x > 3` is a union."""
     names = {part.variable for each in conditions for part in (each.parts if each.kind == "collection" else (each,))}
     if len(names) != 1 or "" in names:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import intervals, regions, words
+from ratchet.verifiers.math import intervals, options, regions, vectors, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.intervals import variable_of
-from ratchet.verifiers.math.nodes import names_of, rational_value
+from ratchet.verifiers.math.nodes import minus, names_of, rational_value
 from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
@@ -22,10 +22,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _JOINING = frozenset(VOCABULARY["joining"].split())
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
-_MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
-_OPTIONS = frozenset("ABCDEFGHIJ")
-_NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
 
 @functools.lru_cache(maxsize=16_384)
@@ -78,10 +75,10 @@ def _prose(tokens: Tokens, depth: int) -> Answer | None:
 def _except(tokens: Tokens, depth: int) -> Answer | None:
     """`all real numbers except 4`, `all real numbers except x = 1, 2`."""
     spoken = [words.word(token) for token in tokens]
-    at = next((i for i, word in enumerate(spoken) if word in ("except", "excluding")), 0)
+    at = next((i for i, word in enumerate(spoken) if word in ("except", "excluding", "other")), 0)
     if not at or prose(tokens[:at]) not in _ALL_REALS:
         return None
-    while at + 1 < len(tokens) and spoken[at + 1] in ("for", "when", "the", "values", "numbers", "where"):
+    while at + 1 < len(tokens) and spoken[at + 1] in ("than", "for", "when", "the", "values", "numbers", "where"):
         at += 1
     left_out = _parse(tokens[at + 1 :], depth)
     points = left_out.parts if left_out.kind == "collection" else (left_out,)
@@ -104,29 +101,7 @@ def _moment(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _option(tokens: Tokens, depth: int) -> Answer | None:
-    """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`. Not `(A) or (B)`."""
-    if len(tokens) > 1 and words.word(tokens[0]) in ("option", "choice", "answer"):
-        tokens = tuple(token._replace(upright=True) for token in tokens[1 + tokens[1].isa(":") :]) or tokens
-    if len(tokens) == 2 and tokens[1].isa(")"):
-        tokens = (tokens[0]._replace(upright=True),)
-    is_bracketed = tuple(token.text for token in tokens[:3:2]) == ("(", ")")
-    letter = [*tokens[: 1 + is_bracketed]][-1]
-    rest = tokens[1 + 2 * is_bracketed :]
-    if letter.kind != "name" or letter.text not in _OPTIONS:
-        return None
-    if not rest:
-        return Answer("option", tokens, words=letter.text) if is_bracketed or letter.upright else None
-    if not is_bracketed:
-        if not rest[0].isa(".", ")", ":") or len(rest) < 2 or not (rest[1].gap or rest[0].isa(")")):
-            return None
-        rest = rest[1:]
-    elif not (rest[0].gap or letter.upright):
-        return None
-    triples = zip(rest, rest[1:], rest[2:], strict=False)
-    others = any(one.isa("(") and two.text in _OPTIONS and three.isa(")") for one, two, three in triples)
-    if others or rest[0].isa(*_NO_OPTION) or words.word(rest[0]) in ("or", "and", "not"):
-        return None
-    return Answer("option", tokens, parts=(_parse(rest, depth),), words=letter.text)
+    return options.option(tokens, depth, _parse)
 
 
 def _formula(tokens: Tokens, depth: int) -> Answer | None:
@@ -144,48 +119,11 @@ def _product(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
-    begin = next((i for i, token in enumerate(tokens) if token.isa("\\begin")), -1)
-    if begin < 0 or len(tokens) < begin + 8:
-        return None
-    if tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^"):
-        if (inner := _parse(tokens[:-2], depth)).kind != "matrix":
-            return None
-        columns = zip(*(row.parts for row in inner.parts), strict=False)
-        return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=column) for column in columns))
-    if begin == 1 and tokens[0].isa("|") and tokens[-1].isa("|"):
-        inner = _matrix(tokens[1:-1], depth)
-        return replace(inner, tokens=tokens, brackets="|") if inner and inner.kind == "matrix" else None
-    if begin and tokens[begin - 1].isa("(", "[") and closing(tokens[begin - 1 :]) == len(tokens) - begin:
-        return _matrix(tokens[: begin - 1] + tokens[begin:-1], depth)
-    if begin > 0:
-        factor = parse_expression(tokens[: begin - tokens[begin - 1].isa("\\cdot", "\\times")])
-        inner = _parse(tokens[begin:], depth)
-        if inner.kind != "matrix" or factor is None or any(not cell.node for row in inner.parts for cell in row.parts):
-            return None
-        scaled = (tuple(intervals.expression(("*", factor, cell.node)) for cell in row.parts) for row in inner.parts)
-        return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=row) for row in scaled))
-    kind, content = tokens[2].text, tokens[4:-4]
-    if not tokens[-4].isa("\\end") or sum(token.isa("\\begin") for token in tokens) > 1:
-        return None
-    if kind == "array" and content and content[0].isa("{"):
-        content = content[closing(content) + 1 :]
-    rows = [split(row, "&") for row in split(content, "\\\\") if row]
-    if kind not in _MATRICES:
-        if kind == "cases" and all(len(row) == 2 for row in rows):
-            cases = tuple(Answer("tuple", parts=tuple(_parse(_case(cell), depth) for cell in row)) for row in rows)
-            return Answer("collection", tokens, parts=cases, brackets="cases")
-        cases = tuple(_parse(tuple(itertools.chain(*row)), depth) for row in rows)  # aligned
-        return cases[0] if len(cases) == 1 else Answer("collection", tokens, parts=cases)
-    parsed = tuple(Answer("tuple", parts=tuple(_parse(cell, depth) for cell in row)) for row in rows)
-    # Round and square brackets mean the same; bars mean a determinant.
-    return Answer("matrix", tokens, parts=parsed, brackets="|" if kind[0] in "vV" else "(")
+    return vectors.matrix(tokens, depth, _parse)
 
 
-def _case(cell: Tokens) -> Tokens:
-    """Without `if` and punctuation."""
-    while cell and (cell[0].isa(",") or words.word(cell[0]) in ("if", "for", "when")):
-        cell = cell[1:]
-    return trimmed(cell)
+def _line(tokens: Tokens, depth: int) -> Answer | None:
+    return vectors.line(tokens, depth, _parse)
 
 
 def _congruence(tokens: Tokens, depth: int) -> Answer | None:
@@ -318,6 +256,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     if relations == ["\\ne"]:
         return _unequal([tokens], depth)
     parts = tuple(_parse(side, depth) for side in sides)
+    if relations == ["="] and (both := _of_absolute_value(*parts)):
+        return replace(both, tokens=tokens)
     if set(relations) <= {"=", "\\approx"}:
         # `a \approx b` is a, unless a is only a name.
         exact = relations.index("\\approx") if "\\approx" in relations else len(relations)
@@ -338,6 +278,15 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("equation", tokens, parts=ordered, words=sign)
 
 
+def _of_absolute_value(left: Answer, right: Answer) -> Answer | None:
+    """`|x| = 3` as ±3, of a name that is real."""
+    is_real = left.node in (("abs", ("name", "x")), ("abs", ("name", "y")))
+    if not is_real or right.node is None or right.unit is not None or names_of(right.node):
+        return None
+    values = [replace(right, node=node, value=rational_value(node)) for node in (right.node, minus(right.node))]
+    return Answer("collection", parts=tuple(values), variable=left.node[1][1] if left.node else "")
+
+
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     tokens, name = intervals.usual_brackets(tokens), ""
     is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
@@ -355,8 +304,14 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
         return None
     if brackets == "[]" and all(part[0].isa("[") and part[-1].isa("]") for part in parts):  # of Python
         rows = [_bracketed(part, depth) for part in parts]
-        is_matrix = all(row and row.kind == "tuple" for row in rows) and len({len(row.parts) for row in rows if row}) == 1
-        return Answer("matrix", tokens, parts=tuple(row for row in rows if row), brackets="(") if is_matrix else None
+        is_matrix = (
+            all(row and row.kind == "tuple" for row in rows) and len({len(row.parts) for row in rows if row}) == 1
+        )
+        return (
+            Answer("matrix", tokens, parts=tuple(replace(row, brackets="") for row in rows if row), brackets="(")
+            if is_matrix
+            else None
+        )
     if len(parts) == 1:
         is_whole = brackets == "()" and not name and not is_transposed
         return _parse(parts[0], depth) if is_whole else None
@@ -412,10 +367,19 @@ def _ratio(tokens: Tokens, depth: int) -> Answer | None:
     parts = split(values if equals else tokens, ":")
     if not 1 < len(parts) < 6 or not all(parts):
         return None
-    if equals and not (len(left := split(named, ":")) == len(parts) and all(variable_of(_plain(each)) for each in left)):
+    if equals and not (
+        len(left := split(named, ":")) == len(parts) and all(variable_of(_plain(each)) for each in left)
+    ):
         return None
     terms = tuple(_parse(part, depth) for part in parts)
     return Answer("ratio", tokens, parts=terms) if all(term.kind == "scalar" and term.node for term in terms) else None
+
+
+def _duration(tokens: Tokens, depth: int) -> Answer | None:
+    """`1 hour and 30 minutes`, which is no list."""
+    joined = any(words.word(token) == "and" for token in tokens[2:-2])
+    answer = quantity(tokens, _plain) if joined and len(tokens) < 8 else None
+    return answer if answer and answer.unit and answer.value is not None else None
 
 
 def _named_ratio(tokens: Tokens, depth: int) -> Answer | None:
@@ -464,6 +428,6 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _collection, _relation, _product, _bracketed, _plus_minus,
-    _based, _ratio, _located, _scalar, _phrase,
+    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _duration, _collection,
+    _relation, _product, _bracketed, _line, _plus_minus, _based, _ratio, _located, _scalar, _phrase,
 )  # fmt: skip
