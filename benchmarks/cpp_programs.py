@@ -58,8 +58,8 @@ def tests_of(package: Path) -> list[dict[str, str]]:
 
 def problem_of(name: str, tests: list[dict[str, str]], settings: str) -> Problem:
     facts = {"answer_languages": ["cpp"], "cpp_standard": "gnu++17"}
-    if tolerance := re.search(r"float(?:_absolute|_relative)?_tolerance +(\S+)", settings):
-        facts["tolerance"] = float(tolerance[1])
+    flags = re.search(r"^validator_flags:(.*)$", settings, re.MULTILINE)
+    facts["comparison"] = {"mode": "kattis", "arguments": flags[1].split() if flags else []}
     return Problem(name, "code", name, tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=TIME_LIMIT_S)
 
 
@@ -114,7 +114,7 @@ def plainly(problem: Problem, source: str) -> str:
                 return "time limit"
             if done.returncode:
                 return "runtime error"
-            if text_difference(done.stdout, test.output, read_problem(problem).tolerance):
+            if text_difference(done.stdout, test.output, read_problem(problem).comparison):
                 same = done.stdout.lower().split() == test.output.lower().encode().split()
                 return "wrong in white space or case" if same else "wrong"
     return "all tests"

@@ -66,7 +66,7 @@ def lines_of(
         if (name, "") not in seen:
             yield {"package": name, "submission": "", "kind": "not read", "detail": str(fault)}
         return
-    facts = {name: row[name] for name in ("checker", "program_files", "tolerance") if row.get(name)}
+    facts = {name: row[name] for name in ("checker", "program_files", "comparison") if row.get(name)}
     if not facts.keys() & {"checker", "program_files"}:
         return
     checker = facts.get("checker", {})

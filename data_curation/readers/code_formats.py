@@ -23,11 +23,11 @@ _PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
 
 def leetcode(row: RawRow) -> Row:
     """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need. LeetCode accepts
-    floats within 1e-5."""
+    floats within 1e-5, absolute."""
     meta = row.get("meta")
     meta = meta if isinstance(meta, dict) else {}
     entry_point, prelude = row.take_text("entry_point"), row.take("prompt")
-    row.setdefault("tolerance", 1e-5)
+    row.setdefault("comparison", {"mode": "leetcode"})
     row.pop("input_output", None)  # the assertions of `test` once more, as text
     suite = from_assertions(row.take_text("test"), entry_point, prelude)
     statement = row.take("problem_description") or meta.pop("question_title", None)
@@ -151,7 +151,7 @@ sys.setrecursionlimit(50000)
 
 def livecodebench(row: RawRow) -> Row:
     """LiveCodeBench, code generation: public and private tests; the function's name is in the metadata."""
-    row["prelude"] = _LIVECODEBENCH
+    row["prelude"], row["comparison"] = _LIVECODEBENCH, {"mode": "livecodebench"}
     row["tests"] = parse_structure(row.take_text("public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
         row["tests"] += decode_private(private)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ratchet.data_curation.readers.malformed import Malformed, Row
+from ratchet.verifiers.code.comparison import KattisFlags
 from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
 
 MAX_TESTS_BYTES = 32 << 20
@@ -20,7 +21,6 @@ _STATEMENTS = ("problem_statement/problem", "statement/problem")
 _LANGUAGES = {".py": "python", ".py3": "python", ".cpp": "cpp", ".cc": "cpp", ".cxx": "cpp"}
 _INCLUDED = {"python": "python3", "cpp": "cpp"}
 _STANDARD = "gnu++17"
-_TOLERANCE = re.compile(r"float_(?:absolute_|relative_)?tolerance\s+(\S+)")
 
 
 def packages(folder: Path) -> list[Path]:
@@ -70,17 +70,21 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
         **({"tests_left_out": len(inputs) - len(tests)} if len(tests) < len(inputs) else {}),
     }
     is_interactive = "interactive" in kinds
-    if checker := _checker(package, facts, kinds):
-        common = arguments[0].split() if len({*arguments}) == 1 else []
+    checker = _checker(package, facts, kinds)
+    common = arguments[0].split() if len({*arguments}) == 1 else []
+    if checker:
         row["checker"] = checker | {"protocol": "kattis", "arguments": common, "interactive": is_interactive}
-        if not common and any(arguments):
-            row["tests"] = [test | {"arguments": own.split()} for test, own in zip(tests, arguments, strict=True)]
     elif is_interactive or "custom" in kinds:
         raise Malformed("output_validators", "missing, and the problem needs one")
-    elif len(tolerances := {match[1] for text in arguments if (match := _TOLERANCE.search(text))}) > 1:
-        raise Malformed("output_validator_flags", f"groups of tests have different tolerances: {sorted(tolerances)}")
-    elif tolerances:
-        row["tolerance"] = float(tolerances.pop())
+    else:
+        row["comparison"] = {"mode": "kattis", "arguments": common}
+        for flags in {*arguments}:
+            try:
+                KattisFlags.read(flags.split())
+            except ValueError as fault:
+                raise Malformed("output_validator_flags", str(fault)) from None
+    if not common and any(arguments):
+        row["tests"] = [test | {"arguments": own.split()} for test, own in zip(tests, arguments, strict=True)]
     return row
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.code import problem as code_problem
-from ratchet.verifiers.code.comparison import text_difference, value_difference
+from ratchet.verifiers.code.comparison import Comparison, text_difference, value_difference
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
@@ -238,7 +238,7 @@ def test_a_program_cannot_blame_the_prelude(sandbox):
     assert judge(doubling(), forged, sandbox).outcome is Outcome.FAILED
 
 
-ODD_TEXT = ["def f(x): return '\ud800'", "def f(x): return 2 * x # \ud800", "\ufeffdef f(x): return 2 * x", "\x00\xff"]
+ODD_TEXT = ["def f(x): return '\ud800'", "def f(x): return 2 * x # \ud800", "\x00\xff"]
 
 
 @pytest.mark.parametrize("source", ODD_TEXT)
@@ -312,9 +312,11 @@ def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, m
         (b"1 2 \n3\n\n", "1 2\n3", True),
         (b"1\r\n2\r\n", "1\n2\n", True),
         (b"", "\n", True),
-        (b"1  2", "1 2", False),
-        (b" 1", "1", False),
-        (b"1\n\n2", "1\n2", False),
+        (b"1  2", "1 2", True),
+        (b" 1", "1", True),
+        (b"1\n\n2", "1\n2", True),
+        (b"1 2", "12", False),
+        (b"1 2 2", "1 2", False),
         (b"yes", "YES", False),
         (b"1.0", "1", False),
         (b"\xff", "?", False),
@@ -338,12 +340,12 @@ def test_same_text(written, expected, same):
     ],
 )
 def test_same_text_within_a_tolerance(written, expected, same):
-    assert (text_difference(written, expected, 1e-4) == "") is same
+    assert (text_difference(written, expected, Comparison(tolerance=1e-4)) == "") is same
 
 
 def test_differences_name_their_place():
     assert text_difference(b"1\n2\n3", "1\n5\n3") == "line 2: expected '5', got '2'"
-    assert text_difference(b"1", "1\n5") == "expected 2 lines, got 1"
+    assert text_difference(b"1", "1\n5") == "expected 2 words, got 1"
     assert value_difference(b'j{"a": [1, 2.5]}', {"a": [1, 2]}) == "['a'][1]: expected '2', got '2.5'"
     assert value_difference(b"j[1]", [1, 2]) == "value: expected 2 items, got 1"
 

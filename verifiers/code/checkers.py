@@ -1,7 +1,7 @@
 """A problem's own checker or interactor, in its metadata under `checker`: it says which outputs are right, or is the
 other end of a conversation.
 
-    {"protocol": "script", "source": "..."}      input answer output: prints 1, or 0 or less than 1
+    {"protocol": "script", "source": "..."}      input answer output: prints 1 and nothing else, or 0 or more
     {"protocol": "kattis", "source": "..."}      input answer ./, the output on standard input: exits 42, or 43
     {"protocol": "testlib", "source": "..."}     input output answer: exits 0, or 1, 2, 4 or 8
 
@@ -55,8 +55,8 @@ class Checker:
         code = _EXIT_CODE.match(run.detail) if run.status == "died" else None
         if run.status not in ("done", "exited") and not code:
             return None
-        if self.protocol == "script":
-            return _score(run.output)
+        if self.protocol == "script":  # as its publisher's harness: nothing but 1 is yes
+            return True if run.output.strip() == b"1" else None if _score(run.output) is None else False
         number = int(code[1]) if code else 0
         return True if number in _ACCEPTED[self.protocol] else False if number in _REJECTED[self.protocol] else None
 
@@ -97,9 +97,10 @@ def checker_of(metadata: str | None) -> Checker | None:
         return None
 
 
-def _score(output: bytes) -> bool | None:
+def _score(output: bytes) -> float | None:
+    """The number from 0 to 1 that it begins with; None if that is no verdict."""
     try:
-        score = float(output.split()[-1])
+        score = float(output.split()[0])
     except (ValueError, IndexError):
         return None
-    return score == 1 if 0 <= score <= 1 else None
+    return score if 0 <= score <= 1 else None

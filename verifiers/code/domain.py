@@ -14,8 +14,7 @@ from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.code.program_files import has_program_files
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
-from ratchet.verifiers.extraction import LANGUAGES as MARKS
-from ratchet.verifiers.extraction import marked_blocks, python_program
+from ratchet.verifiers.extraction import language_of, marked_blocks, python_program
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
@@ -57,17 +56,16 @@ class Code(Domain):
         if submission.is_program or not submission.finished:
             return super().prepare(submission)
         blocks = [(mark, body) for mark, body in marked_blocks(submission.text) if body.strip()]
-        of_mark = {mark: language for language in languages for mark in MARKS[language]}
         # Only where the problem allows one language, its absence says nothing.
-        programs = [block for block in blocks if block[0] in of_mark] or [
+        programs = [(language_of(mark), body) for mark, body in blocks if language_of(mark) in languages] or [
             (languages[0], body) for mark, body in blocks if not mark and len(languages) == 1
         ]
         if not programs:
             there = ", ".join(mark or "no mark" for mark, _ in blocks) or "no block"
             detail = f"no block is marked {' or '.join(languages)}, but: {there}"
             return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=detail)
-        mark, source = programs[-1]
-        return self.judged(submission.problem, source, submission.settings, of_mark[mark])
+        language, source = programs[-1]
+        return self.judged(submission.problem, source, submission.settings, language)
 
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings, language: str = "") -> Work:
         limits = (problem.time_limit_s, problem.memory_limit_mb)
@@ -97,7 +95,7 @@ def _explained(verdict: Verdict, response: str) -> Verdict:
     if verdict.decided_by != "compile_error":
         return verdict
     marks = [mark for mark, _ in marked_blocks(response)]
-    if marks[-1] not in MARKS["cpp"] or any(mark in MARKS["python"] for mark in marks):
+    if language_of(marks[-1]) != "cpp" or any(language_of(mark) == "python" for mark in marks):
         return verdict
     return replace(verdict, detail=f"the block is marked {marks[-1]}, and Python is asked for; {verdict.detail}")
 

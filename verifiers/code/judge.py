@@ -97,6 +97,7 @@ class _Judging:
 
     def __init__(self, problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings, language: str) -> None:
         self.problem = read_problem(problem)
+        source = source.removeprefix("\ufeff")  # a byte order mark
         self.source = source
         self.sandbox = sandbox
         self.compiled = None
@@ -179,7 +180,7 @@ class _Judging:
         """The checks among the tests, in their order."""
         tests = enumerate(self.problem.tests)
         return {
-            index: as_check(test) if test.check is None else test.check
+            index: as_check(test, self.problem.comparison) if test.check is None else test.check
             for index, test in tests
             if test.check is not None or (test.exact and self.as_checks)
         }
@@ -233,12 +234,13 @@ class _Judging:
         if self.problem.checker:
             return self._checked(index, run.output, self.problem.checker)
         if test.call is None:
-            output, difference = run.output, text_difference(run.output, test.output, self.problem.tolerance)
+            output = run.output
+            difference = text_difference(output, test.output, self.problem.comparison, test.arguments)
         elif test.exact and run.output[:1] == b"r":
             raise _NotJson
         else:
             output = run.output[1:]
-            difference = value_difference(run.output, test.output, self.problem.tolerance, test.exact)
+            difference = value_difference(run.output, test.output, self.problem.comparison, test.exact)
         return ("wrong_answer", f"got {short(output)}", difference) if difference else None
 
     def _checked(self, index: int, output: bytes, checker: Checker) -> Failure | None:

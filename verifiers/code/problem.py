@@ -1,13 +1,14 @@
-"""Reads a code problem for the judge: its tests, limits, prelude and tolerance."""
+"""Reads a code problem for the judge: its tests, limits, prelude and comparison."""
 
 import ast
 import functools
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.verifiers.code.checkers import Checker, read_checker
+from ratchet.verifiers.code.comparison import Comparison, read_comparison
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles, read_program_files
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.problem import CodeTest, Problem
@@ -45,7 +46,7 @@ class CodeProblem:
     requests: dict[int, Request]
     entry_point: str | None
     prelude: str | None
-    tolerance: float | None
+    comparison: Comparison
     limit_s: float
     memory_bytes: int
     output_bytes: int
@@ -102,16 +103,15 @@ def _read(
             raise InvalidProblem(f"its entry point {entry_point[:80]!r} is not an expression") from None
     try:
         facts = json.loads(metadata or "{}")
-        prelude, tolerance = facts.get("prelude"), facts.get("tolerance")
+        prelude = facts.get("prelude")
         validated = facts.get("validate_tests")
         languages, standard = facts.get("answer_languages", ["python"]), facts.get("cpp_standard", DEFAULT_STANDARD)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidProblem(f"its metadata is not a JSON object: {error}") from None
     if not isinstance(prelude, str | None):
         raise InvalidProblem("its prelude is not text")
-    _check_number("tolerance", tolerance)
     try:
-        checker, files = read_checker(facts), read_program_files(facts)
+        checker, files, comparison = read_checker(facts), read_program_files(facts), read_comparison(facts)
     except ValueError as error:
         raise InvalidProblem(str(error)) from None
     if checker and any(test.call or test.check for test in read):
@@ -126,7 +126,9 @@ def _read(
         raise InvalidProblem("its prelude is Python, and it allows programs in cpp")
     if files != NO_FILES and (entry_point or any(test.call or test.check for test in read)):
         raise InvalidProblem("it has program_files, and its tests are calls")
-    requests = {number: request_of(test) for number, test in enumerate(read) if test.check is None}
+    if comparison.by_equality:
+        read = [replace(test, exact=True) if test.call is not None else test for test in read]
+    requests = {number: request_of(test, comparison) for number, test in enumerate(read) if test.check is None}
     texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
@@ -135,7 +137,7 @@ def _read(
     output_bytes = max(OUTPUT_LIMIT_BYTES, 8 * longest)
     is_validated = isinstance(validated, dict) and not validated.get("unchecked")
     return CodeProblem(
-        read, ordered, entry_point, prelude, tolerance, *limits, output_bytes, checker, is_validated,
+        read, ordered, entry_point, prelude, comparison, *limits, output_bytes, checker, is_validated,
         tuple(languages), standard, files,
     )  # fmt: skip
 
@@ -178,9 +180,9 @@ def _check_number(name: str, value: Any) -> None:
         raise InvalidProblem(f"its {name} is {value!r}: it must be a number, not negative, or null")
 
 
-def request_of(test: CodeTest) -> Request:
+def request_of(test: CodeTest, comparison: Comparison = Comparison()) -> Request:
     """The request for a test that is not a check."""
     if test.call is not None:
         args, kwargs = test.call.get("args", []), test.call.get("kwargs", {})
-        return {"kind": "call", "args": args, "kwargs": kwargs, "exact": test.exact}
+        return {"kind": "call", "args": args, "kwargs": kwargs, "exact": test.exact, "untuple": comparison.by_equality}
     return {"kind": "stdin", "input": test.input or ""}

@@ -10,6 +10,7 @@ import functools
 import json
 from typing import Any
 
+from ratchet.verifiers.code.comparison import Comparison
 from ratchet.verifiers.problem import CodeTest
 
 NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
@@ -60,12 +61,37 @@ def _is_divisible(tree: ast.Module, function: ast.FunctionDef) -> bool:
     return next(bound, None) is None and not function.decorator_list
 
 
-def as_check(test: CodeTest) -> str:
+_WITHIN = """
+def _same(value, expected):
+    if isinstance(expected, float) and isinstance(value, int | float):
+        return value == expected or _within(value, expected)
+    if isinstance(expected, list) and isinstance(value, list):
+        return len(value) == len(expected) and all(map(_same, value, expected))
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return value.keys() == expected.keys() and all(_same(value[key], expected[key]) for key in expected)
+    return value == expected
+
+def _within(value, expected):
+    import math
+    return math.isclose(value, expected, rel_tol={relative!r}, abs_tol={absolute!r})
+
+def _untupled(value):
+    return list(value) if {untuple} and isinstance(value, tuple) else value
+
+"""
+
+
+def as_check(test: CodeTest, comparison: Comparison = Comparison()) -> str:
     """An exact call as a check."""
     call = test.call or {}
     arguments = [repr(value) for value in call.get("args", [])]
     arguments += [f"{name}={value!r}" for name, value in call.get("kwargs", {}).items()]
-    return f"def check(candidate):\n    assert candidate({', '.join(arguments)}) == {test.output!r}"
+    called = f"candidate({', '.join(arguments)})"
+    relative, absolute = comparison.floats(exact=True)
+    if not (relative or absolute or comparison.by_equality):
+        return f"def check(candidate):\n    assert {called} == {test.output!r}"
+    within = _WITHIN.format(relative=relative, absolute=absolute, untuple=comparison.by_equality)
+    return f"{within}def check(candidate):\n    assert _same(_untupled({called}), {test.output!r})"
 
 
 def plain(value: Any) -> Any:

@@ -55,6 +55,33 @@ class _Kept(io.BytesIO):
         super().close()
 
 
+STANDARD = {
+    f"{folder}/{name}": number
+    for folder, names in (("/dev", ("stdin", "stdout", "stderr")), ("/dev/fd", "012"), ("/proc/self/fd", "012"))
+    for number, name in enumerate(names)
+}
+"""Standard streams by paths that lead through /proc, which is not there."""
+
+
+def open_standard_paths() -> None:
+    """Have `open` find the standard streams by their paths."""
+    there, there_too = io.open, os.open
+
+    def found(file: Any) -> Any:
+        name = os.fspath(file) if isinstance(file, str | os.PathLike) else file
+        return os.dup(STANDARD[name]) if isinstance(name, str) and name in STANDARD else file
+
+    def opened(file: Any, *args: Any, **kwargs: Any) -> Any:
+        return there(found(file), *args, **kwargs)
+
+    def opened_too(path: Any, *args: Any, **kwargs: Any) -> Any:
+        descriptor = found(path)
+        return descriptor if descriptor is not path else there_too(path, *args, **kwargs)
+
+    builtins.open = io.open = opened  # type: ignore[assignment]
+    os.open = opened_too
+
+
 class GivenModules:
     """Finder and loader of modules by name, before those of the file system."""
 

@@ -14,18 +14,21 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import socket
 import sys
 import threading
 import time
 import types
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
 from ratchet.verifiers.sandbox.checking import run_checks
-from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, exit_code
+from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, exit_code, open_standard_paths
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 from ratchet.verifiers.sandbox.proxies import CheckEnd
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
@@ -88,12 +91,16 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
     `checker`, with `arguments` and `files`. `joined`: standard input and output are another process.
     """
     job = read_job(files)
+    texts = (job["source"], job["prelude"] or "", *job.get("modules", {}).values())
+    global _has_finalizers
+    _has_finalizers = any(map(_FINALIZERS.search, texts))
+    if any("/dev/" in text or "/proc/self" in text for text in texts):
+        open_standard_paths()
     try:
         code, names, modules = _compiled(job, default_names)
     except _Failed as failed:
         report(files.report, failed.args[0])
         return
-    texts = (job["source"], job["prelude"] or "", *job.get("modules", {}).values())
     draws = any("random" in text for text in texts)
     written, candidate = 0, None
     for test in job["tests"]:
@@ -113,16 +120,15 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         record: dict[str, Any] = {"status": "done"}
         try:
             if is_program:
-                namespace = _fresh_module("__main__", names)
                 modules.install()
-                if checker_files:
-                    checker_files.install(["checker.py", *test["arguments"]])
-                _open_streams()
-                exec(code, namespace)
+                _run_main(code, names, checker_files, test)
             else:
                 if candidate is None:
                     candidate = _loaded(code, names, job["entry_point"])[1]
-                output = _encode(candidate(*test["args"], **test["kwargs"]), test["exact"])
+                value = candidate(*test["args"], **test["kwargs"])
+                if test.get("untuple") and isinstance(value, tuple):
+                    value = list(value)
+                output = _encode(value, test["exact"])
         except SystemExit as error:
             if is_checker:
                 record = {"status": "died", "detail": exit_code(error)}
@@ -257,6 +263,17 @@ def _join_threads() -> bool:
     return not _thread._count()
 
 
+def _run_main(
+    code: types.CodeType, names: Mapping[str, Any], checker_files: GivenFiles | None, test: Mapping[str, Any]
+) -> None:
+    """Keeps nothing of the program's, so that `_finish_program` can end its objects."""
+    namespace = _fresh_module("__main__", names)
+    if checker_files:
+        checker_files.install(["checker.py", *test["arguments"]])
+    _open_streams()
+    exec(code, namespace)
+
+
 def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
     module.__dict__["__builtins__"], module.__dict__["__file__"] = names, "solution.py"
@@ -277,6 +294,9 @@ def _failed(error: BaseException) -> dict[str, Any]:
 
 
 _recursion_limit = 1000  # unless the prelude sets another
+_has_finalizers = False
+_FINALIZERS = re.compile("open|FileIO|__del__|finalize|exec|eval")
+"""Words without which nothing of a program writes when it ends."""
 _output: io.TextIOWrapper | None = None  # our own, flushed even if a program replaces or deletes sys.stdout
 _errors = sys.stderr  # the server's, whose descriptor is now /dev/null
 
@@ -308,16 +328,35 @@ def _is_open(stream: Any) -> bool:
 
 
 def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
-    """Do what the interpreter does at exit: call registered functions, then flush."""
-    try:
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, _output):
-            if stream is not None and _is_open(stream):
-                stream.flush()
-    except BaseException as error:
-        if record["status"] == "done":
-            return {"status": "raised", "detail": describe(error)}
+    """Do what the interpreter does at exit: call registered functions, flush, end what the program has made, which
+    flushes its own files and calls `__del__`, and flush what that wrote."""
+    for step in (atexit._run_exitfuncs, _flush, _end_objects, _flush):
+        try:
+            step()
+        except BaseException as error:
+            if record["status"] == "done":
+                record = {"status": "raised", "detail": describe(error)}
     return record
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, _output):
+        if stream is not None and _is_open(stream):
+            stream.flush()
+
+
+def _end_objects() -> None:
+    module = weakref.ref(sys.modules["__main__"]) if "__main__" in sys.modules else lambda: None
+    if _has_finalizers:
+        gc.collect()  # as there, once before: it puts a file before its buffer, which is else closed first
+    sys.modules.pop("__main__", None)
+    sys.stdin = sys.__stdin__ = None  # type: ignore[assignment, misc]
+    sys.stdout = sys.__stdout__ = _output  # type: ignore[assignment, misc]
+    if _has_finalizers:
+        gc.collect()
+    if (left := module()) is not None:  # something of the library's refers to it
+        for name in [name for name in vars(left) if name != "__builtins__"]:
+            vars(left)[name] = None
 
 
 def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
@@ -342,12 +381,16 @@ def _candidate(entry_point: str | None, names: dict[str, Any]) -> Any:
 
 
 def _encode(value: Any, exact: bool) -> bytes:
-    """`j` and JSON, or `r` and the repr of a value outside JSON. Unless `exact`, a tuple is a list, a key its text."""
+    """`j` and JSON, `n` and JSON of a value with other numbers, or `r` and the repr of any other. Unless `exact`, a
+    tuple is a list, a key its text."""
     try:
         text = values.plain_text(value) if exact else values.ENCODER.encode(value)
+        if text is not None:
+            return b"j" + text.encode()
     except (TypeError, ValueError, RecursionError):
-        text = None
-    return b"j" + text.encode() if text is not None else b"r" + repr(value).encode("utf-8", "backslashreplace")
+        with suppress(TypeError, ValueError, RecursionError):
+            return b"n" + values.ENCODER.encode(values.with_numbers(value)).encode()
+    return b"r" + repr(value).encode("utf-8", "backslashreplace")
 
 
 def prepare() -> dict[str, Any]:

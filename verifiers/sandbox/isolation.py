@@ -18,6 +18,8 @@ THREADS = 1024  # of one user, if possible the sandbox's own
 PROCESSES = 64  # instead, if seccomp does not refuse processes
 RESERVED = 512 << 20
 """Bytes of address space beside the memory limit, half of it for private data."""
+LEAST_RESERVED = 1 << 30
+"""What any program may reserve without using it, as `os.read(0, 1 << 30)` does."""
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -165,9 +167,10 @@ class Confinement:
         two looks: they count what is reserved, by a library or for a thread's stack, whether it is used or not.
         """
         mapped_bytes, data_bytes = mapped()
+        reserved_bytes = max(memory_bytes, LEAST_RESERVED)
         for name, value, hard in (
-            (resource.RLIMIT_AS, mapped_bytes + 2 * memory_bytes + RESERVED, 0),
-            (resource.RLIMIT_DATA, data_bytes + memory_bytes + RESERVED // 2, 0),
+            (resource.RLIMIT_AS, mapped_bytes + 2 * reserved_bytes + RESERVED, 0),
+            (resource.RLIMIT_DATA, data_bytes + reserved_bytes + RESERVED // 2, 0),
             (resource.RLIMIT_FSIZE, file_bytes, 0),
             (resource.RLIMIT_CPU, int(cpu_s) + 2, 1),  # a backstop: the server counts more finely
         ):

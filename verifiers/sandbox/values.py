@@ -14,6 +14,8 @@ import math
 import sys
 from collections import Counter, deque
 from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from ratchet.verifiers.sandbox.data_types import (
@@ -339,6 +341,22 @@ def plain_text(value: Any) -> str | None:
         return text if json.loads(text) == value else None
     except Exception:  # the program's value may do anything
         return None
+
+
+def with_numbers(value: Any) -> list[Any]:
+    """A value of lists, dictionaries and numbers for JSON: each part in a list that begins with what it is. Raises
+    TypeError."""
+    if isinstance(value, list | tuple):
+        return ["list", [with_numbers(item) for item in value]]
+    if isinstance(value, dict):
+        return ["dict", [[str(key), with_numbers(item)] for key, item in value.items()]]
+    if isinstance(value, complex):
+        return ["complex", repr(value.real), repr(value.imag)]
+    if isinstance(value, Decimal):
+        return ["Decimal", str(value)]
+    if isinstance(value, Fraction):
+        return ["Fraction", value.numerator, value.denominator]
+    return ["plain", value]
 
 
 def _scalar(value: Any) -> Any:

@@ -92,7 +92,9 @@ def test_the_default_validator_has_a_tolerance(tmp_path):
     package(tmp_path / "sum", **{"problem.yaml": "validator_flags: float_tolerance 1e-6\n"})
     (tmp_path / "sum/output_validators/validate.py").unlink()
     facts = json.loads(only(read_problems(tmp_path / "sum", "code")).metadata)
-    assert facts["tolerance"] == 1e-6 and "checker" not in facts
+    assert (
+        facts["comparison"] == {"mode": "kattis", "arguments": ["float_tolerance", "1e-6"]} and "checker" not in facts
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,13 +215,19 @@ def test_files_that_cannot_be_included_are_named(reason, tmp_path):
     assert reason in str(evidence) and "cpp" in str(evidence) and "include" in str(evidence), evidence
 
 
+def test_each_group_of_tests_has_its_own_flags(tmp_path):
+    flags = {"data/secret": "float_relative_tolerance 1e-2", "data/sample": "case_sensitive"}
+    files = {f"{folder}/testdata.yaml": f"output_validator_flags: {text}\n" for folder, text in flags.items()}
+    package(tmp_path / "sum", **{"problem.yaml": "name: Sum\n", "output_validators/validate.py": None}, **files)
+    [problem] = from_table(read_problems(tmp_path, "code").kept)
+    assert {tuple(test.arguments) for test in problem.code_tests()} == {tuple(text.split()) for text in flags.values()}
+
+
 UNREADABLE = {
     "type": {"problem.yaml": "type: [multi-pass]\n"},
     "which is the program": {"include/python3/main.py": "import first, second\n"},
-    "different tolerances": {
-        "problem.yaml": "name: Sum\n", "output_validators/validate.py": None,
-        "data/secret/testdata.yaml": "output_validator_flags: float_tolerance 1e-6\n",
-        "data/sample/testdata.yaml": "output_validator_flags: float_tolerance 1e-3\n",
+    "no flag 'sloppy'": {
+        "problem.yaml": "validator_flags: sloppy\n", "output_validators/validate.py": None,
     },
     "instead of one": {"output_validators/other.cpp": "int main() {}"},
     "not valid": {"problem.yaml": "a: [\n"},

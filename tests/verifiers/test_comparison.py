@@ -1,0 +1,165 @@
+"""How outputs and values are compared, by the source's own rule."""
+
+import itertools
+import os
+import random
+import subprocess
+
+import pytest
+
+from ratchet.verifiers.code.comparison import (
+    Comparison,
+    KattisFlags,
+    read_comparison,
+    text_difference,
+    value_difference,
+)
+
+LIVECODEBENCH, LEETCODE = Comparison("livecodebench"), Comparison("leetcode")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "same"),
+    [
+        ("1.0", "1", True), ("1e3", "1000", True), ("0.10 2", "0.1   2.0", True), ("  5 \n", "5", True),
+        ("1\n2", "1 2", False), ("1  2", "1 2", True), ("a  b", "a b", False), ("yes", "YES", False),
+        ("0.30000000000000004", "0.3", False), ("5\n\n6", "5\n6", False), ("NaN", "NaN", True), ("NaN", "nan", False),
+        ("1_000", "1000", True), ("", "", True), ("50000000000000000", "50000000000000001", False),
+    ],
+)  # fmt: skip
+def test_livecodebench_compares_lines_and_decimals(written, expected, same):
+    assert (text_difference(written.encode(), expected, LIVECODEBENCH) == "") is same
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "same"),
+    [
+        ("998244353", "998244352", False), ("1e-7", "0", True), ("1.0000001 x", "1 x", True), ("1.1", "1", False),
+        ("+5", "5", True), ("-0", "0", True), ("inf", "inf", True), ("inf", "1e400", False), ("1_0", "10", False),
+        ("1.0\n2.0", "1.0 2.0", True), ("nan", "1", False),
+    ],
+)  # fmt: skip
+def test_a_tolerance_is_for_what_is_no_integer(written, expected, same):
+    assert (text_difference(written.encode(), expected, Comparison(tolerance=1e-6)) == "") is same
+
+
+@pytest.mark.parametrize(
+    ("written", "expected", "comparison", "exact", "same"),
+    [
+        (b"j333333333.33", 333333334, Comparison(), False, False),
+        (b"j1.152921504606847e+18", 2**60 - 1, Comparison(), True, False),
+        (b"j1.152921504606847e+18", 2**60, Comparison(), True, True),
+        (b"j5.0", 5, Comparison(), False, True),
+        (b"j0.30000000000000004", 0.3, Comparison(), False, True),
+        (b"j0.30000000000000004", 0.3, Comparison(), True, False),
+        (b"j0.30000000000000004", 0.3, LIVECODEBENCH, False, False),
+        (b"j0.300009", 0.3, LEETCODE, True, True),
+        (b"j100000.9", 100000.0, LEETCODE, True, False),
+        (b"j100000.9", 100000.0, Comparison(tolerance=1e-5), False, True),
+        (b"j1000001", 1000000, Comparison(tolerance=1e-5), False, False),
+        (b'n["Decimal", "0.5"]', 0.5, Comparison(), False, True),
+        (b'n["Decimal", "0.51"]', 0.5, Comparison(), False, False),
+        (b'n["Fraction", 1, 3]', 1 / 3, Comparison(), False, True),
+        (b'n["complex", "5.0", "0.0"]', 5, Comparison(), False, True),
+        (b'n["complex", "5.0", "1.0"]', 5, Comparison(), False, False),
+        (b'n["list", [["plain", 1], ["Decimal", "2"]]]', [1, 2], Comparison(), False, True),
+        (b'n["dict", [["a", ["Fraction", 1, 2]]]]', {"a": 0.5}, Comparison(), False, True),
+        (b'n["Decimal", "sNaN"]', 1, Comparison(), False, False),
+        (b'n["Fraction", 1, 0]', 1, Comparison(), False, False),
+        (b'n["exec", "1"]', 1, Comparison(), False, False),
+        (b'n["Decimal", "' + b"9" * 5000 + b'"]', 1, Comparison(), False, False),
+        (b"j0." + b"9" * 5000, 1.0, Comparison(), False, False),
+    ],
+)
+def test_numbers_are_compared_exactly_where_the_source_is_exact(written, expected, comparison, exact, same):
+    assert (value_difference(written, expected, comparison, exact) == "") is same
+
+
+def test_an_integer_may_be_longer_than_python_prints():
+    assert not value_difference(b"j" + b"9" * 5000, 10**5000 - 1)
+    assert len(value_difference(b"j" + b"9" * 5000, 10**5000 - 2)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("facts", "fault"),
+    [
+        ({"comparison": {"mode": "fuzzy"}}, "one of tokens, livecodebench"),
+        ({"comparison": {"mode": "kattis", "arguments": "float_tolerance 1"}}, "not a list"),
+        ({"comparison": {"mode": "kattis", "arguments": ["float_tolerance"]}}, "no number"),
+        ({"comparison": {"mode": "kattis", "arguments": ["sloppy"]}}, "no flag 'sloppy'"),
+        ({"tolerance": True}, "its tolerance is 'True'"),
+        ({"tolerance": float("nan")}, "its tolerance"),
+    ],
+)
+def test_an_unknown_comparison_says_why(facts, fault):
+    with pytest.raises(ValueError, match=fault):
+        read_comparison(facts)
+
+
+def test_a_column_of_the_same_name_is_no_comparison():
+    assert read_comparison({"comparison": "by hand"}) == Comparison()
+
+
+FLAGS = [
+    [], ["case_sensitive"], ["space_change_sensitive"], ["float_tolerance", "1e-2"],
+    ["float_absolute_tolerance", "0.5"],
+    ["float_relative_tolerance", "1e-2"], ["float_tolerance", "0"], ["float_tolerance", "-1"],
+    ["float_absolute_tolerance", "1e-3", "float_relative_tolerance", "0.1", "case_sensitive"],
+    ["space_change_sensitive", "float_tolerance", "1e-6"], ["float_relative_tolerance", "0x1p-3"],
+]  # fmt: skip
+WORDS = [
+    "0", "1", "-1", "+1", "1.0", "1.00", "01", "0.000001", "0.009", "0.01", "0.99", "1.005", "100", "100.9", "101",
+    "1e2", "1.e", "0x1p", "0x1p+", "0x1e", "-1e-",
+    "1e+2", "1E2", "1e", "1e+", ".5", "5.", ".", "+.5e1", "-", "-0", "inf", "-inf", "nan", "INF", "infinity", "1e400",
+    "-1e400", "1e-400", "0x10", "0X1P4", "0x", "0x.8", "16", "1_000", "1000", "1,5", "1.5.2", "1.5x", "Yes", "yes",
+    "YES",
+    "YES\0x", "ſ", "é", "É", "998244353", "998244352", "9007199254740993", "9007199254740992",
+]  # fmt: skip
+KATTIS = [
+    ("1.0 2.0", "1.0\n2.0", [], True), ("Yes", "YES", [], True), ("Yes", "YES", ["case_sensitive"], False),
+    ("1  2", "1 2", ["space_change_sensitive"], False), ("1 2\n", "1 2", ["space_change_sensitive"], False),
+    ("0.009", "0.000001", ["float_relative_tolerance", "1e-2"], False),
+    ("0.009", "0.000001", ["float_absolute_tolerance", "1e-2"], True),
+    ("inf", "1e400", ["float_tolerance", "1e-6"], False), ("1_000", "1000", ["float_tolerance", "1e-6"], False),
+    ("1e3", "1000", ["float_tolerance", "1e-6"], True), ("1e3", "1000", [], False), ("", "", [], True),
+    ("a", "", [], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "expected", "flags", "same"), KATTIS)
+def test_kattis_flags(written, expected, flags, same):
+    assert (text_difference(written.encode(), expected, Comparison("kattis"), flags) == "") is same
+
+
+def test_kattis_default_validator_says_the_same(tmp_path):
+    """RATCHET_KATTIS_VALIDATOR: problemtools' support/default_validator, built."""
+    validator = os.environ.get("RATCHET_KATTIS_VALIDATOR")
+    if not validator:
+        pytest.skip("RATCHET_KATTIS_VALIDATOR names no built default_validator of Kattis's problemtools")
+    draw = random.Random(7)
+    texts = ["", " ", "\n", *WORDS]
+    spaces = [" ", "  ", "\n", "\r\n", "\t", "\v", ""]
+    pairs = list(itertools.product(WORDS, WORDS))[:: max(1, len(WORDS) // 9)]
+    for _ in range(700):
+        words = [draw.choice(texts) for _ in range(draw.randrange(4))]
+        one = "".join(word + draw.choice(spaces) for word in words)
+        other = "".join(draw.choice([word, word, draw.choice(WORDS)]) + draw.choice(spaces) for word in words)
+        pairs.append((one, other))
+    (tmp_path / "in").write_text("")
+    differ = []
+    for number, (written, expected) in enumerate(pairs):
+        (tmp_path / "ans").write_bytes(expected.encode())
+        flags = FLAGS[number % len(FLAGS)]
+        ended = subprocess.run(
+            [validator, tmp_path / "in", tmp_path / "ans", tmp_path, *flags],
+            input=written.encode(),
+            capture_output=True,
+        )
+        ours = text_difference(written.encode(), expected, Comparison("kattis", tuple(flags))) == ""
+        if ended.returncode not in (42, 43) or ours != (ended.returncode == 42):
+            differ.append((written, expected, flags, ended.returncode, ours))
+    assert len(pairs) >= 1000 and not differ, differ[:20]
+
+
+def test_flags_are_those_of_the_validator():
+    assert KattisFlags.read(["float_tolerance", "1e-6"]) == KattisFlags(absolute=1e-6, relative=1e-6)
