@@ -8,6 +8,7 @@ The report is the newest of the home; MLflow's page is that of its last evaluati
 """
 
 import base64
+import io
 import json
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from websockets.sync.client import ClientConnection, connect
 
 from ratchet.infra.settings import load_settings
@@ -28,9 +30,9 @@ from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.processes import free_port
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
-WAIT_S, SETTLED_S = 60, 3
+WAIT_S, SETTLED_S, COLORS = 60, 3, 128
 MLFLOW = """
-document.querySelector('[aria-label="Close assistant"], [data-testid*="assistant"] [aria-label*="lose"]')?.click();
+document.querySelector('[data-component-id="mlflow.assistant.chat_panel.close"]')?.click();
 [...document.querySelectorAll("button, span, a")].find(each => each.innerText === "Show more")?.click();
 """
 """Closes the assistant, unfolds the description."""
@@ -65,7 +67,8 @@ class Page:
         time.sleep(SETTLED_S)
 
     def save(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+        shot = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        Image.open(io.BytesIO(shot)).convert("RGB").quantize(COLORS).save(file, optimize=True)
         print(f"{file}  {file.stat().st_size:,} bytes")
 
 
