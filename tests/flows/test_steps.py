@@ -10,8 +10,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from prefect.deployments.runner import RunnerDeployment
-from prefect.types.entrypoint import EntrypointType
 
 from ratchet.cli.prefect_server import prefect_server
 from ratchet.data_curation.settings.curation import CURATION_STEPS, Deduplication, Steps
@@ -147,6 +145,19 @@ def test_what_is_filled_in_is_what_set_would_say():
             assert found == json.loads(value) or found["kind"] == json.loads(value)
 
 
+EARLIER = """
+from prefect.deployments.runner import RunnerDeployment
+from prefect.types.entrypoint import EntrypointType
+from ratchet.flows import triggered
+for flow, name in ((triggered.curate, "deduplicate-math-mini"), (triggered.pipeline, "nightly")):
+    RunnerDeployment.from_flow(
+        flow, name=name, tags=["ratchet", "mini"], entrypoint_type=EntrypointType.MODULE_PATH, work_pool_name="gpus",
+        cron="0 3 * * *",
+    ).apply()
+"""
+"""Registers a deployment as an older version did, and one of one's own."""
+
+
 @pytest.mark.slow
 def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path, ratchet, monkeypatch):
     home = shutil.copytree(finished_home, tmp_path / "home")
@@ -158,11 +169,7 @@ def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path
             refused = ratchet("deploy", MINI, "--pool", pool, "--home", home)
             assert refused.returncode == 2 and said in refused.stderr
         subprocess.run([*prefect, "work-pool", "create", "gpus", "--type", "process"], check=True)
-        for flow, name in ((triggered.curate, "deduplicate-math-mini"), (triggered.pipeline, "nightly")):
-            RunnerDeployment.from_flow(
-                flow, name=name, tags=["ratchet", "mini"], entrypoint_type=EntrypointType.MODULE_PATH,
-                work_pool_name="gpus", cron="0 3 * * *",
-            ).apply()  # fmt: skip
+        subprocess.run([sys.executable, "-c", EARLIER], check=True)
         deployed = ratchet("deploy", MINI, "--pool", "gpus", "--home", home)
         assert deployed.returncode == 0 and "curate/mini-curate" in deployed.stdout, deployed.stderr
         assert (
