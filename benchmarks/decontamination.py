@@ -136,7 +136,7 @@ def million(data: Path) -> None:
             f"{folder}/out",
         ]
         for item in ITEMS:
-            command += ["--benchmarks", str(data / "benchmarks" / item)]
+            command += ["--benchmark", str(data / "benchmarks" / item)]
         started = resource.getrusage(resource.RUSAGE_CHILDREN)
         process, peak = subprocess.Popen(command), 0
         while process.poll() is None:

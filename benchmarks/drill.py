@@ -78,7 +78,7 @@ CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html", "report.md
 
 DRAFTS = "artifacts/.drafts"
 MATH, CODE, WHOLE = ("curate", "math", MINI), ("curate", "code", MINI), ("run", MINI)
-ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmarks", "mini-math")
+ASKED = ("evaluate", MINI, "--model", f"http://127.0.0.1:{PORT}/v1#tiny", "--benchmark", "mini-math")
 RULES = Place("problems/math-rules-*", f"{DRAFTS}/problems-math-rules-*/*", MATH)
 START = Place("problems/math-rules-*", "", MATH)
 TEACHER = Place("attempts/math-*", f"{DRAFTS}/attempts-math-*/*", MATH)

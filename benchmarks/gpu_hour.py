@@ -3,7 +3,7 @@
     python -m benchmarks.gpu_hour 1.5b-1gpu --home HOME --write REPORT    # on one GPU
     python -m benchmarks.gpu_hour 7b-8gpu --home HOME --write REPORT      # on eight
 
-Unattended: `ratchet doctor RECIPE`, then parts of `benchmarks.assumptions` in process groups of their own, then
+Unattended: `ratchet preflight RECIPE`, then parts of `benchmarks.assumptions` in process groups of their own, then
 `benchmarks.gpu_proof`. Each has a share of the minutes and is ended when they are over; what it had measured counts.
 REPORT.md and REPORT.json are written after each part, so that an hour cut short leaves a report.
 """
@@ -132,7 +132,7 @@ class Hour:
         self.report = Report(recipe.name, str(local_machine()), minutes)
         python = (sys.executable, "-m")
         self.doctor = Part(
-            "doctor", (*python, "ratchet.cli.main", "doctor", named, "--home", str(home)), SHARES["doctor"]
+            "doctor", (*python, "ratchet.cli.main", "preflight", named, "--home", str(home)), SHARES["doctor"]
         )
         proof = ("--tiny",) if tiny else ("--seconds", str(0.8 * SHARES["proof"] * self.budget))
         table = ("--write", str(self.work / "proof.md"))
@@ -202,7 +202,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--minutes", type=float, default=58.0, help="after which everything has ended")
     parser.add_argument("--write", type=Path, default=Path("gpu_hour"), help="the report's files, without endings")
     parser.add_argument("--tiny", action="store_true", help="the proof's small model: what the tests run on a CPU")
-    parser.add_argument("--set", dest="overrides", action="append", default=[], help="as for `ratchet doctor`")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="as for `ratchet preflight`")
     asked = parser.parse_args(arguments)
     recipe = load_recipe(asked.recipe, asked.overrides)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -51,7 +51,7 @@ def tried(fault: Mapping[str, Any], copy: Copy, recipe: Path, base: Path, home: 
             (place / file).write_text((place / file).read_text().replace(fault["old"], fault["new"]))
         else:
             (place / file).rename(place / "elsewhere.jsonl")
-        code, unseen, end = rehearsed(copy, recipe, home, "--samples", str(home / "samples"))
+        code, unseen, end = rehearsed(copy, recipe, home, "--rows", str(home / "samples"))
     else:
         file = copy.root / fault["file"]
         whole = file.read_text()

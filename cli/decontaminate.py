@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.options import benchmark
-from ratchet.cli.terminal import console, print_rows, say
+from ratchet.cli.terminal import output as output_options
+from ratchet.cli.terminal import print_json, print_rows, say
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -16,15 +17,20 @@ def decontaminate(
     ],
     benchmarks: Annotated[
         list[str],
-        benchmark("Held-out items: a file, directory, Hub data set, or known name (math500).", "--benchmarks"),
+        benchmark(
+            "Held-out items: a file, directory, Hub data set, or known name (math500); repeatable.", "--benchmark"
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", help="A new directory for kept.parquet and rejected.parquet.")],
     preset: Annotated[
         str, typer.Option("--preset", help="`coverage`: a share of one item's text. `paper`: any shared n-gram.")
     ] = "coverage",
-    ngram: Annotated[int, typer.Option("--ngram", min=1, help="Tokens of an n-gram: 9 for math, 14 for code.")] = 9,
+    ngram: Annotated[
+        int, typer.Option("--ngram", min=1, max=100, help="Tokens of an n-gram: 9 for math, 14 for code.")
+    ] = 9,
     coverage: Annotated[
-        float | None, typer.Option("--coverage", help="The share at which `coverage` drops (default: as in recipes).")
+        float | None,
+        typer.Option("--coverage", min=0, max=1, help="The share at which `coverage` drops (default: as in recipes)."),
     ] = None,
     text_column: Annotated[
         str | None, typer.Option("--text-column", help="The column of texts, if it has no usual name.")
@@ -32,11 +38,11 @@ def decontaminate(
 ) -> None:
     """Drop rows that share text with benchmark items, and record for each which item, where and how much.
 
-    Example: `ratchet decontaminate --input train.parquet --benchmarks math500.json --output clean`
+    Example: `ratchet decontaminate --input train.parquet --benchmark math500.json --output clean`
     """
     from pydantic import ValidationError
 
-    from ratchet.cli.live import LiveWatcher
+    from ratchet.cli.live import watching
     from ratchet.data_curation.decontamination.files import decontaminate_files
     from ratchet.data_curation.readers.sources import local_files
     from ratchet.data_curation.settings.curation import Decontamination
@@ -52,11 +58,14 @@ def decontaminate(
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
     files = [file for name in benchmarks for file in local_files(named_path(name))]
-    with LiveWatcher(console) as watcher:
+    with watching() as watcher:
         watcher.step_started("rows")
         summary = decontaminate_files(
             input_, files, output, settings, text_column, lambda done, total: watcher.progress(done, total, {})
         )
+    if output_options.json:
+        print_json({**summary, "output": str(output)})
+        return
     print_rows({"rule": rule, "rows dropped": dropped} for rule, dropped in summary["dropped"].items())
     hits = {name: summary[f"{name}_hits"] for name in ("coverage", "paper")}
     for line in render(Path(__file__).with_name("decontaminated.md"), **summary, hits=hits, output=output).splitlines():

@@ -7,7 +7,7 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console, print_rows, say
+from ratchet.cli.terminal import console, output, print_json, print_rows, say
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
@@ -15,7 +15,7 @@ from ratchet.verifiers.errors import RatchetError
 WAITING = (
     "**Late** runs wait for a worker of the pool `{pool}`, or for a place in it: `prefect worker start --pool {pool}` "
     "starts a worker. **AwaitingConcurrencySlot** runs wait for an earlier run of this deployment: {limit} run at "
-    "a time (`ratchet deploy --at-a-time`)."
+    "a time (`ratchet deploy --concurrency-limit`)."
 )
 """For a deployment's description: what its runs wait for."""
 
@@ -23,8 +23,8 @@ WAITING = (
 def deploy(
     recipes: Annotated[list[str] | None, recipe_named("Recipes (default: tiny).", show_default=False)] = None,
     pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="The work pool whose workers run them.")] = "",
-    at_a_time: Annotated[
-        int | None, typer.Option("--at-a-time", min=1, help="Concurrent runs of one deployment; others wait.")
+    concurrency_limit: Annotated[
+        int | None, typer.Option("--concurrency-limit", min=1, max=1000, help="Runs of one deployment at a time.")
     ] = 1,
     home: Home = None,
 ) -> None:
@@ -74,10 +74,10 @@ def deploy(
     if pools[pool].type == "process":  # in a pod or container, paths are others
         environment[FOLDER] = str(Path.cwd())
     variables: dict[str, Any] = {"env": environment}
-    rows, waiting = [], WAITING.format(pool=pool, limit=at_a_time)
+    rows, waiting = [], WAITING.format(pool=pool, limit=concurrency_limit)
     for name in names:
         for deployment in deployments(
-            name, waiting, work_pool_name=pool, job_variables=variables, concurrency_limit=at_a_time
+            name, waiting, work_pool_name=pool, job_variables=variables, concurrency_limit=concurrency_limit
         ):
             deployment.apply()
             rows.append({"deployment": f"{deployment.flow_name}/{deployment.name}"})
@@ -85,6 +85,9 @@ def deploy(
             for gone in remove_outdated(client, load_recipe(name)):
                 schedules = "".join(f"; its schedule is gone: {each.schedule}" for each in gone.schedules)
                 say(f"Removed {gone.name}, a deployment of an older version{schedules}")
+    if output.json:
+        print_json(rows)
+        return
     print_rows(rows)
     start, limit = f"[bold]prefect worker start --pool {pool}[/]", pools[pool].concurrency_limit
     online = sum(worker.status == "ONLINE" for worker in workers)
@@ -95,4 +98,4 @@ def deploy(
     else:
         console.print(f"\nNo worker polls the pool: runs stay *Late* until one is started: {start}", soft_wrap=True)
     most = f", and at most {limit} of the whole pool" if limit is not None else ""
-    console.print(f"{at_a_time} of each deployment run at a time{most}; others wait for them.", soft_wrap=True)
+    console.print(f"{concurrency_limit} of each deployment run at a time{most}; others wait for them.", soft_wrap=True)

@@ -6,62 +6,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ratchet.cli.options import Home, artifact
+from ratchet.cli.options import Home, artifact, with_output
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import say
+from ratchet.cli.terminal import output as options
+from ratchet.cli.terminal import print_json, say
 from ratchet.infra.settings import load_settings
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, nearest
 
 if TYPE_CHECKING:
     from ratchet.infra.store.artifacts import Artifact, ArtifactStore
     from ratchet.tasks.publication import Files
 
 
-def export(
-    what: Annotated[
-        str, artifact("Problems (`problems/…`) or a Parquet file of problems; for the Hub also a checkpoint.")
-    ],
+export = typer.Typer(help="Export problems, checkpoints and recipes for other trainers and the Hugging Face Hub.")
+
+Output = Annotated[Path, typer.Option("--output", help="The directory to write to.")]
+License = Annotated[
+    str,
+    typer.Option("--license", help="The license, as the Hub names it: `apache-2.0` (default: the card's, or other)."),
+]
+
+
+def problems(
+    what: Annotated[str, artifact("Problems (`problems/…`), or a Parquet file or directory of problems.")],
     format_: Annotated[
         str,
         typer.Option(
-            "--format",
-            help="`verl`, `trl`, `openrlhf`, `nemo-rl`, `open-instruct`, `prime-rl`, `ratchet`, or `hub`, as there.",
+            "--format", help="`verl`, `trl`, `openrlhf`, `nemo-rl`, `open-instruct`, `prime-rl`, or `ratchet`."
         ),
-    ] = "",
-    output: Annotated[Path | None, typer.Option("--output", help="The directory to write to.")] = None,
+    ],
+    output: Output,
     validation: Annotated[
         str, artifact("Problems for validation.parquet, as the first argument names them.", "--validation")
-    ] = "",
-    push: Annotated[
-        str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to this repository of the Hugging Face Hub.")
-    ] = "",
-    private: Annotated[bool, typer.Option("--private", help="Make a new repository on the Hub private.")] = False,
-    license_: Annotated[
-        str,
-        typer.Option(
-            "--license", help="The license, as the Hub names it: `apache-2.0` (default: the card's, or other)."
-        ),
-    ] = "",
-    for_: Annotated[
-        str,
-        typer.Option("--for", help="`verl`: write a run of it for each stage of --recipe to the directory ARTIFACT."),
     ] = "",
     recipe: Annotated[str, recipe_named("The recipe whose `model.prompt` to use.", "--recipe")] = "",
     data_source: Annotated[
         str, typer.Option(help="For verl's own reward functions instead of ours: `lighteval/MATH`, or `taco` for code.")
     ] = "",
+    license_: License = "",
     home: Home = None,
 ) -> None:
-    """Export curated problems for another trainer, or problems or a checkpoint to the Hugging Face Hub.
+    """Export curated problems for another trainer.
 
     The directory has a Parquet file for each split and a README that says how to train with it. All domains can be
-    exported; with `--data-source` the problems that verl's function cannot judge are left out and counted. A repository
-    for the Hub has a card that describes its origin; the login is the Hub's: HF_TOKEN, or `hf auth login`. Files that
-    are there already are not sent again.
+    exported; with `--data-source` the problems that verl's function cannot judge are left out and counted.
 
-    Example: `ratchet export problems/math-curated-1a2b3c4d5e6f --format trl --output data/math`
-
-    Example: `ratchet export checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
+    Example: `ratchet export problems problems/math-curated-1a2b3c4d5e6f --format trl --output data/math`
     """
     from ratchet.data_curation.base.files import disk_errors
     from ratchet.data_curation.base.prompts import PromptFormat
@@ -71,40 +61,92 @@ def export(
     from ratchet.tasks import publication
 
     store = ArtifactStore(load_settings(home).artifacts)
-    if push:
-        _push(store, store.open(what), push, private, license_)
-        return
-    if for_:
-        if for_ != "verl" or not recipe:
-            raise RatchetError("A curriculum can be written for verl: ratchet export DIR --recipe RECIPE --for verl.")
-        from ratchet.tasks.verl_runs import write_runs
-
-        for line in write_runs(load_recipe(recipe, fit=False), store, Path(what).expanduser()):
-            say(line)
-        return
-    if format_ not in (*EXPORTS, "hub") or output is None:
-        raise RatchetError(f"Give --format ({', '.join(EXPORTS)}, hub) and --output DIR; or --push OWNER/NAME.")
-    if format_ == "hub":
-        _write(publication.repository(store, store.open(what), license_)[1], output)
-        return
+    if format_ not in EXPORTS:
+        raise RatchetError(
+            f"There is no --format {format_!r}.{nearest(format_, EXPORTS)} There are {', '.join(EXPORTS)}."
+        )
     splits = _splits(what, store)
     if validation:
         splits["validation"] = next(iter(_splits(validation, store).values()))
-    prompt = load_recipe(recipe).model.prompt if recipe else PromptFormat()
+    prompt, files = load_recipe(recipe).model.prompt if recipe else PromptFormat(), []
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         for split, source in splits.items():
             written, left_out = export_problems(
                 source, target := output / f"{split}.parquet", format_, prompt, data_source
             )
-            say(f"{written:,} problems → {target}")
-            for reason, count in left_out.most_common():
-                say(f"left out {count:,}: {reason}")
+            files.append({"file": str(target), "problems": written, "left_out": dict(left_out.most_common())})
         if usage := EXPORTS[format_].usage:
             names = {"train": f"{next(iter(splits))}.parquet", "validation": f"{[*splits][-1]}.parquet"}
             title = f"Train with this: {Path(what).name}"
             card = publication.exported_card(_card(what, store), title, usage.format(**names), license_)
             (output / "README.md").write_text(card, encoding="utf-8")
+    if options.json:
+        print_json(files)
+        return
+    for file in files:
+        say(f"{file['problems']:,} problems → {file['file']}")
+        for reason, count in file["left_out"].items():
+            say(f"left out {count:,}: {reason}")
+
+
+def hub(
+    what: Annotated[str, artifact("Problems (`problems/…`) or a checkpoint (`checkpoint/…`).")],
+    push: Annotated[
+        str, typer.Option("--push", metavar="OWNER/NAME", help="Upload to this repository of the Hugging Face Hub.")
+    ] = "",
+    private: Annotated[bool, typer.Option("--private", help="Make a new repository on the Hub private.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", help="Write the repository to this directory.")] = None,
+    license_: License = "",
+    home: Home = None,
+) -> None:
+    """Export problems or a checkpoint as a repository of the Hugging Face Hub, with a card that describes its origin.
+
+    The login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
+
+    Example: `ratchet export hub checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
+    """
+    from ratchet.infra.store.artifacts import ArtifactStore
+    from ratchet.tasks import publication
+
+    if bool(push) == bool(output):
+        raise RatchetError(
+            "Give --push OWNER/NAME, to upload, or --output DIR, to write the repository to a directory."
+        )
+    store = ArtifactStore(load_settings(home).artifacts)
+    if push:
+        _push(store, store.open(what), push, private, license_)
+    elif output:
+        _write(publication.repository(store, store.open(what), license_)[1], output)
+
+
+def runs(
+    recipe: Annotated[str, recipe_named("The recipe whose stages to write.")],
+    output: Output,
+    for_: Annotated[str, typer.Option("--for", help="The trainer: `verl`.")] = "verl",
+    home: Home = None,
+) -> None:
+    """Write a recipe's curriculum as runs of another trainer: one for each stage.
+
+    Example: `ratchet export runs acereason-7b --for verl --output runs`
+    """
+    from ratchet.infra.recipe import load_recipe
+    from ratchet.infra.store.artifacts import ArtifactStore
+    from ratchet.tasks.verl_runs import write_runs
+
+    if for_ != "verl":
+        raise RatchetError(f"A curriculum can be written for verl, not for {for_!r}.")
+    store = ArtifactStore(load_settings(home).artifacts)
+    lines = list(write_runs(load_recipe(recipe, fit=False), store, output.expanduser()))
+    if options.json:
+        print_json({"directory": str(output), "written": lines})
+        return
+    for line in lines:
+        say(line)
+
+
+for command in (problems, hub, runs):
+    export.command()(with_output(command))
 
 
 def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: bool, license_: str) -> None:
@@ -129,7 +171,10 @@ def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: 
             f"The Hub at {hub} did not accept {source.ref} as {repository}: {reason.rstrip('.')}. Check the name, the "
             "network (HF_ENDPOINT, HF_HUB_OFFLINE) and the login (HF_TOKEN, `hf auth login`), which must allow writing."
         ) from error
-    say(f"{source.ref} → {commit.commit_url}")
+    if options.json:
+        print_json({"artifact": source.ref, "url": commit.commit_url})
+    else:
+        say(f"{source.ref} → {commit.commit_url}")
 
 
 def _write(files: "Files", output: Path) -> None:
@@ -144,7 +189,10 @@ def _write(files: "Files", output: Path) -> None:
                     shutil.copyfile(content, draft)
                 else:
                     draft.write_text(content, encoding="utf-8")
-    say(f"{len(files)} files → {output}")
+    if options.json:
+        print_json({"directory": str(output), "files": sorted(files)})
+    else:
+        say(f"{len(files)} files → {output}")
 
 
 def _splits(problems: str, store: "ArtifactStore") -> dict[str, Path]:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, print_whole, say
+from ratchet.cli.terminal import clean, columns, console, hint, output, print_json, print_rows, print_whole, say
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
@@ -24,7 +24,7 @@ LONGEST = 800
 """Characters shown of a dropped row's statement, and of the reason."""
 
 
-def show_plan(plan: "Sequence[PlannedStep]") -> None:
+def show_steps(plan: "Sequence[PlannedStep]") -> None:
     """Every step in order, with its inputs, and whether it would run."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
     table = columns("step", "would", "key", "made from")
@@ -52,6 +52,25 @@ def show_plan(plan: "Sequence[PlannedStep]") -> None:
     console.print(f"\n{sum(not s.cached for s in runnable)} of {len(runnable)} steps would run{only}.")
 
 
+def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
+    """The same as data. `would`: run, run_if_inputs_differ, be_cached, be_skipped, or not_run with a reason."""
+    titles = {step.output.key: step.title for step in plan if not step.not_done}
+
+    def would(step: "PlannedStep") -> str:
+        if step.not_done or step.left_out:
+            return "not_run" if step.not_done else "be_skipped"
+        return "be_cached" if step.cached else "run_if_inputs_differ" if _may_be_found(step) else "run"
+
+    return [
+        {
+            "step": step.title, "would": would(step), "key": step.output.key if step.output.key_known else None,
+            "made_from": list(dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)),
+            **({"reason": step.not_done} if step.not_done else {}),
+        }
+        for step in plan
+    ]  # fmt: skip
+
+
 def _may_be_found(step: "PlannedStep") -> bool:
     """Whether an earlier output is cached if the unknown inputs turn out to be the same."""
     return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
@@ -70,15 +89,23 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     say(f"  artifact {artifact.ref}")
     opens = "`ratchet ui` opens MLflow and Prefect on this run; `ratchet show` lists artifacts."
     line = (not run.tracked and not_received(run.settings, run.root)) or opens
-    say(f"  {line}")
+    hint(f"  {line}")
 
 
-def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str, as_json: bool) -> None:
+def result_facts(run: "PipelineRun", result: Any) -> dict[str, Any]:
+    """The result of a run as data."""
+    artifact = run.outcome(result)
+    pages = [str(artifact.path / page) for page in artifact.manifest.get("shown", [])]
+    table = list(artifact.manifest.get("summary_table") or ())
+    return {**_facts(artifact), "directory": str(artifact.path), "pages": pages, "table": table}
+
+
+def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str) -> None:
     """All of these, or those of one kind."""
     if not artifacts:
         raise RatchetError(f"There are no artifacts in {settings.home} yet. Start with `ratchet run tiny`.")
     listed = [artifact for artifact in artifacts if kind in ("", artifact.kind)]
-    if as_json:
+    if output.json:
         print_json([_facts(artifact) for artifact in listed])
         return
     print_rows(
@@ -99,10 +126,10 @@ def _facts(artifact: Artifact) -> dict[str, Any]:
     return {"artifact": artifact.ref, **artifact.facts, "summary": artifact.summary, **shown}
 
 
-def show_artifact(store: ArtifactStore, artifact: Artifact, as_json: bool) -> None:
+def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     store.check(artifact)
     manifest = artifact.manifest
-    if as_json:
+    if output.json:
         ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
         print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
         return
@@ -142,7 +169,7 @@ def _show_curation(artifact: Artifact) -> None:
             print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
         say(f"\nWith figures: {artifact.path / page}")
-    console.print("One row and what it was compared with: ratchet show SOURCE:ROW")
+    hint("One row and what it was compared with: `ratchet show SOURCE:ROW`")
 
 
 def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:

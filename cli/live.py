@@ -1,7 +1,9 @@
 """The live display of a run in a terminal."""
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -12,9 +14,40 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from ratchet.cli.terminal import console, errors, output
 from ratchet.tasks import prefect_page
 from ratchet.tasks.pipeline_run import Watcher
 from ratchet.tasks.progress import Progress, duration
+
+
+class QuietWatcher(Watcher):
+    """Reports warnings only, on stderr."""
+
+    def show(self, text: str, style: str = "") -> None:
+        if text.startswith(("! ", "– ")):
+            errors.print(Text(text, style=style), soft_wrap=True)
+
+    def step_started(self, title: str) -> None:
+        self._progress, self._shown_at = Progress(title), math.inf
+
+
+class StderrWatcher(Watcher):
+    """For `--json` in a pipe: stdout has the result alone."""
+
+    def show(self, text: str, style: str = "") -> None:
+        errors.print(Text(text), soft_wrap=True)
+
+
+@contextmanager
+def watching() -> Iterator[Watcher]:
+    """The watcher that suits the terminal and the command's options."""
+    if output.quiet:
+        yield QuietWatcher()
+    elif console.is_terminal:
+        with LiveWatcher(console) as live:
+            yield live
+    else:
+        yield StderrWatcher() if output.json else Watcher()
 
 
 class LiveWatcher(Watcher):
@@ -30,8 +63,9 @@ class LiveWatcher(Watcher):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._progress = Progress()
+        at_work, self._progress = self._progress, Progress()  # no last frame of it
         self._live.stop()
+        self._progress = at_work
 
     def show(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style=style), soft_wrap=True)

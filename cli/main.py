@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
 from typing import Annotated, Any
@@ -20,12 +21,28 @@ from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
 from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export
-from ratchet.cli.options import Approve, DryRun, Home, Overrides, Reject, Seed, artifact, benchmark, step
+from ratchet.cli.gc import gc
+from ratchet.cli.options import (
+    INTERRUPTED,
+    Approve,
+    DryRun,
+    Home,
+    Overrides,
+    Reject,
+    Seed,
+    artifact,
+    benchmark,
+    step,
+    with_output,
+)
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.plan import plan, show_short
+from ratchet.cli.plan import plan
+from ratchet.cli.preflight import preflight
 from ratchet.cli.rehearse import rehearse
-from ratchet.cli.run_flow import overrides_of, run_flow, say_how_to_continue
+from ratchet.cli.renamed import answer_old_names
+from ratchet.cli.run_flow import overrides_of, run_flow
 from ratchet.cli.show import show
+from ratchet.cli.stopped import say_where_it_stopped
 from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8, report_to_nobody, require_folder
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
@@ -33,7 +50,7 @@ from ratchet.cli.verify import verify
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.verifiers.errors import NotGiven, RatchetError, Waiting, in_words
+from ratchet.verifiers.errors import RatchetError, Waiting, in_words
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
@@ -43,7 +60,7 @@ app = typer.Typer(
 )
 
 RUN, LOOK, DATA, MACHINES = "Run", "Look", "Data", "Machines"
-INTERRUPTED, WAITING = 130, 3
+WAITING = 3
 LEAVE_AFTER_S = 20
 
 
@@ -51,6 +68,16 @@ def _version(wanted: bool) -> None:
     if wanted:
         console.print(f"ratchet {metadata.version('ratchet-rl')}")
         raise typer.Exit
+
+
+def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Adds a command, which gets `--json` and `--quiet`, to a panel of `ratchet --help`."""
+
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        app.command(rich_help_panel=panel)(with_output(function))
+        return function
+
+    return add
 
 
 @app.callback()
@@ -73,7 +100,7 @@ def every_command(
         os.environ["RATCHET_UNSAFE"] = "1"
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN)
 def run(
     recipe: RecipeName = "tiny",
     approve: Approve = False,
@@ -95,7 +122,7 @@ def run(
     run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN)
 def curate(
     domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
     recipe: RecipeName = "tiny",
@@ -132,17 +159,11 @@ def curate(
     run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN)
 def train(
     recipe: RecipeName = "tiny",
     stage: Annotated[str, typer.Option("--stage", help="Train this stage only.")] = "",
-    from_: Annotated[
-        str, artifact("Start from this checkpoint or model directory.", "--from", metavar="CHECKPOINT")
-    ] = "",
-    machine: Annotated[
-        str,
-        typer.Option("--machine", metavar="MxNxGPU", help="With --dry-run: estimate for this hardware (16x8xH100)."),
-    ] = "",
+    model: Annotated[str, artifact("Start from this checkpoint (`checkpoint/…`) or model directory.", "--model")] = "",
     approve: Approve = False,
     reject: Reject = "",
     set_: Overrides = None,
@@ -152,34 +173,26 @@ def train(
 ) -> None:
     """Train: warm start and all stages. Curates first what is not curated yet.
 
-    A single stage starts from the checkpoint before it, or from `--from`. `--dry-run` also estimates memory and time of
-    each stage, on the machine that the recipe asks for or `--machine`.
+    A single stage starts from the checkpoint before it, or from `--model`. `ratchet plan` estimates the time and memory
+    of each stage.
 
-    Example: `ratchet train tiny --stage math-44 --from checkpoint/math-36-1a2b3c4d5e6f --dry-run`
+    Example: `ratchet train tiny --stage math-44 --model checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
     overrides = overrides_of(set_, seed)
     resolved = load_recipe(recipe, overrides)
-    estimated = False
-    if dry_run:
-        estimated = show_short(resolved, stage, from_, machine, load_settings(home))
-    try:
-        run_flow("train", resolved, (None, stage, from_), dry_run, home, overrides, decision=(approve, reject))
-    except NotGiven as error:
-        if not estimated:
-            raise
-        console.print(f"[yellow]There is no plan yet:[/] {escape(str(error))}", soft_wrap=True)
+    run_flow("train", resolved, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
 
 
-@app.command(rich_help_panel=RUN)
+@command(RUN)
 def evaluate(
     recipe: RecipeName = "tiny",
     model: Annotated[
         str, artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model")
     ] = "",
     benchmarks: Annotated[
-        list[str] | None, benchmark("Benchmarks of the recipe, or known ones; repeatable.", "--benchmarks")
+        list[str] | None, benchmark("A benchmark of the recipe, or a known one; repeatable.", "--benchmark")
     ] = None,
-    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Responses per question.")] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, max=65536, help="Responses per question.")] = None,
     set_: Overrides = None,
     dry_run: DryRun = False,
     home: Home = None,
@@ -202,10 +215,10 @@ def evaluate(
     run_flow("evaluate", chosen, (model,), dry_run, home, overrides)
 
 
-app.command(rich_help_panel=LOOK)(show)
+command(LOOK)(show)
 
 
-@app.command(rich_help_panel=LOOK)
+@command(LOOK)
 def compare(
     what: Annotated[list[str], artifact("Two evaluations or more, first to last (`evaluation/…`); or two runs.")],
     allow_mismatch: Annotated[
@@ -236,7 +249,7 @@ def compare(
     run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
 
-@app.command(rich_help_panel=LOOK)
+@command(LOOK)
 def report(
     evaluations: Annotated[
         list[str] | None, artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest).")
@@ -250,13 +263,13 @@ def report(
     run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 
-for panel, commands in (
-    (LOOK, (ui,)),
-    (DATA, (verify, decontaminate, export)),
-    (MACHINES, (doctor, plan, rehearse, deploy)),
-):
-    for command in commands:
-        app.command(rich_help_panel=panel)(command)
+for panel, functions in (
+    (DATA, (verify, decontaminate)), (MACHINES, (doctor, preflight, plan, rehearse, gc, deploy))
+):  # fmt: skip
+    for function in functions:
+        command(panel)(function)
+app.command(rich_help_panel=LOOK)(ui)
+app.add_typer(export, name="export", rich_help_panel=DATA)
 
 
 def _ending() -> list[signal.Signals]:
@@ -288,6 +301,7 @@ def main() -> None:
         signal.signal(handled, _on_signal)
     try:
         require_folder()
+        answer_old_names(sys.argv[1:])
         app()
     except Exception as error:
         message = in_words(error)
@@ -301,7 +315,7 @@ def main() -> None:
 
 def _leave() -> None:
     with suppress(OSError):  # the terminal may be gone
-        say_how_to_continue()
+        say_where_it_stopped()
     os._exit(INTERRUPTED)
 
 

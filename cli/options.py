@@ -1,12 +1,15 @@
 """Arguments and options that several commands have, with their shell completion."""
 
+import functools
+import inspect
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.terminal import errors
+from ratchet.cli.stopped import say_where_it_stopped
+from ratchet.cli.terminal import errors, output
 from ratchet.data_curation.settings.curation import CURATION_STEPS
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import hidden_recipe, shipped_recipes
@@ -52,11 +55,40 @@ Recipe = Annotated[str, recipe("A recipe file, or the name of a shipped recipe."
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
 ]
-Seed = Annotated[int | None, typer.Option("--seed", help="Override the recipe's seed.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan: steps, inputs, cached outputs.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Override the recipe's seed.")]
 Approve = Annotated[bool, typer.Option("--approve", help="Approve the results at which the run waits, and go on.")]
 Reject = Annotated[
     str, typer.Option("--reject", metavar="REASON", help="Reject the results at which the run waits: it ends there.")
 ]
 Home = Annotated[Path | None, typer.Option("--home", help="The directory of all outputs.", show_default="./.ratchet")]
-AsJson = Annotated[bool, typer.Option("--json", help="The same as JSON.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps: which would run, which are cached.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, everything else to stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only: no progress, no hints.")]
+
+
+INTERRUPTED = 130
+"""Exit code of a command that a signal ended."""
+
+
+def with_output(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options `--json` and `--quiet`, which it finds in `terminal.output`."""
+
+    @functools.wraps(command)
+    def run(*, as_json: bool, quiet: bool, **arguments: Any) -> None:
+        output.use(as_json, quiet)
+        try:
+            command(**arguments)
+        except KeyboardInterrupt:
+            say_where_it_stopped()
+            raise typer.Exit(INTERRUPTED) from None
+
+    own = inspect.signature(command, eval_str=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    added = [
+        inspect.Parameter(name, keyword, default=False, annotation=kind)
+        for name, kind in (("as_json", AsJson), ("quiet", Quiet))
+    ]
+    shown = [parameter.replace(kind=keyword) for parameter in own.parameters.values()]
+    run.__signature__ = own.replace(parameters=[*shown, *added])  # type: ignore
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in [*shown, *added]}
+    return run

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from ratchet.cli.options import AsJson, Home, Overrides
+from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, errors, print_json, print_whole, say, spinner
-from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.settings import Settings, load_settings
+from ratchet.cli.terminal import columns, console, errors, hint, output, print_json, print_whole, say, spinner
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
 from ratchet.tasks.progress import duration
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, nearest
 
 if TYPE_CHECKING:
     from ratchet.tasks.advice import Advice
@@ -27,14 +27,15 @@ def plan(
     machine: Annotated[
         str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default what the recipe asks for.")
     ] = "",
-    price: Annotated[float | None, typer.Option("--price", min=0, help="Price per GPU-hour.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, max=1e9, help="Price per GPU-hour.")] = None,
     mean: Annotated[
         float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
     advise: Annotated[
         bool, typer.Option("--advise", help="Try other settings, and show what each would save and cost: a minute.")
     ] = False,
-    as_json: AsJson = False,
+    stage: Annotated[str, typer.Option("--stage", help="Plan this stage only.")] = "",
+    model: Annotated[str, artifact("Plan for this checkpoint or model directory.", "--model")] = "",
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
@@ -44,7 +45,7 @@ def plan(
     With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
     batching and of staleness, alone and together, where they fit.
 
-    Uses what `ratchet doctor RECIPE` has measured on such machines, otherwise published rates: docs/scaling.md.
+    Uses what `ratchet preflight RECIPE` has measured on such machines, otherwise published rates: docs/scaling.md.
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
 
@@ -53,12 +54,15 @@ def plan(
     from ratchet.tasks.pipeline_run import ON_CPU
 
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
-    if not resolved.training.stages:
+    names = [each.name for each in resolved.training.stages]
+    if not names:
         raise RatchetError(f"The recipe {resolved.name} has no stages to plan.")
+    if stage not in ("", *names):
+        raise RatchetError(f"The recipe {resolved.name} has no stage {stage!r}.{nearest(stage, names)}")
     with spinner("planning: reading the model's shape…", errors):  # seconds: torch and transformers load
         from ratchet.tasks.plan import Plan
 
-        planned = Plan(resolved, settings, machine, mean, price)
+        planned = Plan(resolved, settings, machine, mean, price, stage=stage, start=model)
         summary = planned.summary()
     advised: list[Advice] = []
     if advise:
@@ -67,12 +71,12 @@ def plan(
         with errors.status("trying other settings: a minute…"):
             asked = set_ or ()
             advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
-    if as_json:
+    if output.json:
         rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
         print_json({**summary, **rows})
         return
     if resolved.fitted:
-        say(ON_CPU.format(", ".join(resolved.fitted)))
+        hint(ON_CPU.format(", ".join(resolved.fitted)))
     _show(planned)
     _show_advice(advised) if advised else _show_details(planned)
 
@@ -86,21 +90,6 @@ def _show_advice(rows: "list[Advice]") -> None:
     for settings in [row.settings for row in rows if row.settings][:1]:
         chosen = " ".join(f"--set {quote(each)}" for each in settings)
         say(f"\nThe first: {chosen}")
-
-
-def show_short(recipe: Recipe, only: str, start: str, machine: str, settings: Settings) -> bool:
-    """A plan's first table, for `--dry-run`; False if there is nothing to show."""
-    if only not in ("", *(stage.name for stage in recipe.training.stages)) or not recipe.training.stages:
-        return False  # the run reports that
-    from ratchet.tasks.plan import Plan
-
-    planned = Plan(recipe, settings, machine, stage=only, start=start)
-    try:
-        _show(planned)
-    except (RatchetError, OSError, ValueError) as error:
-        say(f"Memory and time are not estimated: {error}\n")
-        return False
-    return True
 
 
 def _show(plan: "Plan") -> None:
@@ -145,7 +134,7 @@ def _show(plan: "Plan") -> None:
                 f"{plan.training.engine.kind} has room for {engine.room:,.0f}: {engine.more_room}",
                 style="bold red", soft_wrap=True,
             )  # fmt: skip
-    rates = "measured by `ratchet doctor RECIPE`" if plan.measured else "published (docs/scaling.md)"
+    rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/scaling.md)"
     console.print(
         f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
         f"are starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "

@@ -1,16 +1,20 @@
 """`ratchet rehearse`: the whole recipe, small, on this machine."""
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, print_whole, say
+from ratchet.cli.terminal import columns, console, hint, output, print_json, print_whole, say
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
+
+if TYPE_CHECKING:
+    from ratchet.rehearsal.rehearse import Rehearsal
 
 
 def rehearse(
@@ -19,8 +23,8 @@ def rehearse(
         Literal["transformers", "recipe"],
         typer.Option("--engine", help="Sample with this engine, or the recipe's own."),
     ] = "transformers",
-    samples: Annotated[
-        Path | None, typer.Option("--samples", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE.")
+    rows: Annotated[
+        Path | None, typer.Option("--rows", metavar="DIR", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE.")
     ] = None,
     data: Annotated[
         Literal["bundled", "published"],
@@ -46,12 +50,27 @@ def rehearse(
     done = rehearsed(
         wanted,
         place.resolve(),
-        samples,
+        rows,
         data == "published",
         {"kind": "transformers"} if engine == "transformers" else None,
-        say,
+        hint,
     )
+    if output.json:
+        print_json({
+            "changes": [asdict(change) for change in done.changes],
+            "mechanisms": [
+                {"mechanism": row.name, "seen": row.seen, "evidence": row.evidence, "artifact": row.ref}
+                for row in done.rows
+            ],
+            "seconds": done.seconds, "directory": str(place), "exit_code": done.exit_code,
+        })  # fmt: skip
+    else:
+        _show(done, place)
+    if done.unseen or done.exit_code or not done.rows:
+        raise typer.Exit(1)
 
+
+def _show(done: "Rehearsal", place: Path) -> None:
     console.print("\nWhat was made smaller", style="bold")
     for rule in dict.fromkeys(change.rule for change in done.changes):
         own = [change for change in done.changes if change.rule == rule]
@@ -68,5 +87,3 @@ def rehearse(
     say(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}")
     if done.exit_code:
         console.print(f"The run itself ended with code {done.exit_code}: see its message above.", style="red")
-    if done.unseen or done.exit_code or not done.rows:
-        raise typer.Exit(1)

@@ -1,9 +1,6 @@
 """Runs or plans one flow for a command."""
 
 import importlib
-import shlex
-import shutil
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from ratchet.cli.terminal import console, errors, say, spinner
+from ratchet.cli import stopped
+from ratchet.cli.terminal import console, hint, output, print_json, say, spinner
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.cautions import cautions
@@ -40,24 +38,27 @@ def run_flow(
     """Run or plan the flow `name`, or some of its `steps`, under its name or `title`. `decision`: whether to approve
     the results at which it waits, or the reason to reject them."""
     settings = load_settings(home)
-    from ratchet.cli.inspection import show_plan, show_result
-    from ratchet.cli.live import LiveWatcher
+    from ratchet.cli.inspection import result_facts, show_result, show_steps, step_facts
+    from ratchet.cli.live import watching
     from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
     from ratchet.tasks.flow import plan_flow
-    from ratchet.tasks.pipeline_run import ON_CPU, Caller, Watcher, called_by
+    from ratchet.tasks.pipeline_run import ON_CPU, Caller, called_by
 
     with ExitStack() as stack:
-        stack.push(_on_interrupt)
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
             flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
             plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
-        if dry_run:
-            show_plan(plan)
+        if dry_run and output.json:
+            print_json({"recipe": recipe.name, "on_cpu": recipe.fitted, "steps": step_facts(plan), "faults": faults})
+        elif dry_run:
+            show_steps(plan)
             if recipe.fitted:
-                say(ON_CPU.format(", ".join(recipe.fitted)))
+                hint(ON_CPU.format(", ".join(recipe.fitted)))
             trained = any(step.output.kind == "checkpoint" for step in plan)
             for caution in cautions(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(caution)}", soft_wrap=True)
+            if recipe.training.stages and trained and not output.json:
+                hint("Time, cost and memory of the stages: `ratchet plan`")
         if faults:
             raise RatchetError("\n".join(faults))
         if dry_run:
@@ -75,13 +76,17 @@ def run_flow(
             from prefect.exceptions import Pause
 
             suspended = (Pause,)
-        watcher = stack.enter_context(LiveWatcher(console)) if console.is_terminal else Watcher()
+        watcher = stack.enter_context(watching())
+        stopped.watch(watcher)
         with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
             try:
                 result = flow(recipe, *arguments)
             except suspended as waiting:
                 raise Waiting(str(waiting)) from None
-    show_result(caller.opened, result)
+    if output.json:
+        print_json(result_facts(caller.opened, result))
+    else:
+        show_result(caller.opened, result)
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:
@@ -100,14 +105,3 @@ def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, r
         console.print("Prefect resumes the run.")
         return False
     return approve
-
-
-def _on_interrupt(kind: type[BaseException] | None, *_: object) -> None:
-    if kind is KeyboardInterrupt:
-        say_how_to_continue()
-
-
-def say_how_to_continue() -> None:
-    name = Path(sys.argv[0]).name
-    command = shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]])
-    errors.print(f"\nStopped. Nothing finished is lost; to continue: [bold]{escape(command)}[/]", soft_wrap=True)

@@ -3,19 +3,18 @@
 import os.path
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import yaml
 from rich.text import Text
 
-from ratchet.cli.options import AsJson, Home, Overrides, artifact
+from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, print_json, print_whole
+from ratchet.cli.terminal import columns, console, output, print_json, print_whole
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.verifiers.errors import RatchetError
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 """YAML without anchors, so that each section can be edited alone."""
@@ -39,9 +38,8 @@ def show(
     ] = None,
     recipe: Annotated[str | None, recipe_named("A row: in the last run of this recipe.", "--recipe")] = None,
     full: Annotated[bool, typer.Option("--full", help="A recipe: every field, defaults included.")] = False,
-    price: Annotated[float | None, typer.Option("--price", min=0, help="A run: price per GPU-hour.")] = None,
+    price: Annotated[float | None, typer.Option("--price", min=0, max=1e9, help="A run: price per GPU-hour.")] = None,
     set_: Overrides = None,
-    as_json: AsJson = False,
     home: Home = None,
 ) -> None:
     """Show what there is: artifacts and what they were made from, a run, what happened to a row, a recipe. Of a run
@@ -64,14 +62,17 @@ def show(
         _row(settings, what, run, recipe)
     elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
         data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
+        if output.json:
+            print_json(data)
+            return
         console.file.write(yaml.dump(data, Dumper=PLAIN, sort_keys=False, allow_unicode=True, width=110))
     else:
-        _show(settings, what, used_by, as_json, price)
+        _show(settings, what, used_by, price)
 
 
-def _show(settings: Settings, what: str, used_by: bool, as_json: bool, price: float | None) -> None:
+def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> None:
     from ratchet.cli.inspection import lineage_tree, list_artifacts, show_artifact
-    from ratchet.cli.show_run import show_run
+    from ratchet.cli.show_run import run_facts, show_run
     from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore, matches, resolve
     from ratchet.infra.store.lineage import Lineage, scores
     from ratchet.infra.tracking.run_record import find_run
@@ -79,25 +80,33 @@ def _show(settings: Settings, what: str, used_by: bool, as_json: bool, price: fl
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())
     if not what or what in {artifact.kind for artifact in artifacts}:
-        list_artifacts(settings, artifacts, what, as_json)
+        list_artifacts(settings, artifacts, what)
         return
     stored = resolve(what, artifacts, store.root) if matches(what, artifacts) else None
     if stored and not used_by:
-        show_artifact(store, stored, as_json)
+        show_artifact(store, stored)
         return
-    if as_json:
-        raise RatchetError("--json is for artifacts: all, those of a kind, or one.")
     record, lineage = None if stored else find_run(settings, what), Lineage(store)
     named = record or os.path.isfile(what) or matches(what, list(lineage.known.values()))
     if not named and ROW.fullmatch(what):
         _row(settings, what, None, None)
         return
-    if record:
+    facts: dict[str, Any] = {}
+    if record and output.json:
+        facts = run_facts(settings, record, price)
+    elif record:
         show_run(settings, record, price)
+    if record:
         origins = [origin for end in record.ends for origin in lineage.behind(end) if origin.kind in GIVEN_KINDS]
         tops = list({origin.key: origin for origin in origins}.values()) if used_by else record.ends
     else:
         tops = [lineage.find(what)]
+    if output.json:
+        following = lineage.ahead if used_by else lineage.behind
+        near = {each.key: each.facts for top in tops for each in following(top)}
+        tree = {"artifacts": [top.facts for top in tops], "used_by" if used_by else "made_from": [*near.values()]}
+        print_json({**facts, **tree})
+        return
     print_whole(lineage_tree(lineage, tops, down=used_by))
     if used_by:
         reached = {score.key for top in tops for score in scores([top, *lineage.ahead(top)])}
@@ -113,6 +122,13 @@ def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> 
 def _list_recipes() -> None:
     others = sorted(set(shipped_recipes()) - {*RUN_HERE}, key=lambda name: (name.startswith("ablations"), name))
     names = [*RUN_HERE, *others]
+    if output.json:
+        facts = {name: read_recipe(name) for name in names}
+        print_json([
+            {"recipe": name, "description": facts[name].get("description", ""), "needs": facts[name].get("needs", "")}
+            for name in names
+        ])  # fmt: skip
+        return
     width = max(map(len, names))
     for name in names:
         facts = read_recipe(name)
@@ -123,6 +139,12 @@ def _list_recipes() -> None:
 def _list_gates(settings: Settings) -> None:
     from ratchet.infra.store.approvals import Approvals
 
+    if output.json:
+        print_json([
+            {"run": each.run, "gate": each.gate, "approved": each.approved, "results": each.summary}
+            for each in Approvals(settings).all()
+        ])  # fmt: skip
+        return
     table = columns("run", "gate", "decision", "results")
     for approval in Approvals(settings).all():
         decision = "waits" if approval.approved is None else str(approval)

@@ -1,17 +1,21 @@
 """How two runs differ, as it is printed."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.terminal import columns, console, print_whole, say
+from ratchet.cli.terminal import columns, console, hint, output, print_json, print_whole
 from ratchet.infra.tracking.run_record import RunRecord
-from ratchet.tasks.run_differences import Facts, differences, score_pairs
+from ratchet.tasks.run_differences import Differences, Facts, differences, score_pairs
 
 
 def show_differences(a: RunRecord, b: RunRecord) -> None:
     """In their recipes, in their steps, in their scores."""
     changes = differences(a, b)
+    if output.json:
+        print_json(_facts(changes, a, b))
+        return
     for run, mark in ((a, "A"), (b, "B")):
         overrides = f"  {run.tags['ratchet.overrides']}" if "ratchet.overrides" in run.tags else ""
         console.print(Text.assemble((f"{mark}  ", "bold"), f"{run.name} {run.run_id}{overrides}"))
@@ -36,7 +40,26 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
         print_whole(table)
         one, other = pairs[-1]
         if one.key != other.key:
-            say(f"Paired, with a test: ratchet compare {one.ref} {other.ref}")
+            hint(f"Paired, with a test: ratchet compare {one.ref} {other.ref}")
+
+
+def _facts(changes: Differences, a: RunRecord, b: RunRecord) -> dict[str, Any]:
+    """What `show_differences` prints, as data."""
+
+    def each(facts: Facts) -> list[dict[str, Any]]:
+        return [{"name": name, "a": one, "b": other} for name, one, other in facts]
+
+    scores = [
+        (f"{one.name}/{name}", value, other.manifest["metrics"].get(name))
+        for one, other in score_pairs(changes.shared)
+        for name, value in one.manifest["metrics"].items()
+    ]
+    return {
+        "a": a.run_id, "b": b.run_id, "recipes": each(changes.recipes),
+        "steps": {title: each(facts) for title, facts in changes.own.items()},
+        "same_content": changes.same_content, "only_in_a": changes.only[0], "only_in_b": changes.only[1],
+        "scores": each(scores),
+    }  # fmt: skip
 
 
 def _list(title: str, names: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.cli.terminal import clean, columns, console, say
+from ratchet.cli.terminal import clean, columns, console, output, print_json, say
 from ratchet.data_curation.decontamination.overlaps import shared_runs
 from ratchet.data_curation.tokens import tokenise
 from ratchet.infra.settings import Settings
@@ -26,11 +26,22 @@ MARK = "bold black on yellow"
 def show_row(settings: Settings, what: str, run: str | None, recipe: str | None) -> None:
     """Each step's decision about the rows that `what` names, with matching texts side by side."""
     rows = find(chains(settings, run, recipe), what)
+    if output.json:
+        print_json([_history(chain, row) for chain, row in rows])
+        return
     for chain, row in rows[:SHOWN]:
         _show(chain, row, ArtifactStore(settings.artifacts))
     if len(rows) > SHOWN:
         others = ", ".join(f"{row['source']}:{row['source_id']}" for _, row in rows[SHOWN : SHOWN + 20])
         console.print(f"{len(rows) - SHOWN} more rows: {others}", markup=False)
+
+
+def _history(chain: Chain, row: dict[str, Any]) -> dict[str, Any]:
+    """What `_show` prints, as data: `dropped_by` is null for a step that kept the row."""
+    steps = [{"step": v.step, "dropped_by": v.rule, "evidence": v.evidence} for v in visits(chain, row)]
+    names = ("problem_id", "source", "source_id", "prompt")
+    file = str(chain.file(row["source"]))
+    return {**{name: row[name] for name in names}, "file": file, "run": chain.run, "steps": steps}
 
 
 def _show(chain: Chain, row: dict[str, Any], store: ArtifactStore) -> None:

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -54,27 +55,53 @@ class Row:
         return [self.name, self.steps, *(duration(seconds) if seconds else "" for seconds in times), *spent]
 
 
-def show_run(settings: Settings, record: RunRecord, price: float | None) -> None:
-    """Its state, and a table of its stages and evaluations; `price` is that of a GPU-hour."""
+@dataclass(frozen=True)
+class RunState:
+    words: str
+    seconds: float
+    unfinished: list[str]
+    """Titles of the steps that have not ended."""
+    rows: list[Row]
+    plan: Plan | None
+
+
+def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dict[str, Any]:
+    """What `show_run` prints, as data."""
+    state = _state(settings, record, price)
+    about = {"run": record.run_id, "name": record.name, "state": state.words, "seconds": state.seconds}
+    return {**about, "unfinished": state.unfinished, "stages": [asdict(row) for row in state.rows]}
+
+
+def _state(settings: Settings, record: RunRecord, price: float | None) -> RunState:
     journal = settings.journals / f"{record.run_id}.jsonl"
     parts, now = _read(journal)
     run = parts.pop(record.run_id)
-    state = STATES[run.status]
+    words, rows, plan = STATES[run.status], list[Row](), None
     if is_locked(journal):
-        state, now = "at work for", time.time()
-    console.print(Text(f"{record.name} {record.run_id}: {state} {duration(run.seconds(now))}"), soft_wrap=True)
-    if last := [part.title for part in parts.values() if not part.ended]:
-        console.print(Text(f"in {', '.join(last)}"), soft_wrap=True)
+        words, now = "at work for", time.time()
     if record.recipe and record.tags.get("ratchet.flow") in ("pipeline", "train"):
-        recipe = validate_recipe(dict(record.recipe), record.run_id)
-        plan = Plan(recipe, settings, price=price)
-        rows = list(_rows(list(parts.values()), plan, now))
-        rows.append(Row("total", "", *(sum(getattr(row, name) or 0 for row in rows) for name in TIMES)))
+        try:
+            plan = Plan(validate_recipe(dict(record.recipe), record.run_id), settings, price=price)
+        except RatchetError as error:  # of an older Ratchet, which took other values
+            console.print(Text(f"No plan of this run: {error}", style="dim"), soft_wrap=True)
+        else:
+            rows = list(_rows(list(parts.values()), plan, now))
+            rows.append(Row("total", "", *(sum(getattr(row, name) or 0 for row in rows) for name in TIMES)))
+    return RunState(words, run.seconds(now), [part.title for part in parts.values() if not part.ended], rows, plan)
+
+
+def show_run(settings: Settings, record: RunRecord, price: float | None) -> None:
+    """Its state, and a table of its stages and evaluations; `price` is that of a GPU-hour."""
+    state = _state(settings, record, price)
+    console.print(Text(f"{record.name} {record.run_id}: {state.words} {duration(state.seconds)}"), soft_wrap=True)
+    if state.unfinished:
+        console.print(Text(f"in {', '.join(state.unfinished)}"), soft_wrap=True)
+    if state.plan:
         table = columns(
             "", "steps", "so far", "left", "planned", *(["cost", "planned cost"] if price is not None else [])
         )
-        for row in rows:
-            table.add_row(*row.cells(plan))
+        for row in state.rows:
+            table.add_row(*row.cells(state.plan))
         print_whole(table)
 
 

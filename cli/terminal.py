@@ -1,10 +1,14 @@
 """Output of all commands."""
 
 import json
+import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -12,20 +16,80 @@ from rich.text import Text
 from ratchet.data_curation.base.waiting import saying
 from ratchet.tasks.progress import printable
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+
+class Terminal(Console):
+    """`soft_wrap` keeps lines whole in pipes and files; a terminal has them wrapped at words."""
+
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **settings: Any) -> None:
+        if soft_wrap and self.is_terminal and all(isinstance(each, str | Text) for each in objects):
+            texts = [
+                each
+                if isinstance(each, Text)
+                else self.render_str(each, markup=settings.get("markup"), highlight=False)
+                for each in objects
+            ]
+            lines = Text(" ").join(texts).split("\n", allow_blank=True)
+            objects = (Text("\n").join(part for line in lines for part in _at_words(line, self.width)),)
+        super().print(*objects, soft_wrap=soft_wrap, **settings)
+
+
+def _at_words(line: Text, width: int) -> list[Text]:
+    """The line in parts of at most `width` cells. A longer word is one part, which can be copied as a whole."""
+    begin, breaks, text = 0, list[int](), line.plain
+    for word in re.finditer(r"\S+", text):
+        if cell_len(text[begin : word.end()]) > width and text[begin : word.start()].strip():
+            begin = word.start()
+            breaks.append(begin)
+    parts = list(line.divide(breaks))
+    for part in parts:
+        part.rstrip()
+    return parts
+
+
+console = Terminal(highlight=False)
+errors = Terminal(stderr=True, highlight=False)
+
+
+@dataclass
+class Output:
+    """What `--json` and `--quiet` of the current command ask for."""
+
+    json: bool = False
+    quiet: bool = False
+
+    def use(self, json: bool, quiet: bool) -> None:
+        """With `json`, everything but the result goes to stderr."""
+        self.json, self.quiet = json, quiet
+        console.file = sys.stderr if json else None  # pyright: ignore[reportAttributeAccessIssue] - None: stdout
+
+
+output = Output()
 
 
 @contextmanager
 def spinner(text: str, where: Console = console) -> Iterator[None]:
     """`text` while the block runs; in a log one line, if that takes longer than five seconds."""
+    if output.quiet:
+        yield
+        return
     with where.status(text) if where.is_terminal else saying(text):
         yield
 
 
 def say(text: str, style: str = "") -> None:
-    """A text that is not folded and has no markup."""
+    """A text without markup: in a terminal wrapped at words, elsewhere whole."""
     console.print(text, style=style, soft_wrap=True, markup=False)
+
+
+def hint(text: str, style: str = "") -> None:
+    """What to do next, and the like: not with `--quiet`."""
+    if not output.quiet:
+        say(text, style)
+
+
+def print_command(command: str, where: Console = console) -> None:
+    """A command on a line of its own, which a terminal may break anywhere, so that it can be copied."""
+    Console.print(where, f"  {command}", style="bold", markup=False, soft_wrap=True)
 
 
 def columns(*names: str) -> Table:
@@ -52,7 +116,7 @@ def print_rows(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def print_json(value: Any) -> None:
-    console.file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
 def clean(text: str) -> Text:

@@ -15,7 +15,8 @@ from rich.progress import Progress, TextColumn
 from rich.text import Text
 
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import clean, columns, console, print_rows, say
+from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, say
+from ratchet.cli.terminal import output as options
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ Row = dict[str, Any]
 
 def verify(
     domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")],
-    solutions: Annotated[
-        Path | None, typer.Option("--solutions", "--input", help="Rows to judge: JSONL, JSON or Parquet.")
-    ] = None,
+    input_: Annotated[Path | None, typer.Option("--input", help="Rows to judge: JSONL, JSON or Parquet.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="The judged rows, in order: JSONL.")] = None,
     problems: Annotated[
         Path | None, typer.Option("--problems", help="Problems as curation writes them; rows name their `problem_id`.")
@@ -52,7 +51,7 @@ def verify(
     either: Annotated[
         bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math`).")
     ] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Default: one per core.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, max=4096, help="Default: one per core.")] = None,
 ) -> None:
     """Judge responses as training does. Explains a single one: what was extracted, what decided, and why.
 
@@ -65,7 +64,7 @@ def verify(
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
-    Example: `ratchet verify code --problems kept.parquet --solutions answers.jsonl --output judged.jsonl`
+    Example: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
     """
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.domains import use_domains
@@ -82,16 +81,16 @@ def verify(
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
     by_id = _read_problems(domain, problems) if problems else None
-    if solutions and output and not (row or gold or problem):
-        good = _verify_file(domain, by_id, solutions, output, workers, settings)
-    elif len(row) == 1 and (by_id or gold is not None) and not (solutions or output):
+    if input_ and output and not (row or gold or problem):
+        good = _verify_file(domain, by_id, input_, output, workers, settings)
+    elif len(row) == 1 and (by_id or gold is not None) and not (input_ or output):
         if by_id and problem is None and len(by_id) == 1:
             [problem] = by_id
         row |= {"gold": gold, "question": question, "problem_id": problem}
         good = _explain(_submission(domain, row, by_id, settings), settings)
     else:
         raise RatchetError(
-            "For many, say --solutions FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
+            "For many, say --input FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
             "--problem ID) and one of --response TEXT, --pred TEXT and --solution FILE."
         )
     if not good:
@@ -188,7 +187,7 @@ def _verify_file(
         raise RatchetError(f"There is no directory {target.parent} to write {target.name} in. Make it first.")
     begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
     shown = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
-    progress = Progress(*shown, console=console, transient=True, disable=not console.is_terminal)
+    progress = Progress(*shown, console=console, transient=True, disable=options.quiet or not console.is_terminal)
     task = progress.add_task(source.name, total=None)
     with (
         disk_errors(target.parent),
@@ -202,7 +201,11 @@ def _verify_file(
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
             progress.advance(task)
-    print_rows({"outcome": outcome, "decided by": by, "rows": count} for (outcome, by), count in sorted(counts.items()))
+    rows = [{"outcome": outcome, "decided by": by, "rows": n} for (outcome, by), n in sorted(counts.items())]
+    if options.json:
+        print_json({"output": str(target), "rows": counts.total(), "verdicts": rows, "could_not_be_judged": faults})
+        return not faults
+    print_rows(rows)
     seconds = time.monotonic() - begin
     rate = f"{counts.total() / seconds:,.0f} a second"
     say(f"{counts.total():,} rows in {seconds:.1f} s, {rate} → {target}")
@@ -252,6 +255,9 @@ def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
     with open_pool(workers=1, settings=settings) as pool:
         [verdict] = gather(pool.begin, [submission])
         facts = {"outcome": verdict.outcome.value, "decided by": verdict.decided_by, "why": verdict.detail}
+        if options.json:
+            print_json({**facts, "extracted": verdict.extracted, "passed": verdict.passed})
+            return verdict.passed
         if verdict.extracted and "\n" not in verdict.extracted:
             facts["extracted"] = verdict.extracted
         for name, value in facts.items():

@@ -1,4 +1,4 @@
-"""Whether a recipe's machines can do its work, found out in minutes: `ratchet doctor RECIPE`."""
+"""Whether a recipe's machines can do its work, found out in minutes: `ratchet preflight RECIPE`."""
 
 import json
 import shutil

@@ -67,9 +67,16 @@ class Watcher:
     def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
         took = "cached" if cached else f"{seconds:.1f} s"
         self.say(f"✓ {title} ({took}) {summary}")
+        self._progress = Progress()
 
     def not_done(self, title: str, reason: str) -> None:
         self.say(f"– {title}: not done, {reason}", "yellow")
+
+    @property
+    def now(self) -> str:
+        """The step at work and how far it is, "train math-36 (12/40)"; "" between steps."""
+        done = f" ({self._progress.done:,}/{self._progress.total:,})" if self._progress.total else ""
+        return f"{self._progress.title}{done}" if self._progress.title else ""
 
     def warning(self, text: str) -> None:
         self.say(f"! {text}", "yellow", logging.WARNING)

@@ -61,7 +61,7 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     if recipe.model.path is None and start is None:
         raise RatchetError(
             f"The recipe {recipe.name} has no model to train: set model.path to a model, or training.warm_start to "
-            "create one; or train with --from."
+            "create one; or train with --model."
         )
     inputs = [traces] if traces else []
     if recipe.model.path and Path(recipe.model.path).is_dir():  # identified by its content, not its place

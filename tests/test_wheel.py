@@ -247,7 +247,7 @@ def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_pa
     out = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", *overrides])
     assert "countdown-test pass@1 0.0" in out and "artifact report/countdown-" in out
     write_solutions(elsewhere)
-    files = ["--problems", "p.jsonl", "--solutions", "s.jsonl", "--output", "out.jsonl"]
+    files = ["--problems", "p.jsonl", "--input", "s.jsonl", "--output", "out.jsonl"]
     run_page(installed, elsewhere, ["verify", "countdown", "--recipe", "../lab/countdown.yaml", *files])
     verdicts = [json.loads(line) for line in (elsewhere / "out.jsonl").read_text().splitlines()]
     assert [verdict["outcome"] for verdict in verdicts] == ["passed", "failed"]

@@ -1,7 +1,7 @@
 """Machines that a plan is made for: the maker's figures, and the share of them that training reaches.
 
 The rates of a GPU are fitted to published step times (docs/scaling.md); those of a CPU were measured with a model of
-135 million parameters. `ratchet doctor RECIPE` measures its own machines, for plans on the same accelerator.
+135 million parameters. `ratchet preflight RECIPE` measures its own machines, for plans on the same accelerator.
 """
 
 import json
@@ -192,7 +192,7 @@ LINES, KILLED = "preflight.jsonl", "killed"
 
 
 def measured_file(home: Path, recipe: str) -> Path:
-    """The file in which `ratchet doctor RECIPE` leaves its measurements for plans of the same recipe."""
+    """The file in which `ratchet preflight RECIPE` leaves its measurements for plans of the same recipe."""
     return home / "preflight" / recipe / "measured.json"
 
 

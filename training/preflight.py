@@ -1,4 +1,4 @@
-"""One rank of `ratchet doctor RECIPE`: everything that a recipe's stages do, done once on its machines and measured.
+"""One rank of `ratchet preflight RECIPE`: everything that a recipe's stages do, done once on its machines and measured.
 
 Each check adds a line to `preflight.jsonl` when it ends: `name`, `state` (OK, FAIL, or SKIP where there is nothing to
 check) and `message`: numbers, and after a failure what to do. Plans read the measured rates. At the end a checkpoint is

@@ -27,14 +27,15 @@ from tests.infra.misbehaving_server import Server
 from tests.waiting import happens
 
 DRY = "--dry-run"  # the plan before a run finds it too
-COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor"]
-COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "export"]
+COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor", "preflight", "gc"]
+EXPORTS = ["export problems", "export hub", "export runs"]
+COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "deploy", *EXPORTS]
 
 
 def test_the_help_groups_the_commands():
     shown = in_process("--help")
     assert all(title in shown for title in ("─ Run ─", "─ Look ─", "─ Data ─", "─ Machines ─"))
-    assert len(typer.main.get_command(app).commands) == 15  # pyright: ignore
+    assert len(typer.main.get_command(app).commands) == 17  # pyright: ignore
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -67,7 +68,7 @@ def test_every_command_teaches_with_an_example(command):
         (["evaluate", MINI], "Give a model"),
         (["evaluate", MINI, "--model", "checkpoint/none-000000000000", DRY], "No artifact"),
         (["evaluate", MINI, "--model", "http://127.0.0.1:1/v1", DRY], "has no model name: write URL#NAME"),
-        (["evaluate", MINI, "--model", "x", "--benchmarks", "aime99", DRY], "There is no benchmark 'aime99'"),
+        (["evaluate", MINI, "--model", "x", "--benchmark", "aime99", DRY], "There is no benchmark 'aime99'"),
         (["compare", "evaluation/one-000000000000"], "two evaluations or more"),
         (["run", MINI, "--set", "training.stages.0.learning_rate=.nan", DRY], "should be a finite number"),
         (["run", MINI, "--set", "seed=-1", DRY], "seed: Input should be at least 0"),
@@ -77,7 +78,10 @@ def test_every_command_teaches_with_an_example(command):
             ["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY],
             "--model: the address contains a password",
         ),
-        (["export", "problems/none", "--format", "ratchet", "--output", "x"], "No artifact 'problems/none'"),
+        (
+            ["export", "problems", "problems/none", "--format", "ratchet", "--output", "x"],
+            "No artifact 'problems/none'",
+        ),
         (["show"], "There are no artifacts"),
         (["show", "some text"], "has curated anything"),
     ],
@@ -228,9 +232,9 @@ def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
     artifact.mkdir(parents=True)
     (artifact / "manifest.json").write_text("{}")
     assert "tiny-prorl" in completed("run", "tiny") and "acereason" not in completed("run", "tiny")
-    for command_of_a_recipe in (("plan",), ("doctor",), ("verify", "math", "--recipe")):
+    for command_of_a_recipe in (("plan",), ("preflight",), ("verify", "math", "--recipe")):
         assert "tiny-prorl" in completed(*command_of_a_recipe, "tiny-")
-    assert "math500" in completed("evaluate", "tiny", "--benchmarks", "math")
+    assert "math500" in completed("evaluate", "tiny", "--benchmark", "math")
     assert "majority_vote" in completed("curate", "math", "--only", "maj")
     assert "checkpoint/math-24-1a2b3c4d5e6f" in completed("show", "--home", str(tmp_path), "check")
 
@@ -354,14 +358,16 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     assert files == {"train.parquet", "validation.parquet", "README.md"}
     readme = (tmp_path / "verl" / "README.md").read_text()
     assert "license: mit" in readme and "data.val_files=validation.parquet" in readme
-    done = ratchet("export", tmp_path, "--format", "verl", "--output", tmp_path / "taco", "--data-source", "taco")
+    done = ratchet(
+        "export", "problems", tmp_path, "--format", "verl", "--output", tmp_path / "taco", "--data-source", "taco"
+    )
     assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
     [row] = pq.read_table(tmp_path / "taco" / "train.parquet").to_pylist()
     assert row["data_source"] == "taco" and row["extra_info"]["problem_id"] == "0"
-    again = ratchet("export", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
+    again = ratchet("export", "problems", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
     assert again.returncode == 2 and "is not a data set of problems" in again.stderr
     for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
-        failed = ratchet("export", tmp_path, "--output", tmp_path / "other", *wrong)
+        failed = ratchet("export", "problems", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
 
 

@@ -18,7 +18,7 @@ def test_a_file_against_a_directory_of_benchmarks(tmp_path):
     (held_out / "one.json").write_text(json.dumps([{"problem": ITEM}]))
     (held_out / "notes.txt").write_text("no benchmark")
     (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in (ITEM, "Another one.", "")))
-    arguments = ("--input", tmp_path / "rows.jsonl", "--benchmarks", held_out, "--output", tmp_path / "out")
+    arguments = ("--input", tmp_path / "rows.jsonl", "--benchmark", held_out, "--output", tmp_path / "out")
     done = ratchet(*arguments)
     assert done.exit_code == 0, done.output
     assert (

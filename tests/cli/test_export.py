@@ -27,7 +27,7 @@ def hub(monkeypatch):
 def test_a_data_set_is_pushed_with_its_card(finished_home, hub):
     curated = made(finished_home, "problems/math-curated-*")
     said = in_process(
-        "export", curated.ref, "--push", "me/math", "--private", "--license", "mit", "--home", finished_home
+        "export", "hub", curated.ref, "--push", "me/math", "--private", "--license", "mit", "--home", finished_home
     )
     assert f"{hub.url}/datasets/me/math/commit/abc" in said
     assert hub.created == [{"name": "math", "organization": "me", "type": "dataset", "visibility": "private"}]
@@ -43,7 +43,7 @@ def test_a_data_set_is_pushed_with_its_card(finished_home, hub):
 def test_an_export_for_a_trainer_has_the_card_and_says_how_to_train(finished_home, tmp_path):
     curated = made(finished_home, "problems/math-curated-*")
     arguments = ("--format", "trl", "--output", tmp_path / "data", "--license", "mit", "--home", finished_home)
-    in_process("export", curated.ref, "--validation", curated.ref, *arguments)
+    in_process("export", "problems", curated.ref, "--validation", curated.ref, *arguments)
     assert {file.name for file in (tmp_path / "data").iterdir()} == {"train.parquet", "validation.parquet", "README.md"}
     readme = (tmp_path / "data" / "README.md").read_text()
     assert yaml.safe_load(readme.split("---")[1])["license"] == "mit"
@@ -54,7 +54,7 @@ def test_an_export_for_a_trainer_has_the_card_and_says_how_to_train(finished_hom
 
 def test_a_checkpoint_is_pushed_with_its_scores_and_its_origin(finished_home, hub):
     checkpoint = made(finished_home, "checkpoint/code-32-*")
-    in_process("export", checkpoint.ref, "--push", "me/model", "--home", finished_home)
+    in_process("export", "hub", checkpoint.ref, "--push", "me/model", "--home", finished_home)
     files = hub.files["me/model"]
     assert files["model.safetensors"] == (checkpoint.path / "model" / "model.safetensors").read_bytes()
     assert {"config.json", "tokenizer.json"} <= files.keys()
@@ -78,5 +78,5 @@ def test_a_push_that_fails_is_told_in_one_line(finished_home, hub, monkeypatch, 
     monkeypatch.setenv("HF_TOKEN", token or Hub.TOKEN)
     monkeypatch.setenv("HF_ENDPOINT", endpoint or hub.url)
     with pytest.raises(RatchetError) as error:
-        in_process("export", made(finished_home, what).ref, "--push", name, "--home", finished_home)
+        in_process("export", "hub", made(finished_home, what).ref, "--push", name, "--home", finished_home)
     assert message in str(error.value) and "\n" not in str(error.value) and Hub.TOKEN not in str(error.value)

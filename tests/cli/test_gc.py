@@ -60,38 +60,36 @@ def names(home: Path) -> set[str]:
 def test_only_what_no_kept_run_refers_to_is_deleted_and_only_when_asked(home):
     everything = {"raw", "old", "new", "checkpoint-old", "checkpoint-new", "problems-nobody"}
     assert names(home) == everything
-    listed = in_process("doctor", "--unused", "--older-than", "30", "--home", home)
-    assert "3 directories, 1 runs" in listed and "would be deleted" in listed and names(home) == everything
-    assert "1 directories, 0 runs, 0 bytes: deleted" in in_process("doctor", "--unused", "--delete", "--home", home)
+    listed = in_process("gc", "--older-than", "30", "--home", home)
+    assert "3 directories, 1 runs" in listed and "nothing is deleted yet" in listed and names(home) == everything
+    assert "1 directories, 0 runs, 0 bytes: deleted" in in_process("gc", "--delete", "--home", home)
     assert names(home) == everything - {"problems-nobody"}
-    assert "deleted" in in_process("doctor", "--forget", "old-seed0-curate", "--delete", "--home", home)
+    assert "deleted" in in_process("gc", "--forget", "old-seed0-curate", "--delete", "--home", home)
     assert names(home) == {"raw", "new", "checkpoint-new"}
     assert [run.name for run in all_runs(load_settings(home))] == ["new-seed0-curate"]
-    assert in_process("doctor", "--unused", "--older-than", "30", "--home", home).startswith(
-        "0 directories, 0 runs, 0 bytes"
-    )
+    assert in_process("gc", "--older-than", "30", "--home", home).startswith("0 directories, 0 runs, 0 bytes")
 
 
 def test_a_copied_home_deletes_nothing_of_the_first(home, tmp_path_factory):
     copy = shutil.copytree(home, tmp_path_factory.mktemp("copy") / "home", copy_function=shutil.copy2)
     made = [step.output.path for run in all_runs(load_settings(copy)) for step in run.steps]
     assert len(made) == 6 and all(copy in path.parents for path in made)
-    in_process("doctor", "--older-than", "30", "--delete", "--home", copy)
+    in_process("gc", "--older-than", "30", "--delete", "--home", copy)
     assert "old" in names(home) and names(copy) == {"raw", "new", "checkpoint-new"}
 
 
 def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_fills(home):
     store = ArtifactStore(home / "artifacts")
     with store.draft(store.locate("problems", "nobody", "0" * 64), resumable=True):
-        assert "0 directories" in in_process("doctor", "--unused", "--home", home)
+        assert "0 directories" in in_process("gc", "--home", home)
     tracking = Tracking(load_settings(home), "third")
     tracking.start_run("third-seed0-curate")
     with pytest.raises(RatchetError, match="A run is at work"):
-        in_process("doctor", "--older-than", "0", "--delete", "--home", home)
+        in_process("gc", "--older-than", "0", "--delete", "--home", home)
     tracking.close(wait_s=10)
     assert "old" in names(home)
     with pytest.raises(RatchetError, match="No run 'nope'"):
-        in_process("doctor", "--forget", "nope", "--home", home)
+        in_process("gc", "--forget", "nope", "--home", home)
 
 
 def test_what_an_unfinished_run_has_read_is_kept_with_what_is_behind_it(home):
@@ -102,14 +100,14 @@ def test_what_an_unfinished_run_has_read_is_kept_with_what_is_behind_it(home):
     output = store.locate("checkpoint", "third", "3" * 64)
     tracking.start_run("third", parent=root, output=output, inputs=[store.open("problems/old")])
     tracking.close(wait_s=10)
-    in_process("doctor", "--forget", "old-seed0-curate", "--forget", "new-seed0-curate", "--delete", "--home", home)
+    in_process("gc", "--forget", "old-seed0-curate", "--forget", "new-seed0-curate", "--delete", "--home", home)
     assert names(home) == {"raw", "old"}
 
 
 def test_a_run_that_mlflow_has_not_received_is_kept(home):
     for state in (home / "tracking").glob("*.state.json"):
         state.unlink()
-    said = in_process("doctor", "--older-than", "30", "--delete", "--home", home)
+    said = in_process("gc", "--older-than", "30", "--delete", "--home", home)
     assert "old-seed0-curate is kept. MLflow" in said and "1 directories, 0 runs" in said and "old" in names(home)
 
 
@@ -136,7 +134,7 @@ def test_an_interrupted_deletion_is_continued(home, monkeypatch):
         store.remove(leftover)
         assert leftover.with_name("problems-raw-000000000000.lock").exists()
     (store._drafts / "problems-gone-000000000000.removed").mkdir()
-    in_process("doctor", "--unused", "--delete", "--home", home)
+    in_process("gc", "--delete", "--home", home)
     assert not list((home / "artifacts" / ".drafts").glob("*.removed"))
 
 
@@ -153,6 +151,6 @@ def test_the_pages_of_a_forgotten_run_go_with_it(home, monkeypatch):
         mirror(tracker, settings.journals, str(place))
         for run in (old, new):  # nobody writes the ends of these runs
             assert list((home / tracker).glob(f"*-{run}")), tracker
-    in_process("doctor", "--forget", "old-seed0-curate", "--delete", "--home", home)
+    in_process("gc", "--forget", "old-seed0-curate", "--delete", "--home", home)
     for tracker in places:
         assert not list((home / tracker).glob(f"*-{old}")) and list((home / tracker).glob(f"*-{new}"))

@@ -1,4 +1,4 @@
-"""`ratchet plan` and `ratchet doctor RECIPE` as a person calls them."""
+"""`ratchet plan` and `ratchet preflight` as a person calls them."""
 
 from __future__ import annotations
 
@@ -137,16 +137,18 @@ def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monk
     assert "on CPU with" in small and "assumed;" not in small
 
 
-def test_a_dry_run_shows_the_same_numbers(tmp_path):
-    asked = (MINI, "--machine", "1xH100", "--home", tmp_path)
-    table = in_process("plan", *asked).split("\n\n")[0]
-    assert table in in_process("train", *asked, "--dry-run")
+def test_one_stage_is_planned_alone(tmp_path):
+    asked = ("plan", MINI, "--machine", "1xH100", "--json", "--home", tmp_path)
+    whole, one = (json.loads(in_process(*asked, *option)) for option in ((), ("--stage", "code-32")))
+    assert [row["stage"] for row in one["stages"]] == ["code-32"] and one["stages"][0] in whole["stages"]
+    with pytest.raises(RatchetError, match=r"no stage 'code-31'\. Did you mean 'code-32'"):
+        in_process(*asked, "--stage", "code-31")
 
 
 def test_what_cannot_be_planned_says_why(tmp_path):
     with pytest.raises(RatchetError, match="known GPUs are H100"):
         in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
-    for command in ("plan", "doctor"):
+    for command in ("plan", "preflight"):
         with pytest.raises(RatchetError, match="has no stages"):
             in_process(command, "examples/math_files", "--home", tmp_path)
 
@@ -176,7 +178,7 @@ def read(output: str) -> dict[str, str]:
 @pytest.mark.slow
 def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
     """The launcher, a kill and a resume, and the plan that follows; then a rank with another torch."""
-    done = ratchet("doctor", MINI, "--home", finished_home)
+    done = ratchet("preflight", MINI, "--home", finished_home)
     assert done.returncode == 0, done.stdout + done.stderr
     found = read(done.stdout)
     assert set(found.values()) == {"OK"} and {"links", "kill", "resume", "judge math", "judge code"} <= set(found)
@@ -191,7 +193,7 @@ def test_two_ranks_from_the_command_line(finished_home, ratchet, tmp_path):
         "m.distributions = found\n"
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    done = ratchet("doctor", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
+    done = ratchet("preflight", MINI, "--home", tmp_path / "home", PYTHONPATH=path)
     assert done.returncode == 1
     assert [name for name, state in read(done.stdout).items() if state == "FAIL"] == ["versions"], done.stdout
     assert str(ROOT) not in done.stderr

@@ -85,7 +85,7 @@ def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
     ]
     source, target = tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
     source.write_bytes(b"\n".join(given))
-    done = ratchet("verify", "math", "--solutions", source, "--output", target)
+    done = ratchet("verify", "math", "--input", source, "--output", target)
     assert done.returncode == 1, done.stderr  # not all could be judged
     rows = read(target)
     expected = ["passed", "passed", None, None, "unparseable", None, "unparseable", None, None, "passed"]
@@ -104,13 +104,13 @@ def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
 
 def test_an_output_that_cannot_be_finished_leaves_the_old_one(ratchet, tmp_path):
     source = lines(tmp_path / "pairs.jsonl", [{"gold": "1", "pred": "1"}])
-    done = ratchet("verify", "math", "--solutions", source, "--output", tmp_path / "nowhere" / "judged.jsonl")
+    done = ratchet("verify", "math", "--input", source, "--output", tmp_path / "nowhere" / "judged.jsonl")
     assert done.returncode == 2 and "There is no directory" in done.stderr
     (tmp_path / "broken.json").write_text("[{")
     target = lines(tmp_path / "judged.jsonl", [{"old": 1}])
-    done = ratchet("verify", "math", "--solutions", tmp_path / "broken.json", "--output", target)
+    done = ratchet("verify", "math", "--input", tmp_path / "broken.json", "--output", target)
     assert done.returncode == 2 and read(target) == [{"old": 1}]
-    assert ratchet("verify", "math", "--solutions", source, "--output", source).returncode == 0
+    assert ratchet("verify", "math", "--input", source, "--output", source).returncode == 0
     assert read(source)[0]["outcome"] == "passed"
 
 
@@ -125,7 +125,7 @@ def test_every_program_gets_its_verdict_in_order(ratchet, problems, tmp_path):
     ]
     output = tmp_path / "judged.jsonl"
     solutions = lines(tmp_path / "solutions.jsonl", rows)
-    done = ratchet("verify", "code", "--problems", problems, "--solutions", solutions, "--output", output)
+    done = ratchet("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
     assert done.returncode == 0, done.stdout + done.stderr
     judged = read(output)
     assert [{key: row[key] for key in given} for row, given in zip(judged, rows, strict=True)] == rows
@@ -152,14 +152,14 @@ def test_rows_that_cannot_be_judged_are_told_with_their_place(ratchet, tmp_path)
         ],
     )
     output = tmp_path / "judged.jsonl"
-    done = ratchet("verify", "code", "--problems", problems, "--solutions", solutions, "--output", output)
+    done = ratchet("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     judged = read(output)
     assert [row["outcome"] for row in judged] == ["passed", "unparseable", None, None]
     assert "row 2: problem broken: its tests cannot be read" in judged[1]["error"]
     assert "row 3: problem_id: 'unknown'" in judged[2]["error"] and "row 4: code: int" in judged[3]["error"]
     carried = lines(tmp_path / "carried.jsonl", [own | {"code": RIGHT}])
-    done = ratchet("verify", "code", "--solutions", carried, "--output", output)
+    done = ratchet("verify", "code", "--input", carried, "--output", output)
     assert done.returncode == 0 and read(output)[0]["outcome"] == "passed"
 
 
@@ -184,13 +184,13 @@ def test_one_program_is_explained(ratchet, problems, tmp_path):
         (["code", "--problems", "{problems}", "--solution", "nowhere.py"], "nowhere.py: cannot be read"),
         (["code", "--problems", "{problems}", "--solution", "{latin}"], "UTF-8"),
         (["code", "--problems", "{problems}"], "For one, say --gold"),
-        (["code", "--problems", "{problems}", "--solutions", "nowhere.jsonl", "--output", "{tmp}/o"], "nowhere.jsonl"),
-        (["code", "--problems", "{program}", "--solutions", "{program}", "--output", "{tmp}/o"], "program.py, row 1"),
+        (["code", "--problems", "{problems}", "--input", "nowhere.jsonl", "--output", "{tmp}/o"], "nowhere.jsonl"),
+        (["code", "--problems", "{program}", "--input", "{program}", "--output", "{tmp}/o"], "program.py, row 1"),
         (["code", "--problems", "{twice}", "--solution", "{program}"], "row 2: problem_id 'm' is there already"),
         (["math", "--problems", "{problems}", "--pred", "1"], "row 1: domain: 'code' instead of 'math'"),
         (["math", "--gold", "1"], "For one, say --gold"),
         (["math", "--gold", "1", "--pred", "1", "--response", "1"], "For one, say --gold"),
-        (["math", "--solutions", "pairs.jsonl"], "--solutions FILE and --output FILE"),
+        (["math", "--input", "pairs.jsonl"], "--input FILE and --output FILE"),
         (["mth", "--gold", "1", "--pred", "1"], "Known: math, code"),
     ],
 )

@@ -134,9 +134,9 @@ def test_a_row_that_cannot_be_judged_is_told_in_one_line(row, message):
 
 
 def test_a_column_that_is_missing_is_told_with_its_command():
-    with pytest.raises(RatchetError, match="ratchet export --format trl"):
+    with pytest.raises(RatchetError, match="ratchet export problems --format trl"):
         trl.ratchet_reward(None, ["a"])
-    with pytest.raises(RatchetError, match="ratchet export --format verl"):
+    with pytest.raises(RatchetError, match="ratchet export problems --format verl"):
         verl.compute_score("", "a", "", {"index": 0})
     with pytest.raises(RatchetError, match="does not begin with its prompt"):
         openrlhf.reward_func(["ion? \\boxed{0.5}"], ["Question? "], [HALF])

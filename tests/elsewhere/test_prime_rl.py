@@ -139,7 +139,7 @@ def test_files_that_cannot_be_used_are_told_in_one_line(peer, exported, tmp_path
     said = peer("prime_rl", "prime_rl_eval.py", "refused", *asked)
     assert all(text and "\n" not in text for text in said)
     for text, part in zip(said, (
-        "name a file of `ratchet export --format prime-rl`", "has no column ratchet_problem: write it with",
+        "name a file of `ratchet export problems --format prime-rl`", "has no column ratchet_problem: write it with",
         f'Row 0 of {bad} cannot be judged: its ratchet_problem names no domain; the least is {{"domain": "math"',
         "has no row of the domain code", "none.parquet",
     ), strict=True):  # fmt: skip

@@ -64,7 +64,7 @@ STAGES = {"acereason-7b": 6, "prorl-1.5b": 8}
 def test_a_curriculum_is_written_for_verl(recipe, curated_home, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     runs = tmp_path / "runs"
-    said = in_process("export", runs, "--recipe", recipe, "--for", "verl", "--home", curated_home)
+    said = in_process("export", "runs", recipe, "--for", "verl", "--output", runs, "--home", curated_home)
     stages = sorted(path for path in runs.iterdir() if path.is_dir())
     assert len(stages) == STAGES[recipe] == len(load_recipe(recipe).training.stages)
     assert all(stage.name in said for stage in stages)
@@ -85,7 +85,7 @@ def test_a_curriculum_is_written_for_verl(recipe, curated_home, tmp_path):
 
 def test_a_curriculum_whose_problems_are_not_curated_says_so(tmp_path):
     with pytest.raises(RatchetError, match="no curated math problems"):
-        in_process("export", tmp_path / "runs", "--recipe", "acereason-7b", "--for", "verl", "--home", tmp_path)
+        in_process("export", "runs", "acereason-7b", "--output", tmp_path / "runs", "--home", tmp_path)
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_curriculum_whose_problems_are_not_curated_says_so(tmp_path):
 def test_verl_composes_every_stage(peer, recipe, curated_home, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     runs = tmp_path / "runs"
-    in_process("export", runs, "--recipe", recipe, "--for", "verl", "--home", curated_home)
+    in_process("export", "runs", recipe, "--for", "verl", "--output", runs, "--home", curated_home)
     printed = peer("verl", "verl_compose.py", *sorted(path for path in runs.iterdir() if path.is_dir()))
     for config, stage in zip(printed.values(), load_recipe(recipe).training.stages, strict=True):
         actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]

@@ -258,7 +258,7 @@ def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet,
     checkpoint = next(a for a in store_of(finished_home).all() if a.kind == "checkpoint" and a.name == "code-32")
     shutil.copytree(checkpoint.path / "model", tmp_path / "elsewhere")
     generations = {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")}
-    done = ratchet("evaluate", MINI, "--model", tmp_path / "elsewhere", "--benchmarks", "mini-math", "--samples", "1",
+    done = ratchet("evaluate", MINI, "--model", tmp_path / "elsewhere", "--benchmark", "mini-math", "--samples", "1",
                    "--home", finished_home)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mini-math" in done.stdout and "mini-code" not in done.stdout
@@ -270,7 +270,7 @@ def test_evaluating_an_endpoint_asks_it_once_for_each_response_and_is_no_job(fin
     monkeypatch.setenv("RATCHET_SLURM", str(finished_home / "no head of scripts"))
     server = Server()
     try:
-        done = ratchet("evaluate", MINI, "--model", f"{server.url}#boxes", "--benchmarks", "mini-math",
+        done = ratchet("evaluate", MINI, "--model", f"{server.url}#boxes", "--benchmark", "mini-math",
                        "--home", finished_home)  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert "mini-math pass@1" in done.stdout and len(server.asked) == server.asked.total() == 12

@@ -53,7 +53,7 @@ def samples(directory: Path, answer: str = "answer") -> Path:
 
 
 def rehearse(home: Path, rows: Path, *more: str) -> tuple[int, str, dict[str, bool]]:
-    command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", "1.5b-1gpu", "--samples", str(rows)]
+    command = [sys.executable, "-m", "ratchet.cli.main", "rehearse", "1.5b-1gpu", "--rows", str(rows)]
     done = subprocess.run([*command, "--home", str(home), *more], capture_output=True, text=True)
     table = home / "rehearsals" / "1.5b-1gpu" / "rehearsal.json"
     seen = {row["name"]: row["seen"] for row in json.loads(table.read_text())} if table.is_file() else {}

@@ -103,7 +103,7 @@ def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
     (copied / "chat_template.jinja").unlink()
     arguments = ("train", "tiny", "--home", tmp_path / "home", "--dry-run")
     with pytest.raises(RatchetError, match="has no chat template"):
-        in_process(*arguments, "--from", copied)
+        in_process(*arguments, "--model", copied)
     with pytest.raises(RatchetError, match="has no chat template"):
         in_process(*arguments[:-1], "--set", f"model.path={copied}")
     assert not (tmp_path / "home" / "artifacts").exists()

@@ -4,7 +4,7 @@ kind of answer.
 A row has `kind`, `gold`, either `pred` (a bare answer) or `response` (a whole one), `equivalent`, and where the label
 is not obvious a `note`. Labels follow mathematics, and where that leaves a choice the policy that
 `docs/math_verifier.md` states.
-`ratchet verify math --solutions tests/verifiers/math_pairs.jsonl --output …` runs them all.
+`ratchet verify math --input tests/verifiers/math_pairs.jsonl --output …` runs them all.
 """
 
 import json

@@ -101,13 +101,15 @@ def _response(trace: Any) -> str:
 def _rows(data: str, split: str) -> Iterator[dict[str, Any]]:
     if not data:
         raise RatchetError(
-            "The environment has no problems: name a file of `ratchet export --format prime-rl`, or a data set of the "
-            "Hugging Face Hub (--env.taskset.data, or data under [env.taskset])."
+            "The environment has no problems: name a file of `ratchet export problems --format prime-rl`, or a data "
+            "set of the Hugging Face Hub (--env.taskset.data, or data under [env.taskset])."
         )
     load, builder = importlib.import_module("datasets").load_dataset, _FILES.get(Path(data).suffix)
     rows = load(builder, data_files=data, split="train") if builder else load(data, split=split)
     if missing := {COLUMN, "prompt"} - set(rows.column_names):
-        raise RatchetError(f"{data} has no column {min(missing)}: write it with `ratchet export --format prime-rl`.")
+        raise RatchetError(
+            f"{data} has no column {min(missing)}: write it with `ratchet export problems --format prime-rl`."
+        )
     return iter(rows)
 
 

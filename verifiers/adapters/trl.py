@@ -16,7 +16,9 @@ def ratchet_reward(
     """The reward of each completion, a chat or plain text, by its row's `ratchet_problem`; None, which TRL leaves out,
     where the judge failed."""
     if ratchet_problem is None:
-        raise RatchetError("No column ratchet_problem: `ratchet export --format trl` or `export_problems` adds it.")
+        raise RatchetError(
+            "No column ratchet_problem: `ratchet export problems --format trl` or `export_problems` adds it."
+        )
     earned = rewards(**dict(ratchet_options))(ratchet_problem, [_text(completion) for completion in completions])
     if log_metric:
         log_metric("ratchet/infra_errors", float(earned.count(None)))

@@ -25,6 +25,6 @@ def compute_scores(
     """`compute_score` of many, for the reward manager `batch`."""
     rows = [(extra or {}).get("ratchet_problem") for extra in extra_infos]
     if None in rows:
-        raise RatchetError("No ratchet_problem in extra_info: `ratchet export --format verl` writes it.")
+        raise RatchetError("No ratchet_problem in extra_info: `ratchet export problems --format verl` writes it.")
     own = {name: value for name, value in options.items() if name not in _OTHERS}
     return rewards(**own).certain([str(row) for row in rows], solution_strs)

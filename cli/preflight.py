@@ -1,0 +1,40 @@
+"""`ratchet preflight`: can a recipe's machines run it?"""
+
+import typer
+from rich.text import Text
+
+from ratchet.cli.options import Home, Overrides
+from ratchet.cli.options import Recipe as RecipeName
+from ratchet.cli.terminal import console, hint, output, print_json
+from ratchet.infra.recipe import load_recipe
+from ratchet.infra.settings import load_settings
+
+STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
+
+
+def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> None:
+    """Test a recipe on its machines, in minutes: links, versions, disk, endpoints, the judge, the longest step of each
+    stage, sampling, a checkpoint, a killed rank.
+
+    `ratchet plan` then uses the measured rates. The exit code is 1 if a check fails.
+
+    Example: `ratchet preflight acereason-14b --home /shared/acereason`
+    """
+    from ratchet.flows.preflight import preflight as checks
+
+    rows = []
+    for name, state, message in checks(
+        load_recipe(recipe, set_ or ()), load_settings(home), lambda note: hint(note, style="dim")
+    ):
+        rows.append({"check": name, "state": state, "message": message})
+        if not output.json:
+            line = Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18} ", message)
+            console.print(line, soft_wrap=True)
+    if output.json:
+        print_json(rows)
+    states = [row["state"] for row in rows]
+    failed = states.count("FAIL")
+    if not output.json:
+        console.print(f"\n{states.count('OK')} of {len(states)} OK" + (f", {failed} FAIL" if failed else ""))
+    if failed:
+        raise typer.Exit(1)

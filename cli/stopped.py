@@ -1,0 +1,28 @@
+"""The last words of a command that was interrupted: where it stopped, and how it goes on."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from ratchet.cli.terminal import errors, print_command
+from ratchet.tasks.pipeline_run import Watcher
+
+_watched: list[Watcher] = []
+"""The watcher of the flow that this command runs, if it runs one."""
+
+
+def watch(watcher: Watcher) -> None:
+    _watched[:] = [watcher]
+
+
+def say_where_it_stopped() -> None:
+    """Where the command stopped, and the same command, which goes on from there or starts over."""
+    if _watched:
+        at = f" in {now}" if (now := _watched[0].now) else ""
+        words = f"Stopped{at}. Nothing finished is lost; the same command goes on from there:"
+    else:
+        words = "Stopped. Nothing half-written is left; the same command starts over:"
+    errors.print(f"\n{words}", soft_wrap=True, markup=False)
+    name = Path(sys.argv[0]).name
+    print_command(shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]]), errors)

@@ -1,0 +1,168 @@
+"""Old names, `--json` and `--quiet`, the wrapping of long lines, and the last words of a command that was stopped."""
+
+import io
+import json
+import re
+import shlex
+
+import pytest
+import typer
+
+from ratchet.cli import stopped
+from ratchet.cli.main import app
+from ratchet.cli.renamed import OPTIONS, answer_old_names
+from ratchet.cli.terminal import Terminal, print_command
+from ratchet.tasks.pipeline_run import Watcher
+from ratchet.verifiers.errors import RatchetError
+from tests.flows.conftest import MINI
+
+PROGRAM = typer.main.get_command(app)
+
+
+def command_of(*names: str):
+    command = PROGRAM
+    for name in names:
+        command = command.commands[name]  # pyright: ignore
+    return command
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("doctor acereason-14b --home x", "preflight acereason-14b --home x"),
+        ("doctor --unused", "gc"),
+        ("doctor --unused --older-than 30 --delete", "gc --older-than 30 --delete"),
+        ("doctor --forget tiny-seed3-pipeline --home x", "gc --forget tiny-seed3-pipeline --home x"),
+        ("train tiny --from checkpoint/math-36 --dry-run", "train tiny --model checkpoint/math-36 --dry-run"),
+        ("train tiny --dry-run --machine 16x8xH100", "plan tiny --machine 16x8xH100"),
+        ("evaluate tiny --model m --benchmarks math500", "evaluate tiny --model m --benchmark math500"),
+        ("evaluate tiny --model m --benchmarks=math500", "evaluate tiny --model m --benchmark=math500"),
+        ("decontaminate --input a --benchmarks b --output c", "decontaminate --input a --benchmark b --output c"),
+        ("verify math --solutions a.jsonl --output b", "verify math --input a.jsonl --output b"),
+        ("rehearse acereason-7b --samples rows", "rehearse acereason-7b --rows rows"),
+        ("deploy tiny --pool p --at-a-time 2", "deploy tiny --pool p --concurrency-limit 2"),
+        ("export problems/math --format trl --output d", "export problems problems/math --format trl --output d"),
+        ("export checkpoint/math --push me/model", "export hub checkpoint/math --push me/model"),
+        ("export checkpoint/math --format hub --output d", "export hub checkpoint/math --output d"),
+        ("export out --recipe acereason-7b --for verl", "export runs acereason-7b --for verl --output out"),
+        ("--debug doctor tiny", "--debug preflight tiny"),
+    ],
+)
+def test_an_old_command_is_answered_with_the_new_one(old, new):
+    with pytest.raises(RatchetError) as raised:
+        answer_old_names(shlex.split(old))
+    assert str(raised.value).endswith(f"Write: ratchet {new}") and "\n" not in str(raised.value)
+    answer_old_names(shlex.split(new))
+    words = [word for word in shlex.split(new) if word != "--debug"]
+    names = words[: 2 if words[0] == "export" else 1]
+    command = command_of(*names)
+    command.parse_args(typer.Context(command), words[len(names) :])
+
+
+def test_no_option_has_its_old_name():
+    for (command, old), new in OPTIONS.items():
+        options = {name for parameter in command_of(command).params for name in parameter.opts}
+        assert old not in options and new in options
+
+
+def test_the_command_line_answers_an_old_name_and_does_nothing(ratchet, tmp_path):
+    done = ratchet("doctor", "--unused", "--delete", "--home", tmp_path / "home")
+    assert done.returncode == 2 and "Write: ratchet gc --delete" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def leaves(command, names=()):
+    if not hasattr(command, "commands"):
+        return [(names, command)]
+    return [leaf for name, inner in command.commands.items() for leaf in leaves(inner, (*names, name))]
+
+
+def test_every_command_but_the_servers_has_json_and_quiet_and_a_number_has_bounds():
+    for names, command in leaves(PROGRAM):
+        options = {name: parameter for parameter in command.params for name in parameter.opts}
+        assert names == ("ui",) or {"--json", "--quiet", "-q"} <= options.keys(), names
+        for name, parameter in options.items():
+            if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float):
+                assert parameter.min is not None and parameter.max is not None, (names, name)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "recipes"), ("show", "gates"), ("show", "tiny"), ("show", "schema"), ("gc",), ("plan", MINI),
+        ("doctor", "--contents"), ("run", MINI, "--dry-run"), ("curate", "math", MINI, "--dry-run"),
+        ("verify", "math", "--gold", "1/2", "--response", r"\boxed{0.5}"),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)  # fmt: skip
+def test_json_is_all_that_stdout_has(ratchet, tmp_path, arguments):
+    home = () if arguments[0] == "verify" else ("--home", tmp_path)
+    done = ratchet(*arguments, "--json", *home)
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+
+
+def test_results_of_a_finished_home_as_json(finished_home, ratchet):
+    def said(*arguments):
+        done = ratchet(*arguments, "--json", "--home", finished_home)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    steps = said("run", MINI, "--dry-run")["steps"]
+    assert {step["would"] for step in steps} == {"be_cached"} and all(len(step["key"]) == 64 for step in steps)
+    ran = said("run", MINI)
+    assert ran["artifact"].startswith("report/mini") and ran["table"] and ran["pages"]
+    row = said("show", "How", "--recipe", "mini")[0]
+    assert row["problem_id"] and row["steps"][0]["step"] == "normalise"
+    runs = said("show", "mini-seed0-pipeline")
+    assert runs["state"] == "finished after" and runs["made_from"]
+
+
+def test_quiet_prints_the_result_alone(finished_home, ratchet):
+    loud, quiet = (ratchet("run", MINI, "--home", finished_home, *more) for more in ((), ("--quiet",)))
+    assert "✓ normalise math" in loud.stdout and "`ratchet ui`" in loud.stdout
+    assert "✓" not in quiet.stdout and "`ratchet ui`" not in quiet.stdout
+    assert "artifact report/mini-" in quiet.stdout and quiet.returncode == 0
+
+
+WARNING = (
+    "! held-out: scored, and curation.math is not decontaminated against it: add it to curation.math.benchmarks, or "
+    "say why not in the benchmark's advanced.not_held_out, /a/very/long/path/that/no/terminal/of/sixty/columns/holds"
+)
+
+
+def test_long_lines_are_wrapped_at_words_in_a_terminal_and_whole_elsewhere():
+    screen = io.StringIO()
+    Terminal(file=screen, force_terminal=True, width=60).print(WARNING, soft_wrap=True, markup=False)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    lines = shown.rstrip("\n").split("\n")
+    assert len(lines) > 3 and shown.split() == WARNING.split()
+    assert all(len(line) <= 60 or " " not in line.strip() for line in lines)
+    file = io.StringIO()
+    Terminal(file=file, width=60).print(WARNING, soft_wrap=True, markup=False)
+    assert file.getvalue() == WARNING + "\n"
+
+
+def test_a_command_to_copy_has_no_line_end(monkeypatch):
+    screen = io.StringIO()
+    command = "ratchet run mine.yaml --set training.stages.0.steps=20 --set training.stages.1.steps=20 --home /a/b/c"
+    print_command(command, Terminal(file=screen, force_terminal=True, width=40))
+    assert command in re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+
+
+def test_what_was_stopped_says_where(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["/nowhere/ratchet", "run", "tiny"])
+    monkeypatch.setattr(stopped, "_watched", [])
+    stopped.say_where_it_stopped()
+    assert "Stopped. Nothing half-written is left; the same command starts over:" in capsys.readouterr().err
+    watcher = Watcher()
+    watcher.step_started("train math-36")
+    watcher.progress(12, 40, {})
+    stopped.watch(watcher)
+    stopped.say_where_it_stopped()
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Stopped in train math-36 (12/40). Nothing finished is lost; the same command goes on from there:" in said
+    assert said.endswith("/nowhere/ratchet run tiny")
+    watcher.step_finished("train math-36", "", 1.0, cached=False)
+    stopped.say_where_it_stopped()
+    assert "Stopped. Nothing finished is lost" in capsys.readouterr().err
