@@ -130,6 +130,15 @@ class Benchmark(Section):
             fields["advanced"] = {**catalogued.get("advanced", {}), **fields["advanced"]}
         return {**catalogued, **fields, "name": name}
 
+    @model_validator(mode="after")
+    def _defined(self) -> "Benchmark":
+        if beyond := [f"pass@{k}" for k in self.pass_at or () if k > self.samples]:
+            raise ValueError(
+                f"{self.name} has {self.samples} responses per question, for {', '.join(beyond)}: undefined. Raise its "
+                "samples, or lower pass_at"
+            )
+        return self
+
     def select(self, ids: Iterable[str]) -> list[str]:
         """The questions that are asked, by their ids, which are hashes: those of its part, at most `limit`."""
         number, parts = self.advanced.part or (1, 1)
@@ -161,14 +170,3 @@ class Evaluation(Section):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")
         return benchmarks
-
-    @model_validator(mode="after")
-    def _defined(self) -> "Evaluation":
-        for number, benchmark in enumerate(self.benchmarks):
-            beyond = [f"pass@{k}" for k in benchmark.pass_at or self.pass_at if k > benchmark.samples]
-            if beyond:
-                raise ValueError(
-                    f"benchmarks.{number}: {benchmark.name} has {benchmark.samples} responses per question, for "
-                    f"{', '.join(beyond)}: undefined. Raise its samples, or lower pass_at"
-                )
-        return self
