@@ -85,10 +85,17 @@ class _Shares(Exception):
     """A test failed that passes in a process of its own."""
 
 
+class _Hurried(Exception):
+    """A test ran out of time on a busy machine, which may be why."""
+
+
 class _NotJson(Exception):
     """The value of an exact call is not JSON, and may still equal the expected one: Python must compare them."""
 
 
+WIDER = 1.5
+"""Times its limit for a program that ran out of time on a busy machine and is judged again, once: neighbors on the same
+core and cache make it use that much more CPU time."""
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 
@@ -111,6 +118,7 @@ class _Judging:
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
         self.results: list[TestResult] = []
+        self.wider = 1.0
         # Calls of a check are one with the rest of it: in its order, in its process.
         self.as_checks = any(test.check is not None for test in self.problem.tests)
 
@@ -119,6 +127,19 @@ class _Judging:
             self.compiled.close()
 
     def decide(self) -> Verdict:
+        try:
+            return self._decide_once()
+        except _Hurried:
+            self.wider, self.total_s, self.results = WIDER, WIDER * self.total_s, []
+            self.budget_s, self.check_s = self.total_s, CHECKER_TOTAL_FACTOR * self.problem.check_s
+            return self._decide_once()
+
+    def _hurried(self, run: TestRun | None) -> None:
+        """Raises _Hurried, once for a program."""
+        if run is not None and run.status == "timed_out" and run.loaded and self.wider == 1:
+            raise _Hurried
+
+    def _decide_once(self) -> Verdict:
         if self.problem.checker and self.problem.checker.interactive:
             return self._decide((index, self._converse(index, self.problem.checker), 0.0) for index in self._order())
         if self.compiled:
@@ -130,7 +151,7 @@ class _Judging:
             return self._decide(self._apart())
         except _NotJson:
             self.results, self.budget_s, self.as_checks = [], self.total_s, True
-            return self.decide()
+            return self._decide_once()
 
     def _decide(self, outcomes: Iterator["_Outcome"]) -> Verdict:
         passed = 0
@@ -210,6 +231,8 @@ class _Judging:
         self.budget_s -= execution.spent_s
         if execution.runs[0].status == "unprepared":
             self._require_prelude()
+        for run in execution.runs:
+            self._hurried(run)
         return execution.runs
 
     def _require_prelude(self) -> None:
@@ -221,7 +244,7 @@ class _Judging:
             raise InvalidProblem(f"its prelude fails: {run.detail}")
 
     def _limits(self) -> Limits:
-        problem, test_s = self.problem, min(self.problem.limit_s, self.budget_s)
+        problem, test_s = self.problem, min(self.wider * self.problem.limit_s, self.budget_s)
         return Limits(
             test_s, self.budget_s, problem.memory_bytes, problem.output_bytes, problem.check_s, problem.checker_bytes
         )
@@ -283,6 +306,7 @@ class _Judging:
         talk = server.converse(own, other, self._limits())
         self.budget_s -= talk.spent_s
         accepts, program = interactor.accepts(talk.interactor), talk.program
+        self._hurried(program)
         if program and program.status == "unprepared":
             self._require_prelude()
         if program and program.status not in ("done", "exited"):
@@ -320,6 +344,7 @@ class _Judging:
                 prelude=self.problem.prelude, to_first_failure=not self.every_test, is_apart=is_apart,
             )  # fmt: skip
             self.budget_s -= execution.spent_s
+            self._hurried(execution.program)
             records = iter(execution.records)
             for index, check in list(left.items()):
                 questioned, record = next(records, (execution.questioned, {}))

@@ -44,6 +44,8 @@ class TestRun:
     output: bytes = b""
     detail: str = ""
     seconds: float = 0.0
+    loaded: bool = False
+    """It ran out of time while the machine was busy, which may be why."""
 
 
 @dataclass(frozen=True)
@@ -161,4 +163,5 @@ class Report:
         elif ended == "exited" and code:
             reason = f"exit code {code}" if code > 0 else signal.Signals(-code).name
             ended = "flooded" if code == -signal.SIGXFSZ else "died"
-        self.runs.append(TestRun(ended, output, reason))
+        loaded = ended == "timed_out" and bool(result.get("loaded"))
+        self.runs.append(TestRun(ended, output, reason, loaded=loaded))

@@ -37,7 +37,12 @@ _GRACE_S = 2.0
 _EXIT_S = 1.0
 """How long a process that has closed its output may take to end on a busy machine."""
 _THREADS_READ = 64
-"""Threads whose waiting is read: to read hundreds every tick would cost more than they do."""
+"""Threads whose state is read: to read hundreds every tick would cost more than they do."""
+_PATIENCE, _PATIENCE_S = 25.0, 10.0
+"""Wall time, as a multiple of the limit and in seconds beside it, after which a test ends whatever it does; the first
+is larger on a machine with more than a dozen runnable threads for each core."""
+_LOADED = 0.1
+"""The share of its time that a program has waited for a core, from which load may be why it ran out of time."""
 
 
 def main() -> None:
@@ -275,8 +280,8 @@ class _Server:
         """Wait until the program ends, or end it; returns how it ended and what it used. With a check, wait for that:
         it uses the program until it ends. An interactor reads from `output` what the program prints.
 
-        CPU time and sleep count against the limits. Waiting for a busy core does not, so that the verdict does not
-        depend on the machine's load; nor does the check.
+        CPU time counts against the limits, and time in which every thread sleeps. Waiting for a busy core does not, so
+        that the verdict does not depend on the machine's load; nor does the check.
         """
         both = [child for child in (program, checker) if child]
         watch = select.poll()
@@ -284,7 +289,10 @@ class _Server:
             watch.register(descriptor, select.POLLIN)
         begin = last = time.monotonic()
         test_began, check_began, ended, over_s = 0.0, 0.0, "", 0.0
+        asleep_s = test_began_wall = 0.0
+        allowed_s = limits["test_s"] + (limits["check_s"] if checker else 0.0)
         check_ended = "exited"
+        loaded = False
         kills = self.group.kills() if self.group else 0
         grace_s, check_bytes = _GRACE_S, limits["memory_bytes"]
         if "joined" in limits:
@@ -294,12 +302,12 @@ class _Server:
             if self.channel.fileno() in ready and self.channel.recv(MESSAGE_BYTES) != STOP:
                 os._exit(0)  # the judge is gone; as process 1 we take everything with us
             now = time.monotonic()
-            wall, spent, check_s = now - begin, program.cpu(), checker.cpu() if checker else 0.0
+            wall, check_s = now - begin, checker.cpu() if checker else 0.0
             if wall > 2 * _TICK_S:
-                for child in both:
-                    child.credit(now - last)
+                if not any(child.is_awake() for child in both):
+                    asleep_s += now - last
                 last = now
-                spent = max(spent, wall - sum(child.waited for child in both) - check_s)
+            spent = program.cpu() + asleep_s
             if both[-1].exited in ready:
                 break
             if program.exited in ready and not ended:
@@ -307,15 +315,18 @@ class _Server:
                 watch.unregister(program.exited)
             # Polled, not waited for: waking up for each of a hundred short tests costs more than they do.
             if progress.update():
-                test_began, check_began = spent, check_s
+                test_began, check_began, test_began_wall = spent, check_s, wall
             if self.channel.fileno() in ready:
                 ended = "stopped"
                 break
             over = "timed_out" if spent - test_began > limits["test_s"] or spent > limits["total_s"] else ""
+            if not over and wall - test_began_wall > _PATIENCE_S + _PATIENCE * allowed_s:
+                over = "" if wall - test_began_wall < 4 * self.load() * allowed_s else "timed_out"
             if not ended and wall > _TICK_S and program.resident() > limits["memory_bytes"]:
                 over = "exhausted"
             if over and not ended:
                 ended, over_s = over, wall
+                loaded = self.load() > 1 or program.waited_s() > _LOADED * wall
                 program.kill()
                 if checker is None:
                     break
@@ -341,7 +352,14 @@ class _Server:
             check_ended = "exhausted" if statuses[-1] == signal.SIGKILL and check_ended == "exited" else check_ended
         spent = max(spent, program.used_s)
         check = {"check_ended": check_ended, "check_status": statuses[1]} if checker else {}
-        return {"ended": ended, "status": statuses[0], "spent_s": spent} | check
+        return {"ended": ended, "status": statuses[0], "spent_s": spent, "loaded": loaded} | check
+
+    def load(self) -> float:
+        """Runnable threads of this machine for each core, of the last minute."""
+        try:
+            return float(_read_text("loadavg", self.proc).split()[0]) / len(os.sched_getaffinity(0))
+        except (OSError, ValueError, IndexError):
+            return 1.0
 
 
 class _Child:
@@ -349,9 +367,9 @@ class _Child:
 
     def __init__(self, pid: int, proc: int) -> None:
         self.pid, self.exited = pid, os.pidfd_open(pid)
-        self.waited = self.used_s = 0.0
-        """Seconds excused because a thread waited for a core; CPU seconds."""
-        self._proc, self._knows_waits = proc, False
+        self.used_s = 0.0
+        """CPU seconds."""
+        self._proc = proc
         self._pid_there, self._at_start = "", 0
 
     def cpu(self) -> float:
@@ -377,22 +395,26 @@ class _Child:
             self._pid_there = next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:"))
         return self._pid_there
 
-    def credit(self, elapsed_s: float) -> None:
-        """Count how long the thread that waited longest for a core has waited; `elapsed_s` is the time since the last
-        call. Not the sum over threads: hundreds that wake up now and then would gain a minute of sleep. Nor only what
-        was added since the last call, at most `elapsed_s`: the kernel counts a wait when it is over."""
-        try:
+    def is_awake(self) -> bool:
+        """Whether one of its threads runs, or would if it had a core. So is one whose state cannot be read."""
+        states = self._of_threads("stat", lambda text: text.rpartition(")")[2].split()[0])
+        return not states or any(state in "RD" for state in states)
+
+    def waited_s(self) -> float:
+        """Seconds that the thread which waited longest for a core has waited."""
+        return max(self._of_threads("schedstat", lambda text: int(text.split()[1]) / 1e9), default=0.0)
+
+    def _of_threads(self, name: str, read: Callable[[str], Any]) -> list[Any]:
+        found = []
+        with suppress(OSError, StopIteration):
             tasks = os.open(f"{self._there()}/task", os.O_RDONLY, dir_fd=self._proc)
             try:
                 for thread in os.listdir(tasks)[:_THREADS_READ]:
-                    waits = int(_read_text(f"{thread}/schedstat", tasks).split()[1]) / 1e9
-                    self._knows_waits = True
-                    self.waited = max(self.waited, waits)
+                    with suppress(OSError, ValueError, IndexError):
+                        found.append(read(_read_text(f"{thread}/{name}", tasks)))
             finally:
                 os.close(tasks)
-        except (OSError, StopIteration, IndexError, ValueError):
-            if not self._knows_waits:
-                self.waited += 0.8 * elapsed_s  # no schedstat on this kernel: be generous instead
+        return found
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
