@@ -1,4 +1,4 @@
-"""Do verdicts depend on the machine's load? Right programs between 40 and 80 % of their limit, judged on a busy machine.
+"""Do verdicts depend on the load? Right programs between 40 and 80 % of their limit, judged on a busy machine.
 
     python -m benchmarks.judge_overload --load 25 --programs 96
 

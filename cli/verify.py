@@ -270,17 +270,18 @@ def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
 def _explain_tests(pool: Any, problem: "Problem", program: str) -> None:
     """One program's result on each test, and the first failed test in full."""
     from ratchet.verifiers.code.judge import examine
+    from ratchet.verifiers.code.problem import read_problem
 
     [(_, results)] = pool.map_programs(partial(examine, settings=pool.settings), [(problem, program)])
     table = columns("test", "status", "seconds", "first difference")
     for r in results:
         style = "green" if r.status == "passed" else "red"
-        table.add_row(str(r.index), Text(r.status, style=style), f"{r.seconds:.4f}", Text(r.difference))
+        table.add_row(str(r.index), Text(r.status, style=style), f"{r.seconds:.4f}", clean(r.difference))
     console.print(table)
     failed = [result for result in results if result.status != "passed"]
     console.print(f"{len(results) - len(failed)} of {len(results)} tests passed")
     for first in failed[:1]:
-        test = problem.code_tests()[first.index]
+        test = read_problem(problem).tests[first.index]  # of a check each assertion is one
         stdin = test.check or json.dumps(test.input if test.call is None else test.call)
         lines = {"given": stdin[:1000], "expected": json.dumps(test.output)[:1000], "result": first.result}
         for name, text in lines.items():

@@ -1,6 +1,7 @@
 """Runs a problem's checker or interactor (`checkers`) in the sandbox, and builds those in C++."""
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ TESTLIB, TESTLIB_NAMED_BY = "testlib.h", "RATCHET_TESTLIB"
 _KEPT = 8
 """Built checkers; the programs of a group come one after another."""
 _built: dict[Checker, Program] = {}
+_building = threading.Lock()
 
 
 class CheckerFault(Exception):
@@ -45,7 +47,8 @@ def checker_process(checker: Checker, sandbox: Sandbox, test: CodeTest, output: 
         files["output"] = output
     if checker.language == "cpp":
         argv = ["./checker", *parameters]
-        return Talker(None, _executable(checker, sandbox).file, "checker", argv, files)
+        program = _executable(checker, sandbox)
+        return Talker(None, program.file, "checker", argv, files, program)
     texts = {name: content.decode("latin-1") for name, content in files.items()}
     standard = "output" if checker.reads_output else ""
     request = {"kind": "checker", "input": standard, "files": texts, "arguments": parameters}
@@ -53,9 +56,17 @@ def checker_process(checker: Checker, sandbox: Sandbox, test: CodeTest, output: 
 
 
 def _executable(checker: Checker, sandbox: Sandbox) -> Program:
-    if checker in _built:
+    """Built once for all threads; one that is no longer kept is closed when the last of them lets it go."""
+    with _building:
+        if checker not in _built:
+            _built[checker] = _build(checker, sandbox)
         _built[checker] = _built.pop(checker)  # the last used
+        if len(_built) > _KEPT:
+            _built.pop(next(iter(_built)))
         return _built[checker]
+
+
+def _build(checker: Checker, sandbox: Sandbox) -> Program:
     headers = {name: text.encode() for name, text in checker.files}
     if TESTLIB in checker.source and TESTLIB not in headers:
         try:
@@ -66,9 +77,6 @@ def _executable(checker: Checker, sandbox: Sandbox) -> Program:
                 "path of that header"
             ) from None
     try:
-        _built[checker] = workshop(sandbox).build(checker.source, DEFAULT_STANDARD, headers)
+        return workshop(sandbox).build(checker.source, DEFAULT_STANDARD, headers)
     except (DoesNotCompile, Unavailable) as error:
         raise CheckerFault(f"its checker in C++ cannot be built: {error}") from None
-    if len(_built) > _KEPT:
-        _built.pop(next(iter(_built))).close()
-    return _built[checker]

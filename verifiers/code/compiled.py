@@ -103,6 +103,7 @@ class Program:
     """A built program: an open, sealed file in memory. Close it after the tests of one submission."""
 
     def __init__(self, content: bytes) -> None:
+        self.file = -1
         writable = os.memfd_create("program", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             with open(writable, "wb", closefd=False) as file:
@@ -114,7 +115,11 @@ class Program:
             os.close(writable)
 
     def close(self) -> None:
-        os.close(self.file)
+        file, self.file = self.file, -1
+        if file >= 0:
+            os.close(file)
+
+    __del__ = close
 
     def __enter__(self) -> "Program":
         return self

@@ -3,19 +3,21 @@
 import ast
 import functools
 import json
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.verifiers.code.checkers import Checker, read_checker
-from ratchet.verifiers.code.comparison import Comparison, read_comparison
+from ratchet.verifiers.code.comparison import Comparison, is_number, read_comparison, short
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles, read_program_files
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.problem import CodeTest, Problem
+from ratchet.verifiers.sandbox.long_integers import long_integers
 
 DEFAULT_TIME_LIMIT_S = 4.0
 """Seconds for one test if the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
 DEFAULT_MEMORY_LIMIT_MB = 1024.0
+MAX_TIME_LIMIT_S, MAX_MEMORY_LIMIT_MB = 3600.0, float(1 << 20)
+"""More is a mistake of the data set: in another unit, or none."""
 OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
 """Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. A program that is slow
@@ -84,8 +86,8 @@ def read_problem(problem: Problem) -> CodeProblem:
     for name in ("tests", "entry_point", "metadata"):
         if not isinstance(getattr(problem, name), str | None):
             raise InvalidProblem(f"its {name} must be text, not {type(getattr(problem, name)).__name__}")
-    for name in ("time_limit_s", "memory_limit_mb"):
-        _check_number(name, getattr(problem, name))
+    for name, most in (("time_limit_s", MAX_TIME_LIMIT_S), ("memory_limit_mb", MAX_MEMORY_LIMIT_MB)):
+        _check_number(name, getattr(problem, name), most)
     return _read(problem.tests, problem.entry_point, problem.metadata, problem.time_limit_s, problem.memory_limit_mb)
 
 
@@ -129,7 +131,8 @@ def _read(
     if comparison.by_equality:
         read = [replace(test, exact=True) if test.call is not None else test for test in read]
     requests = {number: request_of(test, comparison) for number, test in enumerate(read) if test.check is None}
-    texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
+    with long_integers():
+        texts = {n: request["input"] if "input" in request else json.dumps(request) for n, request in requests.items()}
     order = sorted(requests, key=lambda n: 0 if read[n].exact else -len(texts[n]))
     longest = max((len(test.output) for test in read if isinstance(test.output, str)), default=0)
     ordered = {n: requests[n] for n in order}
@@ -144,7 +147,8 @@ def _read(
 
 def _read_tests(text: str | None) -> list[CodeTest]:
     try:
-        published = [CodeTest(**test) for test in json.loads(text or "[]")]
+        with long_integers():
+            published = [CodeTest(**test) for test in json.loads(text or "[]")]
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidProblem(f"its tests cannot be read: {error}") from None
     tests: list[CodeTest] = []
@@ -152,7 +156,8 @@ def _read_tests(text: str | None) -> list[CodeTest]:
         try:
             if fault := _fault(test):
                 raise ValueError(fault)
-            tests += [test] if test.check is None else [CodeTest(**read) for read in read_check(test.check)]
+            with long_integers():
+                tests += [test] if test.check is None else [CodeTest(**read) for read in read_check(test.check)]
         except ValueError as error:
             raise InvalidProblem(f"test {number}: {error}") from None
     if not tests:
@@ -175,9 +180,11 @@ def _fault(test: CodeTest) -> str:
     return "" if valid else "its args are not a list, or its kwargs not an object"
 
 
-def _check_number(name: str, value: Any) -> None:
-    if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
-        raise InvalidProblem(f"its {name} is {value!r}: it must be a number, not negative, or null")
+def _check_number(name: str, value: Any, most: float) -> None:
+    if value is not None and not (is_number(value) and 0 <= value <= most):
+        is_short = isinstance(value, float | bool) or (isinstance(value, int) and abs(value) < 1e9)
+        shown = value if is_short else short(value) if isinstance(value, str) else f"of type {type(value).__name__}"
+        raise InvalidProblem(f"its {name} is {shown}: it must be a number from 0 to {most:,.0f}, or null")
 
 
 def request_of(test: CodeTest, comparison: Comparison = Comparison()) -> Request:

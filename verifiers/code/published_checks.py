@@ -12,6 +12,7 @@ from typing import Any
 
 from ratchet.verifiers.code.comparison import Comparison
 from ratchet.verifiers.problem import CodeTest
+from ratchet.verifiers.sandbox.long_integers import long_integers
 
 NOT_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
@@ -83,6 +84,11 @@ def _untupled(value):
 
 def as_check(test: CodeTest, comparison: Comparison = Comparison()) -> str:
     """An exact call as a check."""
+    with long_integers():
+        return _as_check(test, comparison)
+
+
+def _as_check(test: CodeTest, comparison: Comparison) -> str:
     call = test.call or {}
     arguments = [repr(value) for value in call.get("args", [])]
     arguments += [f"{name}={value!r}" for name, value in call.get("kwargs", {}).items()]

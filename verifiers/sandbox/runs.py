@@ -11,6 +11,8 @@ from typing import Any
 from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
+DETAIL_CHARACTERS = 300
+"""Of why a test failed, which is the program's to say."""
 ERROR_BYTES = 64 << 10
 """What is read of a native program's standard error."""
 
@@ -79,6 +81,8 @@ class Talker:
     kind: str = "program"
     argv: Sequence[str] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
+    owner: object = None
+    """Keeps the executable open."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,8 @@ class Report:
             record = json.loads(line)
             text = record.get("output")
             output = content(self._output, 0, self._output_bytes) if text is None else text.encode("latin-1")
-            run = TestRun(str(record["status"]), output, str(record.get("detail", "")), float(record.get("seconds", 0)))
+            status, detail = str(record["status"])[:20], str(record.get("detail", ""))[:DETAIL_CHARACTERS]
+            run = TestRun(status, output, detail, float(record.get("seconds", 0)))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             self._is_over = True
             return

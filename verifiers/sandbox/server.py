@@ -22,6 +22,7 @@ from typing import Any
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
+from ratchet.verifiers.sandbox.long_integers import long_integers
 from ratchet.verifiers.sandbox.runs import (
     CheckExecution,
     Conversation,
@@ -370,7 +371,10 @@ def _files(*contents: Any) -> Iterator[list[int]]:
     try:
         for content in contents:
             files.append(os.memfd_create("job"))
-            text = content if isinstance(content, bytes) else b"" if content is None else json.dumps(content).encode()
+            text = b"" if content is None else content
+            if not isinstance(text, bytes):
+                with long_integers():
+                    text = json.dumps(content).encode()
             written = 0
             while written < len(text):
                 written += os.pwrite(files[-1], text[written:], written)

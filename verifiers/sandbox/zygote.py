@@ -326,7 +326,8 @@ class _Server:
                 over = "exhausted"
             if over and not ended:
                 ended, over_s = over, wall
-                loaded = self.load() > 1 or program.waited_s() > _LOADED * wall
+                is_busy = self.load() > 1 or program.waited_s() > _LOADED * wall
+                loaded = is_busy and program.used_s > spent / 2  # what sleeps is as slow on a quiet machine
                 program.kill()
                 if checker is None:
                     break
