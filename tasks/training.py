@@ -83,12 +83,18 @@ def _lora(recipe: Recipe) -> dict[str, Any]:
     return {"lora": lora} if (lora := recipe.training.advanced.lora) else {}
 
 
-def check_model(path: str) -> None:
-    """Raises RatchetError for a faulty model while the run is planned, before any work."""
-    if active_run().planning:
+def check_model(path: str, trained: bool = True) -> None:
+    """Raises RatchetError for a faulty model, or one that would be computed as another model, while the run is planned,
+    before any work."""
+    run = active_run()
+    if run.planning:
         from ratchet.infra.inference import models  # torch and transformers: seconds
+        from ratchet.training.model_support import check_support
 
         models.check_model(path)
+        training = run.recipe.training
+        embedded = training.engine.kind == "transformers"
+        check_support(path, models.read_config(path), trained, training.hardware.packed, embedded)
 
 
 def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:

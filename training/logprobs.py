@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
+from ratchet.infra.inference.own_path import own_logits
 from ratchet.infra.inference.products import by_onednn, logits, onednn
 
 TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}
 """Tokens and vocabulary entries of the logits that exist at once, by device: tokens x vocabulary is never held. On a
 CPU they should fit into its cache; on a GPU small products wait for their launches (docs/results.md, "One GPU")."""
+
+OWN_LOGITS = 2**27
+"""Logits that exist at once where a model's own code computes them, 0.5 GiB; a backward pass needs a few times that."""
 
 
 class ChunkedLogProbabilities(torch.autograd.Function):
@@ -85,6 +90,25 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             if grad_bias is not None:
                 grad_bias[tile] = grad_tile_bias
         return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None, None
+
+
+def own_logprobs(
+    model: Any, hidden: torch.Tensor, targets: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same for a model that does more than multiply with its head's weight: its own code from the head on, a few
+    tokens after the other, whose logits [tokens, vocabulary] are computed again in the backward pass."""
+    rows = max(1, OWN_LOGITS // model.config.get_text_config().vocab_size)
+
+    def part(hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        logprobs = (own_logits(model, hidden) / temperature).log_softmax(-1)
+        return logprobs.gather(-1, targets[:, None]).squeeze(-1), -(logprobs.exp() * logprobs).sum(-1)
+
+    parts = [
+        checkpoint(part, *each, use_reentrant=False)
+        for each in zip(hidden.split(rows), targets.split(rows), strict=True)
+    ]
+    logprobs, entropies = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:

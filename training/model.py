@@ -20,10 +20,12 @@ from ratchet.infra.inference.models import (
     unreadable,
     weight_files,
 )
+from ratchet.infra.inference.own_path import FULL, SLIDING, stop_randomness, windows
 from ratchet.infra.inference.products import multiply_by_onednn
+from ratchet.infra.inference.twin import plain_head
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import ranks
-from ratchet.training.logprobs import TILES, ChunkedLogProbabilities
+from ratchet.training.logprobs import TILES, ChunkedLogProbabilities, own_logprobs
 from ratchet.training.packing import MicroBatch
 from ratchet.verifiers.errors import RatchetError
 
@@ -33,12 +35,7 @@ def load_model(path: str, dtype: str, sharded: bool = False, copied: Hardware | 
     weight from the safetensors files; with gathered weights `copied` as this hardware asks. Collective. Raises
     RatchetError if they cannot be read or do not match."""
     model, tokenizer = _read_shards(path, dtype, copied) if sharded else read_model(path, dtype)
-    # With dropout the trained network would differ from the one that sampled, and no probability ratio would be one.
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        elif isinstance(getattr(module, "attention_dropout", None), float):
-            module.attention_dropout = 0.0
+    stop_randomness(model)
     multiply_by_onednn(model)
     return model, tokenizer
 
@@ -96,13 +93,13 @@ def _fill(weight: Any, stored: Any) -> None:
 
 def check_attention(model: Any, hardware: Hardware) -> None:
     """Raises RatchetError if sequences are packed and the model's attention is not full in sdpa."""
-    kinds = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-    ours = model.config._attn_implementation == KIND and kinds == {"full_attention"}
+    kinds = windows(model.config).keys()
+    ours = model.config._attn_implementation == KIND and kinds <= {FULL, SLIDING}
     if hardware.packed and not ours:
         raise RatchetError(
-            "training.hardware.packed needs full attention in PyTorch's own implementation (sdpa), and the layers of "
-            f"this {model.config.model_type} are {', '.join(sorted(kinds))} in {model.config._attn_implementation}: "
-            "--set training.hardware.packed=false"
+            "training.hardware.packed needs full or sliding attention in PyTorch's own implementation (sdpa), and the "
+            f"layers of this {model.config.model_type} are {', '.join(sorted(kinds))} in "
+            f"{model.config._attn_implementation}: --set training.hardware.packed=false"
         )
 
 
@@ -112,6 +109,7 @@ class ScoredModel(nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        self._plain = plain_head(model.config)
 
     def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
         packed = {}
@@ -127,8 +125,9 @@ class ScoredModel(nn.Module):
         hidden = self.model.base_model(input_ids=batch.input_ids, use_cache=False, **packed).last_hidden_state
         if batch.prompts:
             hidden = whole(hidden, batch.prompts, 1)
+        hidden = hidden[batch.rows, batch.columns]
+        if not self._plain:
+            return own_logprobs(self.model, hidden, batch.targets, temperature)
         head = self.model.get_output_embeddings()
         chunk, columns = TILES[head.weight.device.type]
-        return ChunkedLogProbabilities.apply(
-            hidden[batch.rows, batch.columns], head.weight, head.bias, batch.targets, temperature, chunk, columns
-        )
+        return ChunkedLogProbabilities.apply(hidden, head.weight, head.bias, batch.targets, temperature, chunk, columns)

@@ -19,35 +19,72 @@ Prompts = tuple[tuple[int, tuple[int, ...]], ...]
 
 
 def attention(
-    module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None,
+    module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
     *arguments: Any, sequences: tuple[int, ...] | None = None, prompts: Prompts | None = None, **settings: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
     """Transformers' interface: query [rows, heads, tokens, width], key and value [rows, key-value heads, tokens, width]
     to [rows, tokens, heads, width]. `sequences`: lengths of the sequences in a packed row; each attends to itself only,
-    causally, in memory linear in the tokens. `prompts`: they share their prompts, which the row has once."""
-    scale = settings.get("scaling")
+    causally, within the layer's `sliding_window` if it has one, in memory linear in the tokens. `prompts`: they share
+    their prompts, which the row has once."""
+    scale, window, cap = settings.get("scaling"), settings.get("sliding_window"), settings.get("softcap")
+    if sequences is None and cap:  # sdpa would ignore it
+        return _capped(query, key, value, attention_mask, scale, cap).transpose(1, 2).contiguous(), None
     if sequences is None:
-        if mask is None or key.shape[1] == query.shape[1] or query.device.type != "cpu":
-            return sdpa_attention_forward(module, query, key, value, mask, *arguments, **settings)
+        if attention_mask is None or key.shape[1] == query.shape[1] or query.device.type != "cpu":
+            return sdpa_attention_forward(module, query, key, value, attention_mask, *arguments, **settings)
         # With a mask transformers repeats keys and values for the heads that share them, most of the cost on a CPU.
-        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
+        attended = scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, scale=scale, enable_gqa=True
+        )
         return attended.transpose(1, 2).contiguous(), None
     if prompts is not None:  # every layer but attention computes a shared prompt once
         query, key, value = (whole(each, prompts, 2) for each in (query, key, value))
-        attended, _ = attention(module, query, key, value, mask, *arguments, sequences=sequences, **settings)
+        attended, _ = attention(module, query, key, value, attention_mask, *arguments, sequences=sequences, **settings)
         return _once(attended, prompts), None
-    if query.is_cuda and query.dtype != torch.float32:
+    if query.is_cuda and query.dtype != torch.float32 and not cap:
         varlen_attn, settings = _flash_attention()
         ends, longest = _ends(sequences, query.device), max(sequences)
         q, k, v = (each[0].transpose(0, 1) for each in (query, key, value))
         if "enable_gqa" not in settings:
             k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for each in (k, v))
+        if window:
+            settings = settings | {"window_size": (window - 1, 0)}
         attended = varlen_attn(q, k, v, ends, ends, longest, longest, scale=scale, **settings)
         assert isinstance(attended, torch.Tensor)
         return attended[None], None
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
-    each = [scaled_dot_product_attention(*part, is_causal=True, scale=scale, enable_gqa=True) for part in parts]
+    masks = (_band(length, window, query.device) if window and length > window else None for length in sequences)
+    each = [
+        _capped(*part, mask, scale, cap)
+        if cap
+        else scaled_dot_product_attention(*part, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True)
+        for part, mask in zip(parts, masks, strict=True)
+    ]
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
+
+
+def _capped(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scale: float | None,
+    cap: float,
+) -> torch.Tensor:  # fmt: skip
+    """Attention whose scores are bounded by `cap` (Gemma 2, arXiv 2408.00118, section 2): cap tanh(scores / cap). A
+    mask is true where a token is seen, or is added; without one it is causal."""
+    groups = query.shape[1] // key.shape[1]
+    key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+    scores = cap * torch.tanh(query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale) / cap)
+    if mask is None:
+        shape = scores.shape[-2:]
+        mask = torch.ones(shape, dtype=torch.bool, device=scores.device).tril(shape[1] - shape[0])
+    if mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    else:
+        scores = scores + mask[..., : scores.shape[-1]]
+    return scores.softmax(-1, dtype=torch.float32).to(query.dtype) @ value
+
+
+def _band(length: int, window: int, device: torch.device) -> torch.Tensor:
+    """[length, length]: true where a token, the second dimension, is among the `window` last ones up to the first."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril().triu(1 - window)
 
 
 @cache

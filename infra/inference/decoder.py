@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
+from ratchet.infra.inference.own_path import windows
 from ratchet.infra.inference.products import by_onednn, product
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
@@ -24,6 +25,7 @@ def fits(model: Any) -> bool:
     return (
         model.device.type == "cpu"
         and config.model_type in FAMILIES
+        and len(windows(config)) == 1
         and config.hidden_act == "silu"
         and config.rope_parameters["rope_type"] in ROTARY
         and type(model.base_model.embed_tokens) is nn.Embedding

@@ -18,7 +18,9 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, c
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
-from ratchet.infra.inference.products import limit_threads, logits, multiply_by_onednn
+from ratchet.infra.inference.own_path import FULL, SLIDING, head_logits, own_logits, windows
+from ratchet.infra.inference.products import limit_threads, multiply_by_onednn
+from ratchet.infra.inference.twin import plain_head
 from ratchet.verifiers.errors import RatchetError
 
 REPLACE_BELOW = 0.75
@@ -34,13 +36,14 @@ class TransformersEngine:
     `batch_size` is the number of responses decoded together."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256) -> None:
-        layer_types = set(getattr(model.config, "layer_types", None) or ["full_attention"])
-        if layer_types != {"full_attention"}:
+        self._windows = windows(model.config)
+        if other := sorted(self._windows.keys() - {FULL, SLIDING}):
             raise RatchetError(
-                f"the transformers engine decodes full attention only; {model.config.model_type} has layers of type "
-                f"{', '.join(sorted(layer_types))}. Use the vllm engine for this model."
+                f"the transformers engine decodes full and sliding attention only; {model.config.model_type} has "
+                f"layers of type {', '.join(other)}. Use the vllm engine for this model."
             )
         self.model: Any = model
+        self._logits = head_logits if plain_head(model.config) else own_logits
         self.tokenizer, self.batch_size = tokenizer, batch_size
         self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
         self.version: str | None = None
@@ -73,7 +76,7 @@ class TransformersEngine:
         alive = torch.ones(len(rows), dtype=torch.bool, device=head.weight.device)
 
         while len(rows):
-            scores = logits(rows.hidden, head.weight, head.bias)
+            scores = self._logits(self.model, rows.hidden)
             chosen, logprob = sample(scores, rows.noise.gather(1, rows.made[:, None]).squeeze(1), sampling)
             rows.tokens.scatter_(1, rows.made[:, None], chosen[:, None])
             rows.logprobs.scatter_(1, rows.made[:, None], logprob[:, None])
@@ -93,7 +96,9 @@ class TransformersEngine:
                     rows.keep(keep)
             rows.made += alive
             if len(rows):
-                rows.hidden = forward(chosen, positions, rows.mask[..., : rows.cache.filled + 1], rows.cache)
+                masks = {kind: rows.visible(window) for kind, window in self._windows.items()}
+                mask = masks if len(masks) > 1 else next(iter(masks.values()))
+                rows.hidden = forward(chosen, positions, mask, rows.cache)
             if fresh:
                 rows.move(self._read(fresh, sampling))
                 forward = self._step(rows)
@@ -156,6 +161,14 @@ class Rows:
         first = (self.cache.filled - self.lengths - self.made)[:, None, None, None]
         return mask.masked_fill_(torch.arange(self.cache.capacity, device=mask.device) < first, -torch.inf)
 
+    def visible(self, window: int | None) -> torch.Tensor:
+        """[rows, 1, 1, cached + 1]: the mask of the next token for layers that see `window` tokens; None: all."""
+        mask = self.mask[..., : self.cache.filled + 1]
+        if window is None or self.cache.filled < window:
+            return mask
+        hidden = torch.arange(mask.shape[-1], device=mask.device) <= self.cache.filled - window
+        return mask.masked_fill(hidden, -torch.inf)
+
     def completed(self, row: int, tokenizer: Any, stopped: bool, version: str | None) -> Completion:
         count = int(self.made[row]) + 1
         ids, chances = self.tokens[row, :count].tolist(), self.logprobs[row, :count].tolist()
@@ -184,7 +197,7 @@ class Rows:
 def by_modules(model: Any) -> Callable[..., torch.Tensor]:
     """`Decoder`'s step by any model's own modules."""
 
-    def step(tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Cache) -> torch.Tensor:
+    def step(tokens: torch.Tensor, positions: torch.Tensor, mask: Any, cache: Cache) -> torch.Tensor:
         return model.base_model(
             input_ids=tokens[:, None], attention_mask=mask, position_ids=positions[:, None], past_key_values=cache,
             use_cache=True,

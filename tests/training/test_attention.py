@@ -78,6 +78,8 @@ def test_a_model_whose_sequences_cannot_be_packed_is_refused(micro_model):
     model, _ = load_model(micro_model, "float32")
     check_attention(model, Hardware(packed=True))
     model.config.layer_types = ["full_attention", "sliding_attention"]
+    check_attention(model, Hardware(packed=True))
+    model.config.layer_types = ["full_attention", "linear_attention"]
     check_attention(model, Hardware())
-    with pytest.raises(RatchetError, match=r"full_attention, sliding_attention in sdpa.*packed=false"):
+    with pytest.raises(RatchetError, match=r"full_attention, linear_attention in sdpa.*packed=false"):
         check_attention(model, Hardware(packed=True))
