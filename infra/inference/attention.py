@@ -55,10 +55,10 @@ def attention(
     parts = zip(*(each.split(sequences, dim=2) for each in (query, key, value)), strict=True)
     masks = (_band(length, window, query.device) if window and length > window else None for length in sequences)
     each = [
-        _capped(*part, mask, scale, cap)
+        _capped(q, k, v, mask, scale, cap)
         if cap
-        else scaled_dot_product_attention(*part, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True)
-        for part, mask in zip(parts, masks, strict=True)
+        else scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=True)
+        for (q, k, v), mask in zip(parts, masks, strict=True)
     ]
     return torch.cat(each, dim=2).transpose(1, 2).contiguous(), None
 
