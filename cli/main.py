@@ -42,6 +42,7 @@ from ratchet.cli.rehearse import rehearse
 from ratchet.cli.renamed import answer_old_names
 from ratchet.cli.run_flow import overrides_of, run_flow
 from ratchet.cli.show import show
+from ratchet.cli.show_preview import show_previews
 from ratchet.cli.stopped import say_where_it_stopped
 from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8, report_to_nobody, require_folder
 from ratchet.cli.terminal import console, errors
@@ -137,12 +138,18 @@ def curate(
     refresh: Annotated[
         list[str] | None, step("Run this step even if cached; repeatable.", "--refresh", metavar="STEP")
     ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option("--check", metavar="FILE", help="Show only how the rows of this source are read; repeatable."),
+    ] = None,
     set_: Overrides = None,
     seed: Seed = None,
     dry_run: DryRun = False,
     home: Home = None,
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
+
+    `--check FILE` runs nothing: three rows beside their published fields, and counts of what looks wrong.
 
     STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
     length, curated.
@@ -152,6 +159,9 @@ def curate(
     overrides = overrides_of(set_, seed)
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmarks)}"] if benchmarks else []
+    if check:
+        show_previews(check, domain, load_recipe(recipe, overrides).curation_of(domain).columns)
+        return
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ratchet.data_curation.decontamination.problems import decontaminate as decontaminate
     from ratchet.data_curation.deduplication.copies import deduplicate as deduplicate
     from ratchet.data_curation.exports import export_problems as export_problems
+    from ratchet.data_curation.preview import preview_file as preview_file
     from ratchet.data_curation.read import read_problems as read_problems
     from ratchet.data_curation.rule_filter import filter_by_rules as filter_by_rules
     from ratchet.data_curation.settings.curation import Decontamination as Decontamination
@@ -30,8 +31,8 @@ _PUBLIC = {
     "Split": "split", "Teacher": "settings.teacher", "TestValidation": "settings.curation",
     "collect_attempts": "teacher.attempts", "decontaminate": "decontamination.problems",
     "deduplicate": "deduplication.copies", "export_problems": "exports", "filter_by_rules": "rule_filter",
-    "grade": "teacher.difficulty", "read_problems": "read", "validate_tests": "code_tests.validation",
-    "vote": "teacher.majority_vote",
+    "grade": "teacher.difficulty", "preview_file": "preview", "read_problems": "read",
+    "validate_tests": "code_tests.validation", "vote": "teacher.majority_vote",
 }  # fmt: skip
 """The promised names, by the module that is imported with their first use."""
 __all__ = [*_PUBLIC]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -30,6 +30,8 @@ WINDOW_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
 MAX_STATEMENT = 100_000
 """Characters. A longer text is no statement, and would slow down every later step."""
+UNREADABLE = (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What a published row can raise, which can be wrong in any way."""
 OWN_COLUMNS = "own columns"
 _SHOWN_TEMPLATE = 400
 _SHOWN = ("problem_id", "source", "source_id", "prompt")
@@ -170,7 +172,7 @@ def normalise(batch: RawBatch) -> Split:
         try:
             if isinstance(row, Malformed):
                 raise row
-            problem, statement_read = _problem(row, file.domain, convert)
+            problem, statement_read = read_row(row, file.domain, convert)
             problem |= place
             for template, removed in statement_read.removed:
                 templates_cut[template] += 1
@@ -186,7 +188,7 @@ def normalise(batch: RawBatch) -> Split:
                 reject(problem, "empty", {})
             else:
                 problems.append(problem)
-        except (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except UNREADABLE as error:
             # A published row can be wrong in any way; the error that it causes is evidence, not our failure.
             fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
             malformed(place | {"prompt": statement}, fault)
@@ -212,7 +214,7 @@ def normalise(batch: RawBatch) -> Split:
     return assemble(STEP, WINDOW_RULES if file.window else RULES, table, rejected, **measured)
 
 
-def _problem(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, Statement]:
+def read_row(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, Statement]:
     """The columns of a problem, and its statement with what was removed from it."""
     row = RawRow(raw)
     if domain != "code":

@@ -1,5 +1,6 @@
 """The steps of curation: each function is one task whose output is one artifact."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,10 @@ from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.deduplication import copies
 from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
+from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
@@ -34,12 +37,13 @@ from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
 HELD_OUT = Step(pipeline_run.HELD_OUT, 14, "problems")
-NORMALISE = Step("normalise", 17, "problems")
+NORMALISE = Step("normalise", 18, "problems")
 RULES = Step("rules", 12, "problems")
 DECONTAMINATE = Step("decontaminate", 6, "problems")
 DEDUPLICATE = Step("deduplicate", 8, "problems")
 VALIDATE_TESTS = Step("validate_tests", 10, "problems", resumable=True)
-CURATED = Step("curated", 6, "problems")
+CURATED = Step("curated", 7, "problems")
+PREVIEWS = "previews.json"
 
 
 def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
@@ -108,9 +112,20 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
 
     def work(draft: Draft) -> Iterable[Split]:
         most = recipe.curation_of(domain).advanced.max_shortened
+        _show_previews(draft, domain, paths, columns)
         return read_files(paths, domain, columns, partial(in_batches, recipe), most)
 
     return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
+
+
+def _show_previews(draft: Draft, domain: str, paths: Sequence[Path], columns: Columns) -> None:
+    """How the rows of each source are read, in the terminal and for the page of the curated set."""
+    previews = [preview_file(p, domain, columns, name) for p, name in zip(paths, source_names(paths), strict=True)]
+    (draft.path / PREVIEWS).write_text(json.dumps([preview.as_json() for preview in previews], ensure_ascii=False))
+    watcher = active_run().watcher
+    for preview in previews:
+        for line in preview.lines():
+            (watcher.warning if line.startswith("!") else watcher.note)(line.removeprefix("! "))
 
 
 def _reads(domain: str) -> list[str]:
@@ -220,7 +235,9 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         table = funnel.funnel([manifest["summary"] for manifest in manifests])
         pq.write_table(table, draft.path / "funnel.parquet")
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
-        document = curation_report.document(domain, table, kept, rejected, manifests, reasons)
+        file = steps[0].path / PREVIEWS
+        previews = json.loads(file.read_text()) if file.exists() else []
+        document = curation_report.document(domain, table, kept, rejected, manifests, reasons, previews)
         (draft.path / "report.html").write_text(to_html(document))
         (draft.path / "card.md").write_text(curation_report.card(document, domain, len(kept)))
         for name, image in document.images.items():

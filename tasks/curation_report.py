@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import reason, samples, shortened
+from ratchet.data_curation.preview import from_json
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.keys import flat
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
@@ -37,8 +39,9 @@ def document(
     rejected: pa.Table,
     steps: Sequence[Manifest],
     not_done: Mapping[str, str],
+    previews: Sequence[Mapping[str, Any]] = (),
 ) -> Document:
-    """`steps` are the manifests of the chain, in order."""
+    """`steps` are the manifests of the chain, in order; `previews` say how the rows of each source are read."""
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
@@ -50,6 +53,7 @@ def document(
         ],
         "items": _items_met(rejected),
         "samples": _samples(rejected),
+        "read": _previews(previews),
         "sources": _sources(steps),
         "made": [_made(manifest) for manifest in steps],
         "columns": _columns(kept),
@@ -181,6 +185,25 @@ def _sources(steps: Sequence[Manifest]) -> list[Row]:
     files = steps[0]["inputs"]
     names = steps[0]["parameters"].get("sources") or [facts["name"] for facts in files]
     return [{"file": f"`{name}`", "sha256": facts["key"]} for name, facts in zip(names, files, strict=True)]
+
+
+def _previews(previews: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The published fields of each shown row beside what is read from them, by file with its counts."""
+    rows = []
+    for preview in map(from_json, previews):
+        title = unmarked("; ".join(line.strip("! ") for line in preview.counts()))
+        for shown in preview.shown:
+            read = shown.read | ({"removed": " | ".join(shown.removed)} if shown.removed else {})
+            read |= {"rejected": shown.rejected} if shown.rejected else {}
+            for published, field in zip_longest(shown.published.items(), read.items()):
+                rows.append(
+                    {"source": title, "row": str(shown.row), "published": _field(published), "read": _field(field)}
+                )
+    return rows
+
+
+def _field(item: tuple[str, str] | None) -> str:
+    return f"**{unmarked(item[0])}** {unmarked(item[1])}" if item else ""
 
 
 def _columns(kept: pa.Table) -> list[Row]:

@@ -1,0 +1,197 @@
+"""How a source is read, before anything is paid for: three rows beside their published fields, and counts of what looks
+wrong.
+
+    print(*preview_file("train.jsonl", "math").lines(), sep="\\n")
+
+Looks at the first rows only; the step `normalise` reads all of them by the same functions.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.raw_batches import UNREADABLE, RawFile, read_row
+from ratchet.data_curation.read import open_raw_file
+from ratchet.data_curation.readers.columns import RawRow
+from ratchet.data_curation.readers.options import has_options, take_options
+from ratchet.data_curation.readers.plain_formats import Columns
+from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
+from ratchet.data_curation.readers.sources import local_files, source_names
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.problem import Problem
+
+ROWS_LOOKED_AT, ROWS_SHOWN = 1000, 3
+_SHOWN = 300
+_READ = ("prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb", "released")
+CONCERNS = {
+    "no_reference": "no reference answer and no tests",
+    "unverifiable": "a reference that cannot be verified against itself",
+    "mostly_template": "a prompt that lost more than half of its text to templates",
+    "options_missing": "options that are not in the prompt",
+}
+
+
+@dataclass
+class RowPreview:
+    """One row: its published fields and what is read from them, as texts of at most 300 characters."""
+
+    row: int
+    published: dict[str, str]
+    read: dict[str, str]
+    removed: list[str] = field(default_factory=list)
+    """Templates that were removed from the statement."""
+    rejected: str = ""
+    """Why it cannot be read."""
+
+
+@dataclass
+class FilePreview:
+    file: str
+    domain: str
+    layout: str
+    rows: int
+    """Rows that were looked at."""
+    kept: int
+    """Of these, rows that are problems of the domain."""
+    rejected: dict[str, int]
+    """The number of other rows by reason, with their field."""
+    ignored: list[str]
+    """Columns from which nothing is read; the metadata keep them."""
+    templates: dict[str, int]
+    concerns: dict[str, int]
+    """The number of rows for each of `CONCERNS`."""
+    examples: dict[str, str]
+    """An example for each of the concerns."""
+    shown: list[RowPreview]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """The same as text; a line that begins with `!` is a warning."""
+        yield from self.counts()
+        for shown in self.shown:
+            yield f"  row {shown.row}, as published"
+            yield from (f"      {name}: {value}" for name, value in shown.published.items())
+            yield f"  row {shown.row}, {'rejected: ' + shown.rejected if shown.rejected else 'as read'}"
+            yield from (f"    > {name}: {value}" for name, value in shown.read.items())
+            yield from (f"    > removed: {text}" for text in shown.removed)
+
+    def counts(self) -> Iterator[str]:
+        """The lines about all rows."""
+        rows = f"{self.rows:,} rows"
+        yield f"{self.file}: layout {self.layout}; {self.kept:,} of the first {rows} are {self.domain} problems"
+        for reason, count in self.rejected.items():
+            yield f"! {count:,} of {rows}: {reason}"
+        for name, count in self.concerns.items():
+            if count:
+                yield f"! {count:,} of {rows}: {CONCERNS[name]}, e.g. {self.examples[name]}"
+        for template, count in self.templates.items():
+            yield f"  removed from {count:,} prompts: {template}"
+        if self.ignored:
+            yield f"  nothing is read from (kept in the metadata): {', '.join(self.ignored)}"
+
+
+def preview_file(
+    path: str | Path, domain: str = "math", columns: Columns | None = None, source: str = "", rows: int = ROWS_LOOKED_AT
+) -> FilePreview:
+    """How the first `rows` rows of a file are read. Raises RatchetError as `read_problems` does for a file that is
+    missing, unreadable or in no known layout."""
+    path = Path(path)
+    file = open_raw_file(path, domain, columns, source or source_names([path])[0])
+    result = FilePreview(str(path), domain, file.layout, 0, 0, {}, [], {}, dict.fromkeys(CONCERNS, 0), {}, [])
+    rejected, templates, unused = Counter[str](), Counter[str](), Counter[str]()
+    sample = list(islice(read_rows(path), rows))
+    to_show = {0, len(sample) // 2, len(sample) - 1}
+    for number, raw in enumerate(sample):
+        shown = RowPreview(number, _published(raw), {})
+        result.rows += 1
+        try:
+            problem, shown.removed = _look_at(raw, file, number, result, templates, unused)
+            shown.read = {name: _short(value) for name in _READ if (value := getattr(problem, name)) is not None}
+            if problem.golden_solutions:
+                shown.read["golden_solutions"] = f"{len(problem.golden_solutions)}"
+        except UNREADABLE as error:
+            shown.rejected = str(error) if isinstance(error, Malformed) else repr(error)[:200]
+            rejected[shown.rejected] += 1
+        if number in to_show:
+            result.shown.append(shown)
+    result.rejected = dict(rejected.most_common(5))
+    result.templates = dict(templates.most_common())
+    result.ignored = sorted(unused)
+    return result
+
+
+def preview_sources(
+    name: str | Path, domain: str = "math", columns: Columns | None = None, rows: int = ROWS_LOOKED_AT
+) -> list[FilePreview]:
+    """`preview_file` for each file of a source: a file, directory, glob, or data set on the Hugging Face Hub."""
+    paths = local_files(name)
+    named = zip(paths, source_names(paths), strict=True)
+    return [preview_file(path, domain, columns, source, rows) for path, source in named]
+
+
+def _look_at(
+    raw: Row | Malformed, file: RawFile, number: int, result: FilePreview, templates: Counter[str], unused: Counter[str]
+) -> tuple[Problem, list[str]]:
+    """The problem of a row and what was removed from it; counts what looks wrong. Raises what reading raises."""
+    if isinstance(raw, Malformed):
+        raise raw
+    choices = _options(raw)
+    row, statement = read_row(deepcopy(raw), file.domain, file.converter())
+    problem = Problem(**{name: row.get(name) for name in PROBLEM_SCHEMA.names} | {"problem_id": row["problem_id"]})
+    if problem.domain != file.domain:
+        raise Malformed("domain", f"a problem of {problem.domain}")
+    if not problem.prompt:
+        raise Malformed("prompt", "nothing but a template")
+    result.kept += 1
+    templates.update(name for name, _ in statement.removed)
+    unused.update(json.loads(problem.metadata or "{}").keys() & raw.keys())
+    missing = domain_of(problem.domain).fault(problem)
+    fault = "" if missing else domain_of(problem.domain).reference_fault(problem)
+    lost = sum(len(text) for _, text in statement.removed) > len(problem.prompt)
+    absent = next((text for text in choices if text not in problem.prompt), None)
+    for name, is_so, example in (
+        ("no_reference", missing, missing),
+        ("unverifiable", fault, f"{problem.answer!r}: {fault}"),
+        ("mostly_template", lost, f"only {_short(problem.prompt)!r} is left"),
+        ("options_missing", absent is not None, f"{absent!r} is not in it"),
+    ):
+        result.concerns[name] += bool(is_so)
+        if is_so:
+            result.examples.setdefault(name, f"row {number}: {example}")
+    return problem, [text for _, text in statement.removed]
+
+
+def _options(raw: Row) -> list[str]:
+    """The options that a row has; none if they cannot be read."""
+    if not has_options({*raw}):
+        return []
+    try:
+        options = take_options(RawRow(deepcopy(raw)))
+    except Malformed:
+        return []
+    return [text for text in options.texts if text] if options else []
+
+
+def _published(raw: Row | Malformed) -> dict[str, str]:
+    if isinstance(raw, Malformed):
+        return {raw.field: raw.reason}
+    return {name: _short(value) for name, value in raw.items()}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}… ({len(text):,} characters)"
+
+
+def from_json(facts: Mapping[str, Any]) -> FilePreview:
+    """A preview that `as_json` gave."""
+    return FilePreview(**{**facts, "shown": [RowPreview(**row) for row in facts["shown"]]})
