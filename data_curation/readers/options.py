@@ -22,7 +22,8 @@ OPTIONS = ("options", "choices", "answer_option_list", "endings", "mc1_targets",
 RIGHT_OPTION = (
     "answer_letter", "answerKey", "answer_key", "answer_index", "answer_idx", "correct_index", "correct_option",
     "correct_choice", "correct_answer_key", "cop", "correct", "label", "answer_value", "answer", "Answer",
-    "correct_answer", "target", "gold",
+    "correct_answer", "target", "gold", "golden", "final_answer", "expected_answer", "gold_answer", "reference_answer",
+    "ground_truth",
 )  # fmt: skip
 """Columns that name the right option by its letter, number or text."""
 _BY_COLUMN = (  # columns with one option each, and the labels by which such sets name the right one
@@ -95,9 +96,11 @@ def append_options(row: RawRow, *statements: str) -> None:
     the right one becomes the row's `answer`."""
     options = take_options(row)
     name = row.filled(statements)
-    if options is None or not isinstance(row.get(name), str):
+    if options is None:
         return
-    row["answer"] = options.answer
+    if options.right is not None:
+        row["answer"] = options.answer
+    row[name] = RawRow({name: row.get(name)}).take_statement(name)  # which may be a chat
     lines = options.texts if _are_labeled(options.texts) else labeled(options.texts, ")")
     row[APPENDED_OPTIONS] = lines
     if not lists_options(row[name], options.texts):

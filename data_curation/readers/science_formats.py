@@ -34,6 +34,8 @@ def multiple_choice(row: RawRow) -> Row:
     if options is None:
         return plain_science(row, {})
     question = with_context(row.take_statement(*MATH_COLUMNS["prompt"]), row)
+    if options.right is None:
+        options = options._replace(right=row.take_answer(*MATH_COLUMNS["answer"]))
     return _choice(question, options)
 
 
