@@ -145,7 +145,8 @@ def _look_at(
         raise raw
     choices = _options(raw)
     row, statement = read_row(deepcopy(raw), file.domain, file.converter())
-    problem = Problem(**{name: row.get(name) for name in PROBLEM_SCHEMA.names} | {"problem_id": row["problem_id"]})
+    fields: dict[str, Any] = {name: row.get(name) for name in PROBLEM_SCHEMA.names}
+    problem = Problem(**fields)
     if problem.domain != file.domain:
         raise Malformed("domain", f"a problem of {problem.domain}")
     if not problem.prompt:
