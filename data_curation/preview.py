@@ -52,7 +52,8 @@ class RowPreview:
 
 @dataclass
 class FilePreview:
-    file: str
+    source: str
+    """The file's name without endings, with as much of its path as makes it unique."""
     domain: str
     layout: str
     rows: int
@@ -86,7 +87,7 @@ class FilePreview:
     def counts(self) -> Iterator[str]:
         """The lines about all rows."""
         rows = f"{self.rows:,} rows"
-        yield f"{self.file}: layout {self.layout}; {self.kept:,} of the first {rows} are {self.domain} problems"
+        yield f"{self.source}: layout {self.layout}; {self.kept:,} of the first {rows} are {self.domain} problems"
         for reason, count in self.rejected.items():
             yield f"! {count:,} of {rows}: {reason}"
         for name, count in self.concerns.items():
@@ -105,7 +106,7 @@ def preview_file(
     missing, unreadable or in no known layout."""
     path = Path(path)
     file = open_raw_file(path, domain, columns, source or source_names([path])[0])
-    result = FilePreview(str(path), domain, file.layout, 0, 0, {}, [], {}, dict.fromkeys(CONCERNS, 0), {}, [])
+    result = FilePreview(file.source, domain, file.layout, 0, 0, {}, [], {}, dict.fromkeys(CONCERNS, 0), {}, [])
     rejected, templates, unused = Counter[str](), Counter[str](), Counter[str]()
     sample = list(islice(read_rows(path), rows))
     to_show = {0, len(sample) // 2, len(sample) - 1}
