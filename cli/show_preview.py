@@ -8,7 +8,7 @@ from ratchet.data_curation.preview import preview_sources
 
 def show_previews(sources: Sequence[str], domain: str, columns: Mapping[str, str]) -> None:
     previews = [preview for source in sources for preview in preview_sources(source, domain, columns)]
-    if output.as_json:
+    if output.json:
         print_json([preview.as_json() for preview in previews])
         return
     for preview in previews:
