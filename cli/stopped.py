@@ -4,15 +4,18 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ratchet.cli.terminal import errors, print_command
-from ratchet.tasks.pipeline_run import Watcher
 
-_watched: list[Watcher] = []
+if TYPE_CHECKING:  # imports pyarrow, which --help does without
+    from ratchet.tasks.pipeline_run import Watcher
+
+_watched: "list[Watcher]" = []
 """The watcher of the flow that this command runs, if it runs one."""
 
 
-def watch(watcher: Watcher) -> None:
+def watch(watcher: "Watcher") -> None:
     _watched[:] = [watcher]
 
 

@@ -346,7 +346,17 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
         for n, text in enumerate(tests)
     ]
     pq.write_table(to_table(rows), tmp_path / "kept.parquet")
-    arguments = ("export", tmp_path, "--validation", tmp_path, "--format", "verl", "--output", tmp_path / "verl")
+    arguments = (
+        "export",
+        "problems",
+        tmp_path,
+        "--validation",
+        tmp_path,
+        "--format",
+        "verl",
+        "--output",
+        tmp_path / "verl",
+    )
     done = ratchet(*arguments, "--license", "mit")
     assert done.returncode == 0, done.stderr
     assert "2 problems" in done.stdout and "left out" not in done.stdout
@@ -366,7 +376,7 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     assert row["data_source"] == "taco" and row["extra_info"]["problem_id"] == "0"
     again = ratchet("export", "problems", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
     assert again.returncode == 2 and "is not a data set of problems" in again.stderr
-    for wrong, message in ((("--format", "vrl"), "Give --format"), (("--format", "trl", "--recipe", "no"), "no")):
+    for wrong, message in ((("--format", "vrl"), "Did you mean 'verl'"), (("--format", "trl", "--recipe", "no"), "no")):
         failed = ratchet("export", "problems", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ratchet.data_curation.base.section import Section
 from ratchet.flows import triggered
-from ratchet.flows.forms import Changes, CurationChanges, EvaluationChanges, TrainingChanges
+from ratchet.flows.forms import At, Changes, CurationChanges, EvaluationChanges, TrainingChanges
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import read_recipe
@@ -225,6 +225,14 @@ def test_prefects_server_and_its_flows_refuse_what_the_recipe_refuses(flow, form
         assert "ParameterTypeError" in type(raised.value).__name__
 
 
+def marked(form: type[Changes]) -> Iterator[tuple[type[Changes], str, str]]:
+    """Each field of a form and of its groups, with the recipe field that it sets."""
+    for name, field in form.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Changes):
+            yield from marked(field.annotation)
+        yield from ((form, name, mark.path) for mark in field.metadata if isinstance(mark, At))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_forms_numbers_have_the_bounds_of_the_fields_that_they_set(form: type[Changes]):
     def bounds(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -235,16 +243,18 @@ def test_a_forms_numbers_have_the_bounds_of_the_fields_that_they_set(form: type[
 
     def field(path: str) -> dict[str, Any]:
         node = whole
-        for part in path.format(domain="math").split("."):
+        for part in path.split("."):
             if refs := [n["$ref"] for _, n in nodes(node) if "$ref" in n and "properties" not in node]:
                 node = whole["$defs"][refs[0].rpartition("/")[2]]
             node = node["properties"][part] if part in node.get("properties", {}) else node
         return node
 
-    for name, schema in form.model_json_schema()["properties"].items():
-        if own := bounds(schema):
-            path = form.model_fields[name].metadata[0]
+    seen = 0
+    for group, name, path in marked(form):
+        if own := bounds(group.model_json_schema()["properties"][name]):
+            seen += 1
             assert own[0] in bounds(field(path)), path
+    assert seen > 3
 
 
 def test_a_generators_settings_are_checked_before_it_runs():
