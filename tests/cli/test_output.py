@@ -114,14 +114,15 @@ def test_results_of_a_finished_home_as_json(finished_home, ratchet):
     assert ran["artifact"].startswith("report/mini") and ran["table"] and ran["pages"]
     row = said("show", "How", "--recipe", "mini")[0]
     assert row["problem_id"] and row["steps"][0]["step"] == "normalise"
-    runs = said("show", "mini-seed0-pipeline")
-    assert runs["state"] == "finished after" and runs["made_from"]
+    first = min((finished_home / "tracking").glob("*.jsonl")).stem
+    run = said("show", first)
+    assert run["run"] == first and run["state"] == "finished after" and run["stages"] and run["made_from"]
 
 
 def test_quiet_prints_the_result_alone(finished_home, ratchet):
     loud, quiet = (ratchet("run", MINI, "--home", finished_home, *more) for more in ((), ("--quiet",)))
-    assert "✓ normalise math" in loud.stdout and "`ratchet ui`" in loud.stdout
-    assert "✓" not in quiet.stdout and "`ratchet ui`" not in quiet.stdout
+    assert "✓ normalise math" in loud.stdout and re.search(r"`ratchet ui`|still receives this run", loud.stdout)
+    assert "✓" not in quiet.stdout and not re.search(r"`ratchet ui`|still receives this run", quiet.stdout)
     assert "artifact report/mini-" in quiet.stdout and quiet.returncode == 0
 
 
