@@ -33,6 +33,7 @@ TRIES = 8
 LONGEST_BACKOFF_S = 60.0
 PATIENCE_S = 900.0
 """How long to wait for an endpoint that has answered before: it is overloaded, or being restarted."""
+LONGEST_WAIT_S = 86_400.0
 CONNECT_TIMEOUT_S = 30.0
 SILENCE_S = 600.0
 """Without data from a stream before its connection counts as dead."""
@@ -368,11 +369,13 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
 
 
 def _retry_after(headers: Any) -> float:
-    """Seconds that the server asks to wait: its header holds a number or a date."""
+    """Seconds that the server asks to wait: its header holds a number or a date. More than a day is no wait but a
+    mistake (a time in milliseconds, or since 1970)."""
     value = headers.get("retry-after", "")
     for seconds in (float, lambda date: parsedate_to_datetime(date).timestamp() - time.time()):
-        with suppress(ValueError):
-            return max(0.0, seconds(value))
+        with suppress(ValueError, TypeError, OverflowError):
+            wait = seconds(value)
+            return wait if 0 < wait <= LONGEST_WAIT_S else 0.0
     return 0.0
 
 

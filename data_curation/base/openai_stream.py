@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratchet.data_curation.base.protocol import Completion, FinishReason
+from ratchet.data_curation.base.protocol import Completion, FinishReason, token_count, valid_text
 
 FINISHED: dict[str, FinishReason] = {
     **dict.fromkeys(("stop", "eos", "eos_token", "stop_sequence", "end_turn"), "stop"),
@@ -92,15 +92,17 @@ class Answer:
             body = json.loads(event)
             if "error" in body and not body.get("choices"):
                 raise CallFailed(f"broken off by the server: {shown(body['error'])}")
-            self.usage = body.get("usage") or self.usage
+            if isinstance(usage := body.get("usage"), dict):  # it is no part of the answer: anything else is no count
+                self.usage |= usage
             for choice in (body.get("choices") or [])[:1]:
                 part = choice.get("delta") or choice.get("message") or {}
                 text, thought = _split(part.get("content"))
                 self.text.append("" + text)
                 self.thought.append(thought + (part.get("reasoning_content") or part.get("reasoning") or ""))
                 self.refusal.append("" + (part.get("refusal") or ""))
-                self.reason = choice.get("finish_reason") or self.reason
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+                if (reason := choice.get("finish_reason")) is not None:
+                    self.reason = "" + reason or self.reason
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CallFailed(f"not a chat completion ({error!r}): {shown(event.decode(errors='replace'))}") from error
 
     def completion(self, key: Any) -> Completion:
@@ -108,17 +110,15 @@ class Answer:
         if self.reason is None or not (self.ended or self.usage):  # usage comes last
             raise CallFailed(f"cut after {self.pieces} pieces")
         text, thought, refusal = ("".join(parts) for parts in (self.text, self.thought, self.refusal))
-        reason = FINISHED.get(str(self.reason).lower())
+        reason = FINISHED.get(self.reason.lower())
         if reason is None:
-            raise CallFailed(f"ended by {self.reason!r}", refused=str(self.reason).lower() not in BROKEN)
+            raise CallFailed(f"ended by {self.reason!r}", refused=self.reason.lower() not in BROKEN)
         if refusal and not text:
             raise CallFailed(f"refused: {shown(refusal)}", refused=True)
-        text = with_thought(text, thought, reason == "stop")
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # JSON can contain lone surrogates
+        text = valid_text(with_thought(text, thought, reason == "stop"))
         self.whole = True
-        return Completion(
-            key, text, reason, self.usage.get("completion_tokens"), prompt_tokens=self.usage.get("prompt_tokens")
-        )
+        tokens, prompt_tokens = (token_count(self.usage.get(f"{side}_tokens")) for side in ("completion", "prompt"))
+        return Completion(key, text, reason, tokens if tokens or not text else None, prompt_tokens=prompt_tokens)
 
 
 def with_thought(text: str, thought: str, ended: bool) -> str:
@@ -131,11 +131,11 @@ def with_thought(text: str, thought: str, ended: bool) -> str:
 def _split(content: Any) -> tuple[str, str]:
     """Text and thinking of a message's content: a string, nothing, or a list of parts."""
     if not isinstance(content, list):
-        return content or "", ""
+        return "" if content is None else content, ""
     text = "".join(part.get("text") or "" for part in content)
     thinking = [part.get("thinking") or "" for part in content]
     return text, "".join(_split(part)[0] if isinstance(part, list) else part for part in thinking)
 
 
 def shown(text: Any) -> str:
-    return " ".join(str(text).split())[:200]
+    return valid_text(" ".join(str(text).split())[:200])

@@ -66,6 +66,19 @@ class Completion:
         return says_nothing(self.text, self.finish_reason)
 
 
+def token_count(value: Any) -> int | None:
+    """A number of tokens as an endpoint or a journal reports it; None for what counts nothing: null, text, a negative
+    number, NaN, or more than a signed 32-bit integer holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value < 2**31 and value == int(value) else None
+
+
+def valid_text(text: str) -> str:
+    """The text with lone surrogates replaced: JSON can contain them, UTF-8 and Parquet cannot."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def says_nothing(text: str, finish_reason: str) -> bool:
     return finish_reason == "stop" and not text.rpartition("</think>")[2].strip()
 

@@ -9,7 +9,7 @@ journal until the table is written: in memory is a key per answer.
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import PromptFormat, user_message
-from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
+from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed, token_count, valid_text
 from ratchet.data_curation.base.teacher_engine import TeacherEngine
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import add_metadata, set_column
-from ratchet.data_curation.teacher.bill import Bill, money
+from ratchet.data_curation.teacher.bill import CHARACTERS_PER_TOKEN, Bill, money
 from ratchet.verifiers.errors import RatchetError
 
 ATTEMPTS_SCHEMA = pa.schema(
@@ -35,7 +35,8 @@ ATTEMPTS_SCHEMA = pa.schema(
         # stop; length: truncated, no answer; refused, error: no attempt, `response` has the reason
         pa.field("finish_reason", pa.string(), nullable=False),
         pa.field("tokens", pa.int32(), nullable=False),
-        pa.field("counted_by", pa.string()),  # teacher: its usage numbers; tokenizer
+        # teacher: its usage numbers; tokenizer; estimate: by the characters per token of the teacher's other answers
+        pa.field("counted_by", pa.string()),
         pa.field("prompt_tokens", pa.int32()),
     ]
 )
@@ -44,9 +45,12 @@ ANSWERED = ("stop", "length")
 LEVELS = 8
 """The paper's scale of difficulty: failures of eight attempts."""
 MAX_FAILED = 0.01
-"""Share of calls that may fail for good (an endpoint rejects a prompt) without ending the step."""
+"""Share of calls that may fail for good (an endpoint rejects a prompt) without ending the step. The attempts at one
+problem may always fail: what an endpoint never answers must not stop a small step each time it is run."""
 EMPTY_AT_MOST = 20
 """The step ends when this many answers have arrived and none has a text."""
+UNCOUNTED_AT_MOST = 8
+"""The step ends when this many answers have arrived and none has a number of tokens."""
 ROWS_AT_ONCE = 512
 MISSING, OPEN, FAILED = -1, -2, -3
 """Instead of a place in the journal: not asked for, asked for, failed."""
@@ -80,8 +84,8 @@ def collect_attempts(
 
     The journal is read first and appended to. `note` gets the estimate before the first call. Failed calls are in the
     table with the reason, and not in the journal. Raises RatchetError when too many failed (`MAX_FAILED`), when every
-    prompt is refused or every answer is empty, when `max_cost` is reached, when nothing counts the tokens, or when the
-    journal is damaged; the same command then asks only for what is missing.
+    prompt is refused or every answer is empty, when `max_cost` is reached, when no answer's tokens are counted, or when
+    the journal is damaged; the same command then asks only for what is missing.
     """
     engine.tell = note
     collection = _Collection(prompts, teacher, seed, getattr(engine, "traffic", None))
@@ -104,6 +108,9 @@ def collect_attempts(
         if bill.empty:
             note(f"{bill.empty:,} of {bill.answered:,} answers have no text after the thinking: they count as attempts "
                  "without an answer.")  # fmt: skip
+        if bill.uncounted:
+            note(f"{bill.uncounted:,} of {bill.answered:,} answers came without a number of tokens, which is estimated "
+                 "by their characters: set curation.<domain>.teacher.advanced.tokenizer to count them.")  # fmt: skip
         collection.write(journal, output)
     return bill
 
@@ -142,16 +149,16 @@ class _Collection:
         self.bill = Bill(teacher, len(self.places), characters, traffic)
         self.failed: dict[str, Completion] = {}
         self._count = _token_counter(teacher.advanced.tokenizer)
-        self._errors = self._came = self._came_empty = 0
-        self._uncounted = False
+        self._errors = self._came = self._came_empty = self._came_uncounted = 0
+        self._characters = 0  # of the answers with a number of tokens
 
     def read(self, journal_file: Path) -> None:
         """Read the answers that the journal has."""
         place = 0
         for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
-            if not {"key", "response"} <= record.keys():
+            if not isinstance(record.get("response"), str) or record.get("finish_reason") not in ANSWERED:
                 raise RatchetError(f"{journal_file}, line {line}: not an answer. Remove that line and run again.")
-            if self.places.get(record["key"]) == MISSING:
+            if self.places.get(record.get("key")) == MISSING:
                 self._enter(place, record, now=False)
             place = end
 
@@ -189,7 +196,7 @@ class _Collection:
                 finished += 1
                 key = completion.key
                 if completion.finish_reason in ("refused", "error"):
-                    self.failed[key], places[key] = completion, FAILED
+                    self.failed[key], places[key] = replace(completion, error=valid_text(str(completion.error))), FAILED
                     self._errors += completion.finish_reason == "error"
                     continue
                 record = {
@@ -198,11 +205,12 @@ class _Collection:
                     "tokens": completion.tokens,
                     "counted_by": "teacher",
                     "prompt_tokens": completion.prompt_tokens,
-                    "response": completion.text,
+                    "response": valid_text(completion.text),
                 }
+                self._counted(record)
                 self._came += 1
                 self._came_empty += completion.empty
-                self._counted(record)
+                self._came_uncounted += record["tokens"] is None
                 self._enter(journal.append(record), record, now=True)
                 progress(bill.answered, bill.answers, bill)
 
@@ -213,7 +221,12 @@ class _Collection:
             if key in self.failed:
                 failed = self.failed[key]
                 return {"response": failed.error, "finish_reason": failed.finish_reason, "tokens": 0}
-            return self._counted(journal.record_at(self.places[key]))
+            record = self._counted(journal.record_at(self.places[key]))
+            if record["tokens"] is None:
+                characters_per_token = self._characters / max(1, self.bill.response_tokens) or CHARACTERS_PER_TOKEN
+                tokens = round(len(record["response"]) / characters_per_token)
+                record |= {"tokens": tokens, "counted_by": "estimate"}
+            return record
 
         rows = (
             {"problem_id": prompt.problem_id, "sample": sample, **attempt(key)}
@@ -237,11 +250,15 @@ class _Collection:
         return keys
 
     def _enter(self, place: int, record: dict[str, Any], now: bool) -> None:
-        self._uncounted |= self._counted(record)["tokens"] is None
+        if self._counted(record)["tokens"] is not None:
+            self._characters += len(record["response"])
         self.places[record["key"]] = place
         self.bill.add(record, now)
 
     def _counted(self, record: dict[str, Any]) -> dict[str, Any]:
+        """The record with its numbers of tokens, None where nothing counts them."""
+        for name in ("tokens", "prompt_tokens"):
+            record[name] = token_count(record.get(name))
         if record["tokens"] is None:
             record |= {"tokens": self._count(record["response"]), "counted_by": "tokenizer"}
         return record
@@ -249,9 +266,11 @@ class _Collection:
     def _stop(self) -> str:
         total = self.bill.answers
         last = next(reversed(self.failed.values())).error if self.failed else ""
-        if self._uncounted:
+        if self.bill.uncounted == self.bill.answered > 0 and (
+            self._came_uncounted >= UNCOUNTED_AT_MOST or self.bill.answered + len(self.failed) == total
+        ):
             return "The endpoint counts no tokens: set curation.<domain>.teacher.advanced.tokenizer to count them here."
-        if self._errors > MAX_FAILED * total:
+        if self._errors > max(MAX_FAILED * total, self.teacher.attempts):
             return f"{self._errors:,} of {total:,} teacher calls failed, the last with: {last}."
         if len(self.failed) == total > 0:
             return f"The teacher refuses all {total:,} prompts, the last with: {last}."

@@ -22,6 +22,7 @@ class Bill(Mapping[str, float]):
         self.teacher, self.traffic = teacher, traffic
         self.answers, self._characters = answers, characters
         self.answered = self.prompt_tokens = self.response_tokens = self.truncated = self.empty = 0
+        self.uncounted = 0  # answers without a number of tokens
         self._counted = 0  # answers whose endpoint counted the prompt
         self._now = 0  # response tokens of this run
         self._began = time.monotonic()
@@ -32,6 +33,7 @@ class Bill(Mapping[str, float]):
         self.empty += says_nothing(facts["response"], facts["finish_reason"])
         self.truncated += facts["finish_reason"] == "length"
         self.response_tokens += facts["tokens"] or 0
+        self.uncounted += facts["tokens"] is None
         self._now += (facts["tokens"] or 0) * now
         if facts.get("prompt_tokens"):
             self.prompt_tokens += facts["prompt_tokens"]
@@ -40,7 +42,7 @@ class Bill(Mapping[str, float]):
     @property
     def tokens_per_answer(self) -> float:
         if self.response_tokens:
-            return self.response_tokens / self.answered
+            return self.response_tokens / (self.answered - self.uncounted)
         return min(self.teacher.expected_tokens, self.teacher.max_tokens)
 
     @property
@@ -58,7 +60,8 @@ class Bill(Mapping[str, float]):
         """Of all answers so far, and of this run's interrupted calls."""
         lost_calls, lost_pieces = (getattr(self.traffic, name, 0) for name in ("lost_calls", "lost_pieces"))
         uncounted = (self.answered - self._counted + lost_calls) * self.prompt_tokens_per_answer
-        return self._price(self.prompt_tokens + uncounted, self.response_tokens + lost_pieces)
+        response_tokens = self.response_tokens + self.uncounted * self.tokens_per_answer
+        return self._price(self.prompt_tokens + uncounted, response_tokens + lost_pieces)
 
     @property
     def expected_cost(self) -> float:
@@ -95,6 +98,7 @@ class Bill(Mapping[str, float]):
         """For the manifest, once all answers have arrived."""
         sums = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
         sums |= {"empty_answers": self.empty} if self.empty else {}
+        sums |= {"uncounted_answers": self.uncounted} if self.uncounted else {}
         if self._counted == self.answered:
             sums["prompt_tokens"] = self.prompt_tokens
         if self.traffic is not None:
