@@ -1,9 +1,10 @@
 r"""Tokens of statements with LaTeX and prose, for finding equal texts.
 
 A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation are
-ignored. A LaTeX command is a word, but commands of appearance (`\left`, `\text`, `\displaystyle`) are ignored, and
-synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token. Single letters separated by blanks are one word: `A x` is
-`Ax`. So `$\dfrac{1}{2}x y$,` and `\(\frac 1 2 xy\)` have the same tokens. Numbers are never folded.
+ignored. What Unicode spells in many ways is one (`folding.py`). A LaTeX command is a word, but commands of appearance
+(`\left`, `\text`, `\displaystyle`) are ignored, and synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token. Single
+letters separated by blanks are one word: `A x` is `Ax`. So `$\dfrac{1}{2}x y$,` and `\(½ xy\)` have the same tokens.
+Different numbers are never the same token.
 
 Columns are tokenized as arrays of UTF-8 bytes, never by character or word; positions are bytes of the text.
 """
@@ -19,33 +20,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ratchet.data_curation.folding import Origin, folded_bytes
+
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
 LOOK_ONLY = """
     left right big bigg bigl bigr text textbf textit textrm texttt mathrm mathbf mathit mathsf mathbb mathcal mathfrak
     boldsymbol bm operatorname displaystyle textstyle limits nolimits quad qquad hspace vspace emph underline overline
-    mbox hbox nonumber noindent smallskip medskip bigskip"""
+    mbox hbox nonumber noindent smallskip medskip bigskip biggl biggr middle textsc mathscr mathnormal mathop pmb rm bf
+    it tt cal small large huge normalsize scriptstyle vec bar hat tilde widehat widetilde overrightarrow langle rangle
+    ldots dots cdots dotsc dotsb vdots"""
 SYNONYMS = {
-    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
-    "dotsb": "ldots", "land": "wedge", "lor": "vee", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|",
+    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "land": "∧", "wedge": "∧", "lor": "∨", "vee": "∨", "lnot": "¬",
+    "neg": "¬", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "pmod": "mod", "bmod": "mod",
     "times": "*", "cdot": "*", "ast": "*", "lt": "<", "gt": ">", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥",
     "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "to": "→", "rightarrow": "→", "rarr": "→", "infty": "∞",
     "pm": "±", "div": "÷", "sqrt": "√", "in": "∈", "cup": "∪", "cap": "∩", "subset": "⊂", "perp": "⊥", "angle": "∠",
-    "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "pi": "π",
-    "alpha": "α", "beta": "β", "gamma": "γ", "theta": "θ", "lambda": "λ", "omega": "ω", "sigma": "σ",
+    "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "prod": "∏",
+    "int": "∫", "partial": "∂", "nabla": "∇", "mp": "∓", "notin": "∉", "ni": "∋", "subseteq": "⊆", "supset": "⊃",
+    "supseteq": "⊇", "setminus": "∖", "parallel": "∥", "cong": "≅", "sim": "∼", "propto": "∝", "forall": "∀",
+    "exists": "∃", "leftarrow": "←", "gets": "←", "implies": "⇒", "iff": "⇔", "mapsto": "↦", "oplus": "⊕", "otimes": "⊗",
+    "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "ell": "l", "star": "*", "leftrightarrow": "↔",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
+    "theta": "θ", "vartheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",
+    "rho": "ρ", "varrho": "ρ", "sigma": "σ", "varsigma": "σ", "tau": "τ", "upsilon": "υ", "phi": "φ", "varphi": "φ",
+    "chi": "χ", "psi": "ψ", "omega": "ω",
 }  # fmt: skip
 """Other spellings of commands; the right sides have no synonyms themselves."""
 _CANONICAL = {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
-# The same sign in other typefaces; the right one has no more bytes than the left one.
-FOLDED = dict(zip("−–—×·∗⋅’‘“”⩽⩾∶", "---****''\"\"≤≥:", strict=True))
+_FLOORS = "⌊⌋⌈⌉"
 _PLANE = 0x10000
 _BASE = 0x9E3779B97F4A7C15  # odd, so that multiplication modulo 2^64 is invertible
 _BATCH_BYTES = 1 << 19  # a batch and its temporaries fit the processor's cache
 _PAD = bytes(8)
 _BACKSLASH = ord("\\")
-_MAX_GAP = 4  # largest distance in bytes between letters of one word
-_BLANKS, _NO_BREAK = b"\0\t\n\r ", "\u00a0".encode()
-_BLANK = np.isin(np.arange(256), list(_BLANKS + _NO_BREAK))
+_MAX_GAP = 8  # largest distance in bytes between letters of one word; an HTML blank takes six
+_BLANKS = b"\0\t\n\r "
+_BLANK = np.isin(np.arange(256), list(_BLANKS))
 
 Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 
@@ -53,8 +64,9 @@ Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 @dataclass(frozen=True)
 class Tokens:
     """The tokens of several texts in order. Token i has hash `hashes[i]` (uint64); text t has the tokens
-    `bounds[t]:bounds[t + 1]`. `starts` and `ends` are positions in `folded`, the lower-case bytes of all texts, where
-    text t begins at `offsets[t]`."""
+    `bounds[t]:bounds[t + 1]`. `starts` and `ends` are positions in `folded`, the folded lower-case bytes of all texts,
+    where text t begins at `offsets[t]`. `origin` says where these bytes come from in `raw`, where text t begins at
+    `raw_offsets[t]`."""
 
     hashes: np.ndarray
     bounds: np.ndarray
@@ -62,6 +74,9 @@ class Tokens:
     ends: np.ndarray
     offsets: np.ndarray
     folded: bytes
+    raw: bytes
+    raw_offsets: np.ndarray
+    origin: Origin | None
 
     @cached_property
     def texts(self) -> np.ndarray:
@@ -88,8 +103,13 @@ class Tokens:
 
     def span(self, text: int, first: int, last: int) -> tuple[int, int]:
         """The UTF-8 bytes of `text` that its tokens `first` to `last`, inclusive, cover."""
-        base = int(self.offsets[text])
-        return int(self.starts[first]) - base, int(self.ends[last]) - base
+        start, end = int(self.starts[first]), int(self.ends[last])
+        if self.origin is not None:
+            start, end = self.origin.of(start), self.origin.of(end - 1) + 1
+            while end < len(self.raw) and self.raw[end] & 0xC0 == 0x80:  # inside of a character
+                end += 1
+        base = int(self.raw_offsets[text])
+        return start - base, end - base
 
     def words(self, first: int, end: int) -> list[bytes]:
         """The hashed forms of the tokens `first:end`: lower case, synonyms replaced."""
@@ -97,7 +117,7 @@ class Tokens:
         for start, stop in zip(self.starts[first:end].tolist(), self.ends[first:end].tolist(), strict=True):
             word = self.folded[start:stop]
             if not word.isalnum():
-                word = word.translate(None, _BLANKS).replace(_NO_BREAK, b"")
+                word = word.translate(None, _BLANKS)
             words.append(_CANONICAL.get(word, word) if start and self.folded[start - 1] == _BACKSLASH else word)
         return words
 
@@ -159,8 +179,9 @@ def _bytes(texts: Any) -> tuple[memoryview, np.ndarray]:
     return memoryview(data or b"")[offsets[0] :], offsets - offsets[0]
 
 
-def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
-    raw = raw.replace(b"^{}", b"   ")  # an empty superscript, left by AoPS's editor
+def _tokenise(written: bytes, written_offsets: np.ndarray) -> Tokens:
+    raw, origin = folded_bytes(written.lower(), written_offsets)
+    offsets = written_offsets if origin is None else origin.now(written_offsets)
     kinds = np.frombuffer(raw.translate(_ASCII_KINDS), np.uint8)
     folded = raw.lower()
     inner = None
@@ -195,7 +216,7 @@ def _tokenise(raw: bytes, offsets: np.ndarray) -> Tokens:
     if dropped.any():
         hashes, starts, ends = hashes[~dropped], starts[~dropped], ends[~dropped]
         bounds = np.searchsorted(starts, offsets)
-    return Tokens(hashes, bounds, starts, ends, offsets, folded)
+    return Tokens(hashes, bounds, starts, ends, offsets, folded, written, written_offsets, origin)
 
 
 def _word_hashes(padded: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -287,7 +308,7 @@ def _plane() -> tuple[np.ndarray, np.ndarray]:
         character = chr(code)
         kinds[code] = _kind(character)
         written = character.encode(errors="surrogatepass")
-        other = FOLDED.get(character, character.lower()).encode(errors="surrogatepass")
+        other = character.lower().encode(errors="surrogatepass")
         # The few characters whose lower case has more bytes are not folded.
         canonical = other if len(other) <= len(written) else written
         folded[code, : len(canonical)] = list(canonical)
@@ -295,10 +316,9 @@ def _plane() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _kind(character: str) -> int:
-    character = FOLDED.get(character, character)
     category = unicodedata.category(character)
     # In scripts without spaces each character is a token.
-    if character in OPERATORS or "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff":
+    if character in OPERATORS or character in _FLOORS or "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff":
         return SINGLE
     if "\uf900" <= character <= "\ufaff":
         return SINGLE

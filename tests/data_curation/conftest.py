@@ -32,6 +32,6 @@ def shared_data() -> Path:
 def token_texts(text: str) -> list[tuple[str, int, int]]:
     """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
     tokens = tokenise([text])
-    spans = zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)
+    spans = [tokens.span(0, place, place) for place in range(len(tokens.hashes))]
     words = tokens.words(0, len(tokens.hashes))
     return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]

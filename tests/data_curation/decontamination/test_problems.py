@@ -215,7 +215,11 @@ def test_the_self_test_finds_disguised_items_and_names_what_nothing_protects():
     split, _ = run(problems("math", "a clean row"), items)
     report = split.summary["self_test"]
     assert report["unprotected"] == ["test:4"] and all("test:4" in missed for missed in report["missed"])
-    assert set(report["recall_by_disguise"].values()) == {0.8} and report["recall"] == 0.8
+    for name, recall in report["recall_by_disguise"].items():
+        count = report["disguised"][name]
+        assert recall == (0.8 if count == 5 else 1.0), name  # "!" is changed by the disguises that change all items
+    assert report["disguised"]["superscripts"] == 1 and report["disguised"]["verbatim"] == 5
+    assert "vulgar fractions" not in report["disguised"], "what a disguise changes nothing of is not measured"
     strict, _ = run(problems("math", "a clean row"), items, COVERAGE.model_copy(update={"ngram": 40}))
     assert strict.summary["self_test"]["recall_by_disguise"]["embedded"] == 0.8, "longer n-grams: matched whole"
 
