@@ -32,6 +32,9 @@ def decontaminate(
         float | None,
         typer.Option("--coverage", min=0, max=1, help="The share at which `coverage` drops (default: as in recipes)."),
     ] = None,
+    variants: Annotated[
+        str, typer.Option("--variants", help="An item with other numbers: `drop` or `keep`; counted apart either way.")
+    ] = "drop",
     text_column: Annotated[
         str | None, typer.Option("--text-column", help="The column of texts, if it has no usual name.")
     ] = None,
@@ -49,7 +52,7 @@ def decontaminate(
     from ratchet.infra.pages import render
     from ratchet.infra.recipe.evaluation import named_path
 
-    asked = {"preset": preset, "ngram": ngram, "coverage": coverage}
+    asked = {"preset": preset, "ngram": ngram, "coverage": coverage, "variants": variants}
     try:
         settings = Decontamination.model_validate({name: value for name, value in asked.items() if value is not None})
     except ValidationError as error:

@@ -31,7 +31,7 @@ _SUPER, _SUB, _PLAIN = 1, 2, 0
 _DIACRITICS = ((0x300, 0x36F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE20, 0xFE2F))
 _SIGNS = {
     "-": "‐‑‒–—―−", "*": "×✕✖·⋅∙∗⋆", "'": "‘’‛", '"': "“”‟", "≤": "⩽", "≥": "⩾", ":": "∶", "|": "∣", "△": "∆", "/": "⁄∕",
-    r"^\circ": "°º˚", r"\circ ": "∘", "a": "ª", "tm": "™", "sm": "℠",
+    "^\\circ\0": "°º˚", "\\circ\0": "∘", "a": "ª", "tm": "™", "sm": "℠",
 }  # fmt: skip
 """Other typefaces of the same sign."""
 _SIGN_OF = {other: sign for sign, others in _SIGNS.items() for other in others}
@@ -74,29 +74,33 @@ def folded_bytes(raw: bytes, offsets: np.ndarray) -> tuple[bytes, Origin | None]
     place."""
     origin = None
     if not raw.isascii():
-        for parts, whole in _struck() if _STROKE in raw else ():
-            raw = raw.replace(parts, whole)
+        if _STROKE in raw:
+            pattern, struck = _struck()
+            raw = pattern.sub(_within(offsets.tolist(), lambda parts: struck[parts[0]]), raw)
         at, entries = _folding_characters(raw)
         if len(at):
             raw, origin = _replaced(raw, at, entries, offsets)
             offsets = origin.now(offsets)
     raw = raw.replace(_EMPTY_SUPERSCRIPT, b"   ")
     begins = offsets.tolist()
+    raw = _TAG.sub(_within(begins, lambda tag: b"" if tag[1] else b"_" if tag[2] == b"b" else b"^"), raw)
+    raw = _ENTITY.sub(_within(begins, lambda entity: _ENTITIES[entity[1]]), raw)
+    return _FRACTION.sub(_within(begins, _division), raw), origin
 
-    def within(make: Callable[[re.Match[bytes]], bytes]) -> Callable[[re.Match[bytes]], bytes]:
-        """What a match becomes, unless it begins in one text and ends in another."""
 
-        def replacement(match: re.Match[bytes]) -> bytes:
-            start, end = match.span()
-            if bisect(begins, start) < bisect(begins, end - 1):
-                return match[0]
-            return make(match).ljust(end - start, b"\0")
+Replace = Callable[[re.Match[bytes]], bytes]
 
-        return replacement
 
-    raw = _TAG.sub(within(lambda tag: b"" if tag[1] else b"_" if tag[2] == b"b" else b"^"), raw)
-    raw = _ENTITY.sub(within(lambda entity: _ENTITIES[entity[1]]), raw)
-    return _FRACTION.sub(within(_division), raw), origin
+def _within(begins: list[int], make: Replace) -> Replace:
+    """What a match becomes, with as many bytes; one that begins in one text and ends in another stays."""
+
+    def replacement(match: re.Match[bytes]) -> bytes:
+        start, end = match.span()
+        if bisect(begins, start) < bisect(begins, end - 1):
+            return match[0]
+        return make(match).ljust(end - start, b"\0")
+
+    return replacement
 
 
 def _division(match: re.Match[bytes]) -> bytes:
@@ -180,7 +184,7 @@ def _fold(character: str) -> tuple[str, int] | None:
     if category == "Cf" or 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF:
         return "", _PLAIN
     if any(first <= code <= last for first, last in _DIACRITICS):
-        return (None if code in (0x338, 0x337) else ("", _PLAIN))
+        return None if code in (0x338, 0x337) else ("", _PLAIN)
     if category == "Nd":
         return str(unicodedata.decimal(character)), _PLAIN
     decomposition = unicodedata.decomposition(character)
@@ -211,11 +215,9 @@ def _spelled(character: str) -> str:
 
 
 @cache
-def _struck() -> list[tuple[bytes, bytes]]:
-    """Signs with a stroke written as two characters, and as one, padded to the same length."""
-    pairs = []
-    for code in range(0x2000, 0x2B00):
-        if unicodedata.decomposition(chr(code)).split()[1:] == ["0338"]:
-            parts = unicodedata.normalize("NFD", chr(code)).encode()
-            pairs.append((parts, chr(code).encode().ljust(len(parts), b"\0")))
-    return pairs
+def _struck() -> tuple[re.Pattern[bytes], dict[bytes, bytes]]:
+    """Signs with a stroke as one character, by those that are written as two."""
+    signs = [chr(code) for code in range(0x2000, 0x2B00)]
+    signs = [sign for sign in signs if unicodedata.decomposition(sign).split()[1:] == ["0338"]]
+    whole = {unicodedata.normalize("NFD", sign).encode(): sign.encode() for sign in signs}
+    return re.compile(b"|".join(map(re.escape, whole))), whole

@@ -318,7 +318,12 @@ def _plane() -> tuple[np.ndarray, np.ndarray]:
 def _kind(character: str) -> int:
     category = unicodedata.category(character)
     # In scripts without spaces each character is a token.
-    if character in OPERATORS or character in _FLOORS or "\u3040" <= character <= "\u30ff" or "\u3400" <= character <= "\u9fff":
+    if (
+        character in OPERATORS
+        or character in _FLOORS
+        or "\u3040" <= character <= "\u30ff"
+        or "\u3400" <= character <= "\u9fff"
+    ):
         return SINGLE
     if "\uf900" <= character <= "\ufaff":
         return SINGLE

@@ -19,7 +19,7 @@ from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import domain_of
 
-CONTAMINATION = Step("contamination", 4, "contamination")
+CONTAMINATION = Step("contamination", 5, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
 SCHEMA = pa.schema(
     [

@@ -39,8 +39,8 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 HELD_OUT = Step(pipeline_run.HELD_OUT, 14, "problems")
 NORMALISE = Step("normalise", 18, "problems")
 RULES = Step("rules", 12, "problems")
-DECONTAMINATE = Step("decontaminate", 6, "problems")
-DEDUPLICATE = Step("deduplicate", 8, "problems")
+DECONTAMINATE = Step("decontaminate", 7, "problems")
+DEDUPLICATE = Step("deduplicate", 9, "problems")
 VALIDATE_TESTS = Step("validate_tests", 10, "problems", resumable=True)
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"

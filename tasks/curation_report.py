@@ -48,7 +48,7 @@ def document(
     tables = {
         "funnel": _rules(rules[rules.dropped > 0]),
         "contamination": [
-            {"disguise": name, "recall": recall}
+            {"disguise": name, "items": summary["self_test"]["disguised"][name], "recall": recall}
             for name, recall in (summary["self_test"]["recall_by_disguise"] if summary else {}).items()
         ],
         "items": _items_met(rejected),

@@ -32,7 +32,7 @@ from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import open_pool
 
-TEACHER_ATTEMPTS = Step("teacher_attempts", 5, "attempts")
+TEACHER_ATTEMPTS = Step("teacher_attempts", 6, "attempts")
 MAJORITY_VOTE = Step("majority_vote", 7, "problems")
 DIFFICULTY = Step("difficulty", 6, "problems")
 LENGTH = Step("length", 2, "problems")

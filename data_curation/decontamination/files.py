@@ -19,6 +19,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.files import disk_errors, replace_directory
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
+from ratchet.data_curation.decontamination.problems import counts as counts_of
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.decontamination.text_files import (
     TextFile,
@@ -42,6 +43,7 @@ FACTS = pa.schema(
         pa.field(PREFIX + "coverage", pa.float64()),
         pa.field(PREFIX + "paper_hit", pa.bool_()),
         pa.field(PREFIX + "coverage_hit", pa.bool_()),
+        pa.field(PREFIX + "match", pa.string()),  # copy, variant or passage, where enough of an item is covered
         pa.field(PREFIX + "benchmark", pa.string()),  # of the item with that coverage; null when nothing is shared
         pa.field(PREFIX + "item", pa.string()),
     ]
@@ -144,13 +146,14 @@ def _judge(
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
                 hits.update(paper=len(findings.hits("paper")), coverage=len(findings.hits("coverage")))
-                hits["kept"] += len(findings.facts.keys() - rejections.keys())
+                hits.update(counts_of(findings, rejections))
                 done += len(table)
                 progress(done, total)
     return {
         **draft.counts,
         "dropped": {rule: counts[rule] for rule in ("malformed", *RULES)},
-        "paper_hits": hits["paper"], "coverage_hits": hits["coverage"], "kept_sharing": hits["kept"],
+        "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
+        **{name: hits[name] for name in ("kept_sharing", "variants", "passages")},
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
     }  # fmt: skip

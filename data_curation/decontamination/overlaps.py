@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ratchet.data_curation.decontamination.matches import Match, Text, match
 from ratchet.data_curation.deduplication.rewording import Items
+from ratchet.data_curation.deduplication.same_problem import differing_numbers
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
@@ -140,8 +142,8 @@ class BenchmarkIndex:
 
 @dataclass(frozen=True)
 class Findings:
-    """The comparison of a column of texts. `facts` of each row that shares an n-gram with an item are recorded for rows
-    that are kept, too; `rejections` are those by the active preset or a whole match."""
+    """The comparison of a column of texts. `facts` of each row that shares an n-gram with an item, or is one with other
+    numbers, are recorded for rows that are kept, too; `rejections` are those by the settings."""
 
     facts: dict[int, dict[str, Any]]
     rejections: dict[int, Rejection]
@@ -150,35 +152,53 @@ class Findings:
         """The rows that a preset drops by n-grams."""
         return [row for row, facts in self.facts.items() if facts[f"{preset}_hit"]]
 
+    def matching(self, kind: str) -> int:
+        """How many rows match an item as a `copy`, a `variant` or a `passage` (`matches.match`), kept or not."""
+        return sum(facts.get("match") == kind for facts in self.facts.values())
+
 
 def find(
     texts: Texts, index: BenchmarkIndex, settings: Decontamination, answers: Sequence[str | None] | None = None
 ) -> Findings:
-    """Compare every text with every item. Rejections have the rule `whole_match`, `ngram` or `reworded`; their evidence
-    is the benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8; of `reworded`,
-    the item's whole text and the similarity of the words."""
-    findings, hit = Findings({}, {}), f"{settings.preset}_hit"
+    """Compare every text with every item. Rejections have the rule `whole_match`, `ngram`, `variant` or `reworded`;
+    their evidence is the benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8; of
+    `reworded`, the item's whole text and the similarity of the words; of `variant`, the numbers that differ."""
+    findings = Findings({}, {})
     first = 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         rejections: dict[int, tuple[str, dict[str, Any]]] = {}
         for row in sorted({*overlaps, *whole}):
-            facts = CLEAN
+            facts, text = CLEAN, texts[first + row]
             if row in overlaps:
                 facts = findings.facts[first + row] = _facts(index, overlaps[row], settings)
-            if row in whole and (evidence := _shared_text(index, tokens, row, texts[first + row], whole[row], None)):
+            if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
                 rejections[row] = ("whole_match", evidence)
-            elif facts[hit] and (evidence := _best_evidence(index, tokens, row, texts[first + row], overlaps[row])):
-                rejections[row] = ("ngram", evidence)
+                continue
+            matching = overlaps.get(row, [])
+            if facts["coverage_hit"]:
+                found, alike = _matches(index, tokens, row, text, matching, settings)
+                facts["match"] = found.kind
+                if settings.preset == "coverage":
+                    matching = alike
+            rule = _rule(facts, settings)
+            if rule and (evidence := _best_evidence(index, tokens, row, text, matching)):
+                rejections[row] = (rule, evidence | (found.evidence if rule == "variant" else {}))
 
         def read(row: int, first: int = first) -> tuple[str, str | None]:
             return str(texts[first + row]), answers[first + row] if answers else None
 
         rows = len(tokens.bounds) - 1
         asked = np.array([row not in rejections for row in range(rows)], bool)
-        for row, item, alike in index.reworded.find(tokens, asked, read):
-            evidence = named(index, item) | {"item_text": index.texts[item], "words": round(alike, 4)}
-            rejections[row] = ("reworded", evidence)
+        for row, item, similarity in index.reworded.find(tokens, asked, read):
+            evidence = named(index, item) | {"item_text": index.texts[item]}
+            if similarity:
+                rejections[row] = ("reworded", evidence | {"words": round(similarity, 4)})
+            elif settings.preset == "coverage" and "match" not in (facts := findings.facts.get(first + row, CLEAN)):
+                findings.facts[first + row] = facts | named(index, item) | {"match": "variant"}
+                if settings.variants == "drop":
+                    numbers = Match("variant", differing_numbers(read(row)[0], index.texts[item]))
+                    rejections[row] = ("variant", evidence | numbers.evidence)
         for row, (rule, evidence) in rejections.items():
             facts = findings.facts.get(first + row, CLEAN)
             findings.rejections[first + row] = Rejection(rule, facts | evidence)
@@ -188,24 +208,58 @@ def find(
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:
     """Whether `find` would reject each text; far cheaper, without evidence."""
-    verdicts, hit = list[bool](), f"{settings.preset}_hit"
+    verdicts, first = list[bool](), 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
-        verdicts += [
-            row in whole or (row in overlaps and _facts(index, overlaps[row], settings)[hit])
-            for row in range(len(tokens.bounds) - 1)
-        ]
+        for row in range(len(tokens.bounds) - 1):
+            facts = CLEAN
+            if row in overlaps and row not in whole:
+                facts = _facts(index, overlaps[row], settings)
+                if facts["coverage_hit"]:
+                    found, _ = _matches(index, tokens, row, texts[first + row], overlaps[row], settings)
+                    facts["match"] = found.kind
+            verdicts.append(row in whole or _rule(facts, settings) == "ngram")
+        first = len(verdicts)
     return verdicts
+
+
+def _rule(facts: dict[str, Any], settings: Decontamination) -> str | None:
+    """The rule by which a row with these facts is dropped."""
+    if settings.preset == "paper":
+        return "ngram" if facts["paper_hit"] else None
+    kept = {"passage"} | ({"variant"} if settings.variants == "keep" else set())
+    if not facts["coverage_hit"] or facts["match"] in kept:
+        return None
+    return "variant" if facts["match"] == "variant" else "ngram"
+
+
+def _matches(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap], settings: Decontamination
+) -> tuple[Match, list[Overlap]]:
+    """How a row belongs to the items that it covers enough of, the closest kind first, and the items of that kind. Text
+    that is shared completely needs no comparison."""
+    covering = [each for each in overlaps[:TIED_ITEMS] if _is_enough(index, each, settings)]
+    found: dict[str, tuple[Match, list[Overlap]]] = {}
+    mine = Text(tokens, row, str(text))
+    for overlap in covering:
+        item = Text(index.tokens, overlap.item, index.texts[overlap.item])
+        one = Match("copy") if overlap.coverage == 1 else match(mine, item)
+        found.setdefault(one.kind, (one, []))[1].append(overlap)
+    return next(found[kind] for kind in ("copy", "variant", "passage") if kind in found)
+
+
+def _is_enough(index: BenchmarkIndex, overlap: Overlap, settings: Decontamination) -> bool:
+    # Of an item with fewer n-grams than the minimum, all must be shared.
+    enough = overlap.shared >= min(MIN_SHARED_NGRAMS, index.gram_counts[overlap.item])
+    return bool(overlap.coverage >= settings.coverage and enough)
 
 
 def _facts(index: BenchmarkIndex, overlaps: list[Overlap], settings: Decontamination) -> dict[str, Any]:
     best = overlaps[0]
-    # Of an item with fewer n-grams than the minimum, all must be shared.
-    enough = best.shared >= min(MIN_SHARED_NGRAMS, index.gram_counts[best.item])
     return named(index, best.item) | {
         "coverage": round(best.coverage, 4),
         "paper_hit": True,
-        "coverage_hit": bool(best.coverage >= settings.coverage and enough),
+        "coverage_hit": _is_enough(index, best, settings),
         "shared_ngrams": best.shared,
         "items_hit": len(overlaps),
     }

@@ -1,8 +1,9 @@
 """Decontamination: rows that share text with a benchmark item are dropped, with the text as evidence.
 
 The preset `paper` (AceReason, section 3.1) drops a row for one shared n-gram; most of its hits are boilerplate such as
-"relatively prime positive integers". `coverage` drops a row that shares a large part of **one** item's n-grams. Both
-results are recorded in every row's metadata.
+"relatively prime positive integers". `coverage` drops a row that shares a large part of **one** item's n-grams, unless
+it is another problem with the same passage; an item with other numbers is dropped or kept by choice. The results of
+both presets are recorded in every row's metadata.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from ratchet.data_curation.split import Rejection, Split, add_metadata, partitio
 from ratchet.data_curation.urls import problem_key
 
 STEP = "decontaminate"
-RULES = ("released_after", "undated", "url", "whole_match", "ngram", "reworded")
+RULES = ("released_after", "undated", "url", "whole_match", "ngram", "variant", "reworded")
 
 
 class Decontaminator:
@@ -37,12 +38,13 @@ class Decontaminator:
         self.urls = item_keys(benchmarks.column("source_url"))
 
     def split(self, table: pa.Table) -> Split:
-        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one in other
-        words (`reworded`), that were released after the settings' date, or, with `undated: drop`, have no date.
+        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one with other
+        numbers (`variant`, unless they are kept) or in other words (`reworded`), that were released after the settings' date, or, with `undated: drop`, have no date.
 
         Each kept row's metadata gains `decontaminate`: the item with the highest coverage, that `coverage`,
-        `paper_hit` and `coverage_hit`. The summary counts the hits of both presets, and the kept rows
-        that share an n-gram with an item (`kept_sharing`).
+        `paper_hit` and `coverage_hit`, and `match` if it covers enough of the item: `copy`, `variant` or `passage`. The
+        summary counts the hits of both presets, the kept rows that share an n-gram with an item (`kept_sharing`), and
+        the variants and the rows that share a passage (`variants`, `passages`), kept or not.
         """
         findings = find(table.column("prompt"), self.index, self.settings, table.column("answer").to_pylist())
         rejections = reject(findings, self.index, self.settings, table["released"], table["source_url"], self.urls)
@@ -50,7 +52,7 @@ class Decontaminator:
         verdicts = [rejections.get(row) for row in range(len(table))]
         counted: dict[str, Any] = {"preset": self.settings.preset}
         counted |= {f"{preset}_hits": len(findings.hits(preset)) for preset in ("paper", "coverage")}
-        counted["kept_sharing"] = len(findings.facts.keys() - rejections.keys())
+        counted |= counts(findings, rejections)
         if self.settings.released_after:
             counted["undated"] = table.column("released").null_count
         return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, **counted)
@@ -74,6 +76,16 @@ def decontaminate(
     decontaminator = Decontaminator(items, settings.model_copy(update={"ngram": ngram}))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
+
+
+def counts(findings: Findings, rejections: dict[int, Rejection]) -> dict[str, int]:
+    """The counts of a summary that no rule and no preset has."""
+    kept = (facts for row, facts in findings.facts.items() if row not in rejections)
+    return {
+        "kept_sharing": sum(facts["paper_hit"] for facts in kept),
+        "variants": findings.matching("variant"),
+        "passages": findings.matching("passage"),
+    }
 
 
 def reject(

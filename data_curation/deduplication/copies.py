@@ -26,7 +26,7 @@ CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
 STEP = "deduplicate"
 NAMES = ("problem_id", "source", "source_id")
-RULES = ("exact", "url", "near", "reworded", "disagreement")
+RULES = ("exact", "url", "near", "variant", "reworded", "disagreement")
 
 
 def deduplicate(table: pa.Table, settings: Deduplication = Deduplication()) -> Split:
@@ -46,7 +46,7 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
     platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
-    `same_problem`), `reworded` (the same numbers, the same answer and enough of the words, by
+    `same_problem`), `variant` with `settings.variants: drop` (the same text with other numbers), `reworded` (the same numbers, the same answer and enough of the words, by
     `same_problem.reworded`). The best row has a golden solution, then more tests, then the answer of most exact
     copies, then comes first. The evidence names the row that stays, the similarity, the answers where they differ,
     and, for the copy of a copy, the row in between (`by`).
@@ -83,6 +83,10 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     del bands
     for row, best in near_copies(shingles, buckets, settings.jaccard, rows.preference, rows.same):
         copies[row] = best, "near"
+    if settings.variants == "drop":
+        left[[*copies]] = False
+        (masked,) = shingle(_chunks(table, "prompt"), rewording.templates)
+        copies |= {row: (best, "variant") for row, best in rows.variants(masked.wholes, np.flatnonzero(left))}
     if settings.reworded:
         left[[*copies]] = False
         (answers,) = shingle(_chunks(table, "answer"), ngrams(1))
@@ -151,6 +155,17 @@ class _Rows:
 
     def reworded(self, row: int, other: int, similarity: float) -> bool:
         return reworded(self.values(row, READ), self.values(other, READ), similarity)
+
+    def variants(self, templates: np.ndarray, left: np.ndarray) -> Iterator[tuple[int, int]]:
+        """(row, kept row) of the rows of `left` that differ from a better one in their numbers only; `templates` are
+        hashes of their texts without numbers, 0 for none."""
+        same = defaultdict(list)
+        for row in left[templates[left] != 0].tolist():
+            same[templates[row].item(), self._value("entry_point", row)].append(row)
+        for group in same.values():
+            best, *others = sorted(group, key=self.preference)
+            text = self._value("prompt", best)
+            yield from ((row, best) for row in others if rewording.is_variant(self._value("prompt", row), text))
 
     def evidence(self, row: int, kept: int) -> dict[str, Any]:
         answers = [self._value("answer", row), self._value("answer", kept)]

@@ -6,20 +6,29 @@ decides. Texts in scripts without spaces have no words here.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ratchet.data_curation.deduplication import minhash
 from ratchet.data_curation.deduplication.minhash import Shingles
-from ratchet.data_curation.deduplication.same_problem import INSTRUCTION_WORDS, reworded
+from ratchet.data_curation.deduplication.same_problem import (
+    INSTRUCTION_WORDS,
+    differing_numbers,
+    reworded,
+    sentences,
+)
+from ratchet.data_curation.folding import folded
 from ratchet.data_curation.tokens import Tokens, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 LEAST = 0.25
 """Candidates have at least this Jaccard similarity of their words; `same_problem.reworded` wants more of most."""
+MIN_TEMPLATE = 12
+"""Words that a text needs to be compared without its numbers: exercises in a few words are all alike."""
 MIN_WORDS = 4
 """A text with fewer words is compared by its n-grams only."""
 DRAWS = 12
@@ -37,24 +46,66 @@ _WEIGHTS = np.zeros(256, np.uint64)
 _WEIGHTS[ord("2") : ord("9") + 1] = mixed(np.arange(2, 10, dtype=np.uint64))
 
 
+class _Known(NamedTuple):
+    """The tokens of some texts: those that say nothing of a story, and the weights of those that are number words."""
+
+    tokens: Tokens
+    is_known: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, tokens: Tokens) -> "_Known":
+        listed, weights = _listed()
+        place = np.minimum(np.searchsorted(listed, tokens.hashes), len(listed) - 1)
+        is_known = listed[place] == tokens.hashes
+        return cls(tokens, is_known, np.where(is_known, weights[place], np.uint64(0)))
+
+    def words(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        tokens = self.tokens
+        texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
+        first = data[tokens.starts]
+        is_ideograph = (first >= 0xE3) & (first <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
+        is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_ideograph
+        digits = _sums(_WEIGHTS[data], tokens.offsets) + _sums(self.weights, tokens.bounds)
+        places = np.flatnonzero(is_word & ~self.is_known)
+        counts = np.bincount(tokens.texts[places], minlength=texts)
+        silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
+        hashes = np.insert(tokens.hashes[places].astype(np.uint32), silent, 0)
+        counts[counts == 0] = 1
+        return hashes, counts, digits
+
+    def templates(self) -> np.ndarray:
+        """A hash of each text without its numbers; 0 for a text of few words, or without a number."""
+        tokens = self.tokens
+        first = np.frombuffer(tokens.folded, np.uint8)[tokens.starts]
+        is_number = (first - ord("0") < 10) | (self.weights > 0)
+        is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_number
+        numbers, words = (_sums(each.astype(np.uint64), tokens.bounds) for each in (is_number, is_word))
+        sums = _sums(np.where(is_number, np.uint64(0), mixed(tokens.hashes)), tokens.bounds)
+        return np.where((numbers > 0) & (words >= MIN_TEMPLATE), sums, np.uint64(0))
+
+
 def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
-    texts, data = len(tokens.bounds) - 1, np.frombuffer(tokens.folded, np.uint8)
-    first = data[tokens.starts]
-    is_ideograph = (first >= 0xE3) & (first <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
-    is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_ideograph
-    frequent, weights = _known()
-    place = np.minimum(np.searchsorted(frequent, tokens.hashes), len(frequent) - 1)
-    is_known = frequent[place] == tokens.hashes
-    digits = _sums(_WEIGHTS[data], tokens.offsets)
-    digits += _sums(np.where(is_known, weights[place], np.uint64(0)), tokens.bounds)
+    return _Known.of(tokens).words()
 
-    places = np.flatnonzero(is_word & ~is_known)
-    counts = np.bincount(tokens.texts[places], minlength=texts)
-    silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
-    hashes = np.insert(tokens.hashes[places].astype(np.uint32), silent, 0)
-    counts[counts == 0] = 1
-    return hashes, counts, digits
+
+def templates(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A kind of `minhash.shingle` whose `wholes` are hashes of the texts without their numbers, 0 for none."""
+    texts = len(tokens.bounds) - 1
+    return np.zeros(texts, np.uint32), np.ones(texts, np.int64), _Known.of(tokens).templates()
+
+
+def without_numbers(text: str) -> list[bytes]:
+    """The tokens of a text but its numbers, in order."""
+    tokens = tokenise([text])
+    said = zip(tokens.words(0, len(tokens.hashes)), _Known.of(tokens).weights.tolist(), strict=True)
+    return [word for word, weight in said if not word.isdigit() and not weight]
+
+
+def is_variant(text: str, other: str) -> bool:
+    """Whether two texts differ in their numbers only, and each has one that the other lacks."""
+    return without_numbers(text) == without_numbers(other) and all(differing_numbers(text, other))
 
 
 def buckets(word_sets: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,13 +128,27 @@ class Items:
         self._order = fit[np.argsort(word_sets.wholes[fit], kind="stable")]
         self._digits = word_sets.wholes[self._order]
         self._domain = domain
+        (template,) = minhash.shingle([texts], templates)
+        self._items_of: dict[int, list[int]] = defaultdict(list)
+        for item, key in enumerate(template.wholes.tolist()):
+            if key:
+                self._items_of[key].append(item)
+        self._templates = np.sort(np.array([*self._items_of], np.uint64))
 
     def find(
         self, tokens: Tokens, asked: np.ndarray, read: Callable[[int], tuple[str, str | None]]
     ) -> Iterator[tuple[int, int, float]]:
         """(row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several, the most
-        similar one. `read` gives the text and the answer of a row."""
-        hashes, counts, digits = words(tokens)
+        similar one. 0 for the similarity: the item with other numbers. `read` gives the text and the answer of a
+        row."""
+        known = _Known.of(tokens)
+        keys = known.templates()
+        for row in np.flatnonzero(asked & np.isin(keys, self._templates)).tolist():
+            text, _ = read(row)
+            items = self._items_of[int(keys[row])]
+            if (item := next((one for one in items if is_variant(text, self._rows[one]["prompt"])), None)) is not None:
+                yield row, item, 0.0
+        hashes, counts, digits = known.words()
         first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
         shingles = Shingles(hashes, np.concatenate([[0], np.cumsum(counts)]), digits)
@@ -99,9 +164,10 @@ class Items:
 
 
 def _reordered(one: str, other: str) -> bool:
-    """Whether two texts have the same numbers in another order: more often another problem than a copy."""
-    ours, theirs = _DIGITS.findall(one), _DIGITS.findall(other)
-    return ours != theirs and sorted(ours) == sorted(theirs)
+    """Whether two texts have the same numbers in another order, but not the same sentences: more often another problem
+    than a copy."""
+    ours, theirs = _DIGITS.findall(folded(one)), _DIGITS.findall(folded(other))
+    return ours != theirs and sorted(ours) == sorted(theirs) and sentences(one) != sentences(other)
 
 
 def _row(domain: str, prompt: str, answer: str | None) -> dict[str, Any]:
@@ -114,7 +180,7 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _known() -> tuple[np.ndarray, np.ndarray]:
+def _listed() -> tuple[np.ndarray, np.ndarray]:
     """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
     listed = [*_VALUES, *sorted(INSTRUCTION_WORDS - _VALUES.keys())]
     tokens = tokenise(listed)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from ratchet.data_curation.folding import folded
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
 from ratchet.data_curation.tokens import tokenise
@@ -117,6 +118,20 @@ def _same_numbers(one: "_Read", other: "_Read") -> bool:
     return one.numbers["1"] <= other.numbers["1"] + other.ones and other.numbers["1"] <= one.numbers["1"] + one.ones
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, each on one line in lower case, sorted."""
+    return sorted(" ".join(sentence.split()) for sentence in _SENTENCE_END.split(folded(text).lower()))
+
+
+def differing_numbers(text: str, other: str) -> tuple[list[str], list[str]]:
+    """The numbers, in digits or in words, that only one of two texts has, and those that only the other one has."""
+    mine, its = _read(text), _read(other)
+    only, its_only = mine.numbers - its.numbers, its.numbers - mine.numbers
+    only["1"] -= max(0, its.ones - mine.ones)  # "one" of one text is the 1 of the other
+    its_only["1"] -= max(0, mine.ones - its.ones)
+    return sorted((+only).elements()), sorted((+its_only).elements())
+
+
 def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
     """Whether each of two texts has a match that the other one lacks."""
     counts, its = (Counter(pattern.findall(each)) for each in (text, its_text))
@@ -160,7 +175,7 @@ class _Read(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def _read(statement: str) -> _Read:
-    text = without_pictures(statement)
+    text = folded(without_pictures(statement))
     for word, digits in _TIMES:
         text = word.sub(digits, text)
     text = _IN_WORDS.sub(_in_digits, text)

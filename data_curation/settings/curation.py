@@ -33,6 +33,9 @@ class Decontamination(Section):
     """Tokens per n-gram. Default: the domain's, 9 for math and 14 for code, whose statements share more boilerplate."""
     coverage: PositiveProbability = 0.4
     """Share from which `coverage` drops; the highest tenth that found 95 % of the pairs labeled as contaminated."""
+    variants: Literal["drop", "keep"] = "drop"
+    """What becomes of rows that are an item with other numbers, by the preset `coverage`: they are counted apart. A
+    model that was trained on them has practiced the item's method, and its score on it says less."""
     released_after: Day | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
@@ -46,6 +49,9 @@ class Deduplication(Section):
     """Smallest exact Jaccard similarity of near copies; numbers, answers and deciding words must agree as well."""
     reworded: Flag = True
     """Find copies in other words too, by their numbers, their answer and a share of their words."""
+    variants: Literal["keep", "drop"] = "keep"
+    """What becomes of rows that differ from another one only in their numbers. A variant has an answer of its own: it
+    cannot be learned by heart, and templated sets (SVAMP, MultiArith) consist of them."""
     drop_disagreeing: Flag = False
     """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
 

@@ -19,11 +19,19 @@ def manifest(step: str, inputs: list[str], parameters: dict, **summary) -> dict:
 
 
 def test_the_card_says_where_the_rows_come_from_and_what_was_done():
-    self_test = {"items": 5, "recall": 0.998, "recall_by_disguise": {"verbatim": 1.0}, "unprotected": [], "missed": []}
+    self_test = {
+        "items": 5,
+        "recall": 0.998,
+        "recall_by_disguise": {"verbatim": 1.0},
+        "disguised": {"verbatim": 5},
+        "unprotected": [],
+        "missed": [],
+    }
     steps = [
         manifest("normalise", ["raw|file.json"], {"domain": "math"}),
-        manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "released_after": None},
-                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, kept_sharing=26, self_test=self_test),
+        manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "variants": "drop"},
+                 items=5, preset="coverage", paper_hits=30, coverage_hits=4, kept_sharing=26,
+                 variants=3, passages=1, self_test=self_test),
     ]  # fmt: skip
     funnelled, dropped = funnel(SUMMARIES), rejected("proof")
     kept = problems("math", "a", "b")
@@ -32,7 +40,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     assert text.startswith("---\npretty_name: Curated math problems\n") and "size_categories: [n<1K]" in text
     assert "2.0% of 100 rows" in text and "**Not done:** `length` (no teacher)" in text
     assert f"| `raw\\|file.json` | {'0123456789abcdef' * 4} |" in text
-    assert "| decontaminate | 3 | abc | ngram 9, coverage 0.4 | x 0123456789ab, aime24 0123456789ab | 1.000 |" in text
+    assert "| decontaminate | 3 | abc | ngram 9, coverage 0.4, variants drop | x 0123456789ab, aime24 0123456789ab | 1.000 |" in text
     assert "5 benchmark items, 9-grams" in text and "`paper` 30" in text and "99.8%" in text
     assert "26 kept rows share an n-gram" in text
     assert "| answer | large_string | 0% |" in text and "| rules | proof | 100 | 10 | 10.0% | 90 |" in text

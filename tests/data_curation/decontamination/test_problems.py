@@ -1,8 +1,10 @@
 import json
 from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,11 +38,10 @@ def run(rows, items, config=COVERAGE):
         ITEM,
         r"let \(a\) and \(b\) be positive integers with \(\frac a b = 0.3\)  in lowest terms;find the value of \(a+b\)",
         f"In class. {ITEM} Show your work.",
-        r"Let $a$ and $b$ be positive integers with $\frac{a}{b} = 0.4$ in lowest terms. Find the value of $a + b$.",
         f"Élève №5 · «à côté»: {ITEM}".replace("=", "＝").replace("＝", "="),
     ],
 )
-def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_found(row):
+def test_copies_in_other_typesetting_or_in_other_text_are_found(row):
     items = against("Something else entirely about the colors of a rainbow after the rain.", ITEM)
     _, rejected = run(problems("math", row), items)
     rule, evidence, prompt = rejected["0"]
@@ -50,6 +51,67 @@ def test_copies_in_other_typesetting_in_other_text_or_with_other_numbers_are_fou
     assert cut(ITEM, evidence["item_span"]) == evidence["item_text"]
     same = [token for token, _, _ in token_texts(evidence["text"])]
     assert same == [token for token, _, _ in token_texts(evidence["item_text"])] and len(same) >= 9
+
+
+KEEP = COVERAGE.model_copy(update={"variants": "keep"})
+SERIES = "A tap fills a barrel of {} liters in {} minutes. How many liters flow from it in {} minutes?"
+
+
+@pytest.mark.parametrize(
+    ("row", "item", "numbers"),
+    [
+        (ITEM.replace("0.3", "0.4"), ITEM, [["4"], ["3"]]),
+        (LONG_ITEM.replace("12 turns", "13 turns"), LONG_ITEM, [["13"], ["12"]]),
+        (f"In class. {LONG_ITEM.replace('7', '1,250')} Show 5 steps.", LONG_ITEM, [["1250"], ["7"]]),
+        (SERIES.format(8, 5, 20), SERIES.format(96, 12, 30), [["20", "5", "8"], ["12", "30", "96"]]),
+        (SERIES.format("eight", 5, "twenty"), SERIES.format(96, 12, 30), [["20", "5", "8"], ["12", "30", "96"]]),
+    ],
+)
+def test_an_item_with_other_numbers_is_dropped_or_kept_by_choice_and_counted_apart(row, item, numbers):
+    rows, items = problems("math", row, "nothing of the kind"), against(item)
+    split, rejected = run(rows, items)
+    rule, evidence, _ = rejected["0"]
+    assert (rule, evidence["item"]) == ("variant", "0")
+    assert [evidence["numbers"], evidence["item_numbers"]] == numbers
+    assert split.summary["variants"] == 1 and split.summary["dropped"]["variant"] == 1
+    split, rejected = run(rows, items, KEEP)
+    found = json.loads(split.kept.column("metadata")[0].as_py())["decontaminate"]
+    assert not rejected and found["match"] == "variant" and found["item"] == "0"
+    assert split.summary["variants"] == 1 and not any(split.summary["dropped"].values())
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        LONG_ITEM.replace("7", "seven").replace("12 turns", "a dozen turns"),
+        LONG_ITEM.replace("rolls along", "runs on").replace("12 turns", r"$12$ turns"),
+        LONG_ITEM.split(", where")[0] + ". Then 3 dogs follow it for 4 hours.",
+    ],
+)
+def test_the_same_numbers_in_other_words_make_no_variant(copy):
+    for settings in (COVERAGE, KEEP):
+        split, rejected = run(problems("math", copy), against(LONG_ITEM), settings)
+        assert [rule for rule, _, _ in rejected.values()] == ["ngram"] and split.summary["variants"] == 0
+
+
+def test_a_copy_among_variants_is_found():
+    items = against(SERIES.format(8, 5, 20), SERIES.format(96, 12, 31), SERIES.format(96, 12, 30))
+    rows = problems("math", "So: " + SERIES.format(96, 12, 30), SERIES.format(7, 6, 50))
+    _, rejected = run(rows, items, KEEP)
+    assert {row: (rule, evidence["item"]) for row, (rule, evidence, _) in rejected.items()} == {"0": ("ngram", "2")}
+
+
+PASSAGES = yaml.safe_load((Path(__file__).parents[3] / "benchmarks" / "shared_passages.yaml").read_text())
+
+
+def test_another_problem_with_the_same_passage_stays():
+    split, rejected = run(
+        problems("math", *(pair["row"] for pair in PASSAGES)), against(*(pair["item"] for pair in PASSAGES))
+    )
+    assert not rejected and len(PASSAGES) == 24
+    assert split.summary["passages"] == split.summary["coverage_hits"] >= 20
+    _, rejected = run(problems("math", PASSAGES[0]["row"]), against(PASSAGES[0]["item"]), PAPER)
+    assert rejected["0"][0] == "ngram", "the paper's rule knows no passages"
 
 
 def test_boilerplate_is_a_hit_of_the_papers_rule_and_no_contamination():
