@@ -1,9 +1,9 @@
 r"""One spelling for what Unicode spells in many ways, before texts are compared.
 
-NFKC with care for mathematics. `x²` and `x₂` become `x^2` and `x_2`, never `x2`; `½` and `\frac12` become `1/2`; `≠` stays
-a sign of its own although it is an equals sign with a stroke. Full-width and mathematical letters, circled digits,
-ligatures and the digits of other scripts become the plain ones; accents, soft hyphens and characters without a width
-disappear, because texts are copied with and without them. Letters that only look alike (Latin a, Cyrillic а) stay
+NFKC with care for mathematics. `x²` and `x₂` become `x^2` and `x_2`, never `x2`; `½` and `\frac12` become `1/2`; `≠`
+stays a sign of its own although it is an equals sign with a stroke. Full-width and mathematical letters, circled
+digits, ligatures and the digits of other scripts become the plain ones; accents, soft hyphens and characters without a
+width disappear, because texts are copied with and without them. Letters that only look alike (Latin a, Cyrillic a) stay
 different.
 
 Texts are folded as UTF-8; of each byte of the result it is known which character it comes from (`Origin`).
@@ -30,8 +30,8 @@ _STROKE = "\u0338".encode()
 _SUPER, _SUB, _PLAIN = 1, 2, 0
 _DIACRITICS = ((0x300, 0x36F), (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x20D0, 0x20FF), (0xFE20, 0xFE2F))
 _SIGNS = {
-    "-": "‐‑‒–—―−", "*": "×✕✖·⋅∙∗⋆", "'": "‘’‛", '"': "“”‟", "≤": "⩽", "≥": "⩾", ":": "∶", "|": "∣", "△": "∆", "/": "⁄∕",
-    "^\\circ\0": "°º˚", "\\circ\0": "∘", "a": "ª", "tm": "™", "sm": "℠",
+    "-": "‐‑‒–—―−", "*": "×✕✖·⋅∙∗⋆", "'": "‘’‛", '"': "“”‟", "≤": "⩽", "≥": "⩾", ":": "∶", "|": "∣", "△": "∆",
+    "/": "⁄∕", "^\\circ\0": "°º˚", "\\circ\0": "∘", "a": "ª", "tm": "™", "sm": "℠",
 }  # fmt: skip
 """Other typefaces of the same sign."""
 _SIGN_OF = {other: sign for sign, others in _SIGNS.items() for other in others}

@@ -2,9 +2,9 @@ r"""Tokens of statements with LaTeX and prose, for finding equal texts.
 
 A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation are
 ignored. What Unicode spells in many ways is one (`folding.py`). A LaTeX command is a word, but commands of appearance
-(`\left`, `\text`, `\displaystyle`) are ignored, and synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token. Single
-letters separated by blanks are one word: `A x` is `Ax`. So `$\dfrac{1}{2}x y$,` and `\(½ xy\)` have the same tokens.
-Different numbers are never the same token.
+(`\left`, `\text`, `\displaystyle`) are ignored, and synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token.
+Single letters separated by blanks are one word: `A x` is `Ax`. So `$\dfrac{1}{2}x y$,` and `\(½ xy\)` have the same
+tokens. Different numbers are never the same token.
 
 Columns are tokenized as arrays of UTF-8 bytes, never by character or word; positions are bytes of the text.
 """
@@ -39,7 +39,8 @@ SYNONYMS = {
     "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "prod": "∏",
     "int": "∫", "partial": "∂", "nabla": "∇", "mp": "∓", "notin": "∉", "ni": "∋", "subseteq": "⊆", "supset": "⊃",
     "supseteq": "⊇", "setminus": "∖", "parallel": "∥", "cong": "≅", "sim": "∼", "propto": "∝", "forall": "∀",
-    "exists": "∃", "leftarrow": "←", "gets": "←", "implies": "⇒", "iff": "⇔", "mapsto": "↦", "oplus": "⊕", "otimes": "⊗",
+    "exists": "∃", "leftarrow": "←", "gets": "←", "implies": "⇒", "iff": "⇔", "mapsto": "↦", "oplus": "⊕",
+    "otimes": "⊗",
     "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "ell": "l", "star": "*", "leftrightarrow": "↔",
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "vartheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",

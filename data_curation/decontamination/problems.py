@@ -39,7 +39,8 @@ class Decontaminator:
 
     def split(self, table: pa.Table) -> Split:
         """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one with other
-        numbers (`variant`, unless they are kept) or in other words (`reworded`), that were released after the settings' date, or, with `undated: drop`, have no date.
+        numbers (`variant`, unless they are kept) or in other words (`reworded`), that were released after the settings'
+        date, or, with `undated: drop`, have no date.
 
         Each kept row's metadata gains `decontaminate`: the item with the highest coverage, that `coverage`,
         `paper_hit` and `coverage_hit`, and `match` if it covers enough of the item: `copy`, `variant` or `passage`. The

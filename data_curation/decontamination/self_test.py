@@ -33,11 +33,10 @@ def replaced(text: str, replacements: Replacements) -> str:
 
 
 RAISED, LOWERED = (
-    dict(zip("0123456789+-()", [*(f"{kind} {name}" for name in (
-        "ZERO ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT NINE".split())), f"{kind} PLUS SIGN", f"{kind} MINUS",
-        f"{kind} LEFT PARENTHESIS", f"{kind} RIGHT PARENTHESIS"], strict=True))
+    {character: f"{kind} {unicodedata.name(character).removeprefix('DIGIT ')}" for character in "0123456789+()"}
+    | {"-": f"{kind} MINUS"}
     for kind in ("SUPERSCRIPT", "SUBSCRIPT")
-)  # fmt: skip
+)
 VULGAR = {("1", "2"): "½", ("1", "3"): "⅓", ("2", "3"): "⅔", ("1", "4"): "¼", ("3", "4"): "¾", ("1", "5"): "⅕",
           ("1", "6"): "⅙", ("1", "8"): "⅛", ("3", "8"): "⅜"}  # fmt: skip
 COMMAND = r"\\[a-zA-Z]+|\{[a-z]+\}"

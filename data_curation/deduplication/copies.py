@@ -46,10 +46,10 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
 
     Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
     platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
-    `same_problem`), `variant` with `settings.variants: drop` (the same text with other numbers), `reworded` (the same numbers, the same answer and enough of the words, by
-    `same_problem.reworded`). The best row has a golden solution, then more tests, then the answer of most exact
-    copies, then comes first. The evidence names the row that stays, the similarity, the answers where they differ,
-    and, for the copy of a copy, the row in between (`by`).
+    `same_problem`), `variant` with `settings.variants: drop` (the same text with other numbers), `reworded` (the same
+    numbers, the same answer and enough of the words, by `same_problem.reworded`). The best row has a golden solution,
+    then more tests, then the answer of most exact copies, then comes first. The evidence names the row that stays, the
+    similarity, the answers where they differ, and, for the copy of a copy, the row in between (`by`).
 
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
     `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.

@@ -47,8 +47,8 @@ def test_the_same_statement_in_another_hand_has_the_same_tokens(one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"), [("x = 12", "x = 13"), ("a + b", "a - b"), ("x_1", "x_2"), ("3.14", "314"), ("a, b", "ab"),
-     ("x²", "x2"), ("x²", "x³"), ("x₂", "x²"), ("2²", "22"), ("½", "12"), ("a ≠ b", "a = b"), ("аx", "ax"), ("①②", "12"),
-     ("x²3", "x²³")],
+     ("x²", "x2"), ("x²", "x³"), ("x₂", "x²"), ("2²", "22"), ("½", "12"), ("a ≠ b", "a = b"), ("аx", "ax"),
+     ("①②", "12"), ("x²3", "x²³")],
 )  # fmt: skip
 def test_what_makes_another_problem_makes_other_tokens(one, other):
     assert words(one) != words(other)

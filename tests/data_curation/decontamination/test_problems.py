@@ -89,8 +89,8 @@ def test_an_item_with_other_numbers_is_dropped_or_kept_by_choice_and_counted_apa
     ],
 )
 def test_the_same_numbers_in_other_words_make_no_variant(copy):
-    for settings in (COVERAGE, KEEP):
-        split, rejected = run(problems("math", copy), against(LONG_ITEM), settings)
+    for config in (COVERAGE, KEEP):
+        split, rejected = run(problems("math", copy), against(LONG_ITEM), config)
         assert [rule for rule, _, _ in rejected.values()] == ["ngram"] and split.summary["variants"] == 0
 
 
