@@ -22,7 +22,7 @@ import numpy as np
 _EMPTY_SUPERSCRIPT = b"^{}"  # left by AoPS's editor
 _TAG = re.compile(rb"<(/?)su([bp])>")
 _ENTITY = re.compile(rb"&(nbsp|lt|gt|amp|times|minus|quot|#39);")
-_ENTITIES = dict(zip((b"nbsp", b"lt", b"gt", b"amp", b"times", b"minus", b"quot", b"#39"),
+_ENTITIES: dict[bytes, bytes] = dict(zip((b"nbsp", b"lt", b"gt", b"amp", b"times", b"minus", b"quot", b"#39"),
                      (b"\0", b"<", b">", b"&", b"*", b"-", b'"', b"'"), strict=True))  # fmt: skip
 _ARGUMENT = rb"\s*(?:\{\s*([a-zA-Z0-9]+)\s*\}|([a-zA-Z0-9]))"
 _FRACTION = re.compile(rb"\\[dtc]?frac(?![a-zA-Z])" + _ARGUMENT + _ARGUMENT)

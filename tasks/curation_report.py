@@ -45,11 +45,12 @@ def document(
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
     summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
+    self_test = summary["self_test"] if summary else None
     tables = {
         "funnel": _rules(rules[rules.dropped > 0]),
         "contamination": [
-            {"disguise": name, "items": summary["self_test"]["disguised"][name], "recall": recall}
-            for name, recall in (summary["self_test"]["recall_by_disguise"] if summary else {}).items()
+            {"disguise": name, "items": self_test["disguised"][name], "recall": recall}
+            for name, recall in (self_test["recall_by_disguise"].items() if self_test else ())
         ],
         "items": _items_met(rejected),
         "samples": _samples(rejected),
@@ -62,7 +63,7 @@ def document(
     return compose(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         idle=[" ".join(names) for names in rules[rules.dropped == 0][["step", "rule"]].itertuples(index=False)],
-        summary=summary, test=summary and summary["self_test"], parameters=parameters, unmarked=unmarked,
+        summary=summary, test=self_test, parameters=parameters, unmarked=unmarked,
         steps={manifest["step"] for manifest in steps},
     )  # fmt: skip
 

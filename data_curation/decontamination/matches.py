@@ -76,7 +76,7 @@ def match(row: Text, item: Text) -> Match:
     own = _own(words, [(block.a, block.size) for block in blocks], its_words)
     its_own = _own(its_words, [(block.b, block.size) for block in blocks], words)
     enough, most = (3, NEARLY_ALL) if differing else (5, MOST_OF_A_TEXT)
-    both_ask = min(own.count, its_own.count) >= enough and min(own.share, its_own.share) >= OWN_WORDS
+    both_ask = min(own.words, its_own.words) >= enough and min(own.share, its_own.share) >= OWN_WORDS
     if common < most and both_ask and max(own.known, its_own.known) < 0.5:
         return Match("passage")
     if not differing:
@@ -96,7 +96,7 @@ def match(row: Text, item: Text) -> Match:
 
 
 class _Own(NamedTuple):
-    count: int
+    words: int
     share: float
     known: float
 

@@ -175,7 +175,7 @@ def find(
             if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
                 rejections[row] = ("whole_match", evidence)
                 continue
-            matching = overlaps.get(row, [])
+            matching, found = overlaps.get(row, []), Match("copy")
             if facts["coverage_hit"]:
                 found, alike = _matches(index, tokens, row, text, matching, settings)
                 facts["match"] = found.kind

@@ -158,7 +158,7 @@ class _Collection:
         for line, (end, record) in enumerate(read_lines(journal_file) if journal_file.exists() else (), start=1):
             if not isinstance(record.get("response"), str) or record.get("finish_reason") not in ANSWERED:
                 raise RatchetError(f"{journal_file}, line {line}: not an answer. Remove that line and run again.")
-            if self.places.get(record.get("key")) == MISSING:
+            if self.places.get(str(record.get("key"))) == MISSING:
                 self._enter(place, record, now=False)
             place = end
 
