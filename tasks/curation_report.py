@@ -48,10 +48,7 @@ def document(
     self_test = summary["self_test"] if summary else None
     tables = {
         "funnel": _rules(rules[rules.dropped > 0]),
-        "contamination": [
-            {"disguise": name, "items": self_test["disguised"][name], "recall": recall}
-            for name, recall in (self_test["recall_by_disguise"].items() if self_test else ())
-        ],
+        "contamination": _disguises(self_test) if self_test else [],
         "items": _items_met(rejected),
         "samples": _samples(rejected),
         "read": _previews(previews),
@@ -97,6 +94,11 @@ def _rules(rules: pd.DataFrame) -> list[Row]:
     shares = (rules.dropped / rules.rows_in.clip(lower=1)).map("{:.1%}".format)
     columns = rules.assign(share=shares).reindex(columns=["step", "rule", "rows_in", "dropped", "share", "rows_out"])
     return cast(list[Row], columns.rename(columns={"rows_in": "rows in", "rows_out": "rows out"}).to_dict("records"))
+
+
+def _disguises(self_test: Mapping[str, Any]) -> list[Row]:
+    recalls, counts = self_test["recall_by_disguise"], self_test["disguised"]
+    return [{"disguise": name, "items": counts[name], "recall": recall} for name, recall in recalls.items()]
 
 
 def funnel_drawing(funnel: pa.Table, name: str = "funnel") -> Drawing:

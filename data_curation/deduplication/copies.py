@@ -7,7 +7,7 @@ never removes a problem that resembles no kept row.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ratchet.data_curation.deduplication import minhash, rewording
 from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingle
-from ratchet.data_curation.deduplication.same_problem import READ, reworded, same_answer, same_problem
+from ratchet.data_curation.deduplication.same_problem import READ, numbers_of, reworded, same_answer, same_problem
 from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
@@ -81,7 +81,7 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
     bands = minhash.band_keys(shingles, minhash.PERMUTATIONS, *minhash.bands_of(settings))
     buckets = minhash.buckets(bands, np.flatnonzero(left))
     del bands
-    for row, best in near_copies(shingles, buckets, settings.jaccard, rows.preference, rows.same):
+    for row, best in near_copies(shingles, buckets, settings.jaccard, rows.preference, rows.same, rows.numbers):
         copies[row] = best, "near"
     if settings.variants == "drop":
         left[[*copies]] = False
@@ -91,7 +91,8 @@ def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | No
         left[[*copies]] = False
         (answers,) = shingle(_chunks(table, "answer"), ngrams(1))
         buckets = rewording.buckets(word_sets, answers, np.flatnonzero(left))
-        for row, best in near_copies(word_sets, buckets, rewording.LEAST, rows.preference, rows.reworded):
+        candidates = word_sets, buckets, rewording.LEAST
+        for row, best in near_copies(*candidates, rows.preference, rows.reworded, rows.numbers):
             copies[row] = best, "reworded"
 
     verdicts: list[Rejection | None] = [None] * len(table)
@@ -150,6 +151,9 @@ class _Rows:
                 disagreements |= dict.fromkeys(group, answers)
         return disagreements
 
+    def numbers(self, row: int) -> tuple[str, ...]:
+        return numbers_of(self._value("prompt", row))
+
     def same(self, row: int, other: int, similarity: float) -> bool:
         return same_problem(self.values(row, READ), self.values(other, READ))
 
@@ -194,16 +198,19 @@ def near_copies(
     least: float,
     preference: Callable[[int], Any],
     same: Callable[[int, int, float], bool] = lambda row, other, similarity: True,
+    part: Callable[[int], Hashable] = lambda row: None,
 ) -> Iterator[tuple[int, int]]:
     """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
     first. Copies have a Jaccard similarity of at least `least` and are the `same`. `buckets` are those of
-    `minhash.buckets`; a row in no bucket has no candidates."""
+    `minhash.buckets`; a row in no bucket has no candidates. Rows of another `part` are never the same and not compared:
+    the variants of a template share a bucket, and would each be compared with all others."""
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
-    kept_in: dict[int, list[int]] = defaultdict(list)
+    kept_in: dict[tuple[int, Hashable], list[int]] = defaultdict(list)
     for row in sorted(places, key=preference):
-        mine = numbers[slice(*places[row])].tolist()
+        own_part = part(row)
+        mine = [(number, own_part) for number in numbers[slice(*places[row])].tolist()]
         similar: list[tuple[float, int]] = []
         if others := {other for number in mine for other in kept_in[number]}:
             own = shingles.of(row)

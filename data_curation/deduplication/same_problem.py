@@ -118,6 +118,11 @@ def _same_numbers(one: "_Read", other: "_Read") -> bool:
     return one.numbers["1"] <= other.numbers["1"] + other.ones and other.numbers["1"] <= one.numbers["1"] + one.ones
 
 
+def numbers_of(text: str) -> tuple[str, ...]:
+    """The numbers of a text, sorted, without any 1: texts of the same problem have the same."""
+    return tuple(sorted(number for number in _read(text).numbers.elements() if number != "1"))
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each on one line in lower case, sorted."""
     return sorted(" ".join(sentence.split()) for sentence in _SENTENCE_END.split(folded(text).lower()))
