@@ -47,6 +47,10 @@ def test_parameters_are_those_of_the_model(policy, micro_model):
     assert Shape.of(config).parameters == counted
     assert Shape.of(config).head_dim == MICRO.head_dim
     assert Shape.of(QWEN_14B).parameters == pytest.approx(14.77e9, rel=1e-3)
+
+
+def test_sizes_are_those_of_the_engine():
+    """Without the fixture `policy`, which makes tiles of its own size."""
     assert (TILES, PIECES, WHOLE) == (LOGIT_TILES, packing.PIECES, packing.WHOLE)
 
 
