@@ -1,6 +1,7 @@
 """`ratchet verify`: is a response right? Explains one, or judges a file of them, with the pool that training uses."""
 
 import json
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -137,8 +138,11 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
     for name in ("tests", "metadata"):  # JSON text in the schema; written by hand, often the structure itself
         if isinstance(values.get(name), list | dict):
             values[name] = json.dumps(values[name])
-    if type(values.get("answer")) in (int, float):
-        values["answer"] = str(values["answer"])
+    answer = values.get("answer")
+    if isinstance(answer, int | float) and not isinstance(answer, bool):
+        if not math.isfinite(answer):
+            raise RatchetError(f"gold: {answer} is no reference; leave the row out")
+        values["answer"] = str(answer)
     for name in ("problem_id", "prompt", "answer", "tests"):
         if not isinstance(values.setdefault(name, "" if name == "prompt" else None), str | None):
             raise RatchetError(f"{name}: {type(values[name]).__name__} instead of text")
@@ -164,7 +168,7 @@ def _submission(
         raise RatchetError("exactly one of the fields response, pred and code is needed")
     [(name, text)] = texts.items()
     if name == "pred" and type(text) in (int, float):
-        text = str(text)
+        text = str(text)  # also NaN, which is wrong
     if not isinstance(text, str):
         raise RatchetError(f"{name}: {type(text).__name__} instead of text")
     return Submission(problem, text, is_program=name != "response", settings=settings)
@@ -197,7 +201,7 @@ def _verify_file(
         draft.open("w", encoding="utf-8") as file,
     ):
         for row, judged in _judged(pool, domain, problems, source):
-            file.write(json.dumps(row | judged, default=str) + "\n")
+            file.write(json.dumps(_finite(row | judged), default=str, allow_nan=False) + "\n")
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
             progress.advance(task)
@@ -216,6 +220,15 @@ def _verify_file(
     return not faults
 
 
+def _finite(value: Any) -> Any:
+    """With null for NaN and infinities, which are not JSON."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list) else value
+
+
 def _judged(
     pool: "Pool", domain: str, problems: "dict[str, Problem] | None", source: Path
 ) -> Iterator[tuple[Row, Row]]:
@@ -232,7 +245,8 @@ def _judged(
         if isinstance(verdict, str):
             return row, {"outcome": None, "error": f"{where}: {verdict}"}
         fault = {"error": f"{where}: {why}"} if (why := _fault(verdict)) else {}
-        return row, asdict(verdict) | {"outcome": verdict.outcome.value} | fault
+        judged = {"outcome": None, "fraction": None} if fault else {"outcome": verdict.outcome.value}
+        return row, asdict(verdict) | judged | fault
 
     for number, row in enumerate(read_rows(source), 1):
         judged: Future[Any] = Future()

@@ -82,23 +82,27 @@ def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
         b'{"gold": "3", "response": "no box"}',
         b'{"gold": ["3"], "response": "no box"}',
         b'{"gold": "3", "response": 3}',
+        b'{"gold": NaN, "pred": "3"}',
+        b'{"gold": "nan", "pred": "nan", "weight": NaN}',
     ]
     source, target = tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
     source.write_bytes(b"\n".join(given))
     done = ratchet("verify", "math", "--input", source, "--output", target)
     assert done.returncode == 1, done.stderr  # not all could be judged
     rows = read(target)
-    expected = ["passed", "passed", None, None, "unparseable", None, "unparseable", None, None, "passed"]
-    expected += ["failed", "unparseable", "unparseable", "failed", "failed", "unparseable", None, None]
+    expected = ["passed", "passed", None, None, None, None, None, None, None, "passed"]
+    expected += ["failed", "unparseable", None, "failed", "failed", "unparseable", None, None, None, None]
     assert [row["outcome"] for row in rows] == expected
     assert rows[0]["id"] == 7 and rows[0]["decided_by"] == "exact" and rows[0]["fraction"] == 1.0
     assert rows[1]["decided_by"] == "numeric"
     assert f"{source}, row 3: line: not valid JSON" in rows[2]["error"]
     assert rows[3]["error"] == f"{source}, row 4: exactly one of the fields response, pred and code is needed"
-    assert "it has no reference answer" in rows[4]["error"]
+    assert "it has no reference answer" in rows[4]["error"] and rows[4]["fraction"] is None
+    assert "nan is no reference" in rows[18]["error"] and rows[18]["gold"] is None
+    assert "a placeholder: nan" in rows[19]["error"] and "NaN" not in target.read_text()
     assert rows[16]["error"].endswith("answer: list instead of text")
     assert rows[9]["gold"] == 3
-    assert "could not be judged" in done.stdout and "row 3" in done.stdout and "18 rows in" in done.stdout
+    assert "could not be judged" in done.stdout and "row 3" in done.stdout and "20 rows in" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -155,7 +159,7 @@ def test_rows_that_cannot_be_judged_are_told_with_their_place(ratchet, tmp_path)
     done = ratchet("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     judged = read(output)
-    assert [row["outcome"] for row in judged] == ["passed", "unparseable", None, None]
+    assert [row["outcome"] for row in judged] == ["passed", None, None, None]
     assert "row 2: problem broken: its tests cannot be read" in judged[1]["error"]
     assert "row 3: problem_id: 'unknown'" in judged[2]["error"] and "row 4: code: int" in judged[3]["error"]
     carried = lines(tmp_path / "carried.jsonl", [own | {"code": RIGHT}])

@@ -222,3 +222,15 @@ def test_the_rewards_of_a_server_want_its_token(serve, authorization):  # noqa: 
 def test_a_request_for_rewards_is_told_what_is_wrong(serve, body, reason):  # noqa: F811
     reply = httpx.post(serve().url + "/v1/openrlhf", json=body, headers={"Authorization": f"Bearer {TOKEN}"})
     assert reply.status_code == 400 and reason in reply.json()["error"]
+
+
+def test_options_and_rows_are_checked_with_a_word_of_what_is_wrong(monkeypatch):
+    with pytest.raises(RatchetError, match="Unknown option 'strict'; known: servers"):
+        trl.reward_function(strict=True)
+    real = importlib.util.find_spec
+    missing = lambda name, *rest: None if name == "math_verify" else real(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", missing)
+    with pytest.raises(RatchetError, match=r"ratchet-verifiers\[math-verify\]"):
+        trl.reward_function(either=True)
+    with pytest.raises(RatchetError, match=r"Row 0 .* a dict and not JSON text"):
+        trl.ratchet_reward([""], ["\\boxed{1}"], [{"domain": "math", "answer": "1"}])  # pyright: ignore

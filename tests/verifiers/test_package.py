@@ -28,7 +28,7 @@ def test_the_readme_runs_as_it_stands():
 
 def test_promised_names_are_there_and_load_lazily():
     assert all(getattr(ratchet.verifiers, name) is not None for name in ratchet.verifiers.__all__)
-    assert set(ratchet.verifiers.__all__) <= set(dir(ratchet.verifiers))
+    assert sorted(ratchet.verifiers.__all__) == dir(ratchet.verifiers)
     with pytest.raises(AttributeError, match="nothing"):
         _ = ratchet.verifiers.nothing
     lazy = "import sys, ratchet.verifiers; sys.exit(any('flint' in name or 'pint' in name for name in sys.modules))"

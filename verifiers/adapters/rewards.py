@@ -1,6 +1,7 @@
 """What every adapter does: judge a batch of responses to the problems of its rows, and say what was not judged."""
 
 import functools
+import inspect
 import logging
 import os
 import runpy
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.math.second_verifier import check_installed
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
@@ -37,6 +39,8 @@ class Rewards:
         self._servers = [url.strip() for url in urls.split(",") if url.strip()]
         self._workers = int(os.environ.get("RATCHET_JUDGE_WORKERS", 0) if workers is None else workers) or None
         self._graded = graded_domains(graded)
+        if either:
+            check_installed()
         self._settings = JudgeSettings(fraction=bool(self._graded), either=either, total_s=total_s)
         self._pool: Pool | None = None
         self._pid, self._changed = 0, threading.Lock()
@@ -82,7 +86,11 @@ class Rewards:
 
 
 def rewards(**options: Any) -> Rewards:
-    """This process's `Rewards` with these options."""
+    """This process's `Rewards` with these options. Raises RatchetError for an option that is not known, or that needs a
+    package which is not installed."""
+    known = inspect.signature(Rewards).parameters
+    if unknown := sorted(options.keys() - known.keys()):
+        raise RatchetError(f"Unknown option {unknown[0]!r}; known: {', '.join(known)}.")
     with _lock:
         return _made(**options)
 

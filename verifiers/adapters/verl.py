@@ -27,4 +27,5 @@ def compute_scores(
     if None in rows:
         raise RatchetError("No ratchet_problem in extra_info: `ratchet export problems --format verl` writes it.")
     own = {name: value for name, value in options.items() if name not in _OTHERS}
-    return rewards(**own).certain([str(row) for row in rows], solution_strs)
+    texts: list[Any] = [row if isinstance(row, dict) else str(row) for row in rows]
+    return rewards(**own).certain(texts, solution_strs)

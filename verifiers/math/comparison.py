@@ -232,7 +232,8 @@ def _same_option(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
 
 def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answer], bool | None]) -> bool | None:
     if one.kind == "collection" and not one.parts and other.kind == "text":
-        return other.words == "none" and one.tokens[0].kind in ("word", "run")  # no solution, and not the empty set
+        spoken = any(token.kind in ("word", "run") for token in one.tokens[:1])  # no solution, and not the empty set
+        return other.words == "none" and spoken
     if (
         one.kind == "collection"
         and one.brackets == ""
@@ -395,7 +396,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
         return is_same_name(left, got_left) and _all(same)
     if len(reference.parts) != 2 or len(answer.parts) != 2:
         return reference.text == answer.text
-    nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None]
+    nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None and not part.percent]
     if None not in nodes and not any(names_of(node) for node in nodes if node):
         return nodes[:2] in (nodes[2:], nodes[:1:-1])  # of numbers: what it says, not its truth
     for pair in ((got_left, got_right), (got_right, got_left))[: 1 if reference.words else 2]:

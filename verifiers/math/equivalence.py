@@ -24,6 +24,7 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\]*")
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
+_PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
 _ORDERED = " \\text{ in this order}"
 
 
@@ -148,6 +149,8 @@ def reference_fault(reference: str) -> str:
     text = reference_text(reference)
     if not text:
         return "the reference is empty"
+    if text.casefold() in _PLACEHOLDERS:
+        return f"the reference is a placeholder: {text}"
     if len(text) > MAX_ANSWER_CHARACTERS:
         return f"the reference is longer than {MAX_ANSWER_CHARACTERS} characters"
     if boxed_answer(f"\\boxed{{{text}}}") != text:

@@ -390,7 +390,9 @@ class _Parser(Cursor):
             names = [t.text for t in self.tokens[begin : begin + 6] if t.kind == "name" and len(t.text) == 1]
             self.skipped()
             is_plain = self.tokens[begin].kind == "name" or self.tokens[begin + 2].isa("=")
-            every = sorted({t.text for t in self.tokens[begin : self.position] if t.kind == "name"})
+            inside = self.tokens[begin : self.position]  # of d | n only d is bound
+            end = next((i for i, token in enumerate(inside) if token.isa("|", "\\in")), len(inside))
+            every = sorted({token.text for token in inside[:end] if token.kind == "name"})
             index = names[:1] if is_plain else every
         bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
         self._bound += 1

@@ -149,7 +149,7 @@ def _of_equations(answer: Answer) -> Flat | None:
 def _symmetric(answer: Answer) -> Flat | None:
     point, direction = dict[str, Fraction](), dict[str, Fraction]()
     for part in answer.parts:
-        names = names_of(part.node) if part.node else frozenset()
+        names = names_of(part.node) if part.node and not part.percent and part.unit is None else frozenset()
         if len(names) != 1 or not names <= {*_COORDINATES} or kinds_of(part.node or ()) - {*"+-*/", "number", "name"}:
             return None
         [name] = names

@@ -37,7 +37,7 @@ def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
     """The solution of an inequality or a chain of two: one interval, or two for |x| > 3. () if unknown."""
     if len(sides) == 2 and (linear := _linear(operators[0], *sides)):
         operators, sides = linear
-    if len(operators) > 2 or any(side.kind != "scalar" or side.node is None for side in sides):
+    if len(operators) > 2 or any(side.kind != "scalar" or side.node is None or side.percent for side in sides):
         return ()
     if len(sides) == 2 and sides[0].node and sides[0].node[0] == "abs":
         return _distance(operators[0], sides[0].node[1], sides[1])
@@ -100,7 +100,11 @@ def usual_brackets(tokens: Tokens) -> Tokens:
 
 def without(whole: Answer, points: list[Answer]) -> Answer | None:
     r"""`x \ne 1, 2`, `[0,9]\setminus\{5\}`: the intervals between the points."""
-    if whole.kind != "tuple" or len(whole.parts) != 2 or any(p.kind != "scalar" or p.node is None for p in points):
+    if (
+        whole.kind != "tuple"
+        or len(whole.parts) != 2
+        or any(p.kind != "scalar" or p.node is None or p.percent for p in points)
+    ):
         return None
     if len(points) > 1:
         if any(point.value is None for point in points):

@@ -367,7 +367,7 @@ def _power(node: Node, point: Point, work: list[int]) -> Any:
 
 
 def _exponential(value: acb, work: list[int]) -> acb:
-    if not (growth := value.abs_upper()) < _LARGEST_GROWTH:
+    if isinstance(value, acb_mat) or not (growth := value.abs_upper()) < _LARGEST_GROWTH:
         raise Unsupported
     if len(work) > 1:
         work[1] += 3 * int(growth.ceil().unique_fmpz() or _LARGEST_GROWTH)

@@ -204,8 +204,8 @@ def _is_odd_power(unit: Unit) -> bool:
 
 def prose(tokens: Tokens) -> str:
     """An answer of words alone, in one spelling; "" for any other."""
-    if not any(_is_word(token, len(tokens)) for token in tokens):
-        return ""
+    if not any(_is_word(token, len(tokens)) for token in tokens) or tokens[0].isa("-"):
+        return ""  # also of -AB, which is not AB
     words_read: list[str] = []
     for token in tokens:
         if token.kind in ("word", "run", "name") and token.text.isalpha():

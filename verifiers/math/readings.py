@@ -22,6 +22,7 @@ _LETTERS = {"name", "applied", "vector", "cross"}
 _VARIABLES = frozenset("xyzt")
 _INTEGERS = frozenset("kmn")
 _CONSTANTS, _LOOSE_CONSTANTS = re.compile(r"[cCK](?:_\d)?|[A-BD]"), re.compile(r"[cCkKA-BD](?:_\d)?")
+_ADDED_CONSTANT = re.compile(r"[CKc](?:_\d)?")
 _TRANSPOSED, _DAGGER = (("name", "T"), ("name", "\\top")), ("name", "\\dagger")
 _INVERSE = (("-", ("number", 0), ("number", 1)), ("number", -1))
 
@@ -68,7 +69,7 @@ def _arbitrary(node: Node, names: frozenset[str], pattern: re.Pattern[str]) -> l
     constants = sorted(filter(pattern.fullmatch, names))
     text, linear = (repr(node), {*_linear_names(node)}) if constants else ("", set[str]())
     constants = [name for name in constants if name in linear and text.count(repr(("name", name))) == 1]
-    if len(constants) == 1 and _is_added(node, constants[0]):
+    if len(constants) == 1 and constants[0][0] in "cCK" and _is_added(node, constants[0]):
         return constants
     is_plain = names > {*constants} and all(name.islower() and not {*"_("} & {*name} for name in names - {*constants})
     is_arbitrary = pattern is _LOOSE_CONSTANTS or ("c" not in constants and "".join(constants) not in ("A", "B", "D"))
@@ -85,8 +86,12 @@ def _linear_names(node: Node) -> Iterator[str]:
 
 def without_constant(node: Node) -> Node | None:
     """An integral without the constant that it adds; None if it adds none."""
-    [name] = constants if len(constants := [*filter(_LOOSE_CONSTANTS.fullmatch, names_of(node))]) == 1 else [""]
-    return replaced(node, {("name", name): ZERO}) if name and _is_added(node, name) else None
+    names = names_of(node)
+    constants = [*filter(_ADDED_CONSTANT.fullmatch, names)]
+    variables = names.difference(constants)
+    if len(constants) != 1 or not _is_added(node, constants[0]) or not all(each.islower() for each in variables):
+        return None
+    return replaced(node, {("name", constants[0]): ZERO})
 
 
 def _is_added(node: Node, name: str) -> bool:

@@ -50,7 +50,7 @@ def _value(end: Answer) -> Fraction | float | None:
     if infinite := {INFINITY: math.inf, MINUS_INFINITY: -math.inf}.get(end.node or ()):
         return infinite
     if end.value is not None or end.node is None or end.unit is not None or names_of(end.node):
-        return end.value if end.unit is None else None
+        return end.value if end.unit is None and not end.percent else None
     value = constant_value(end.node)
     return None if value is None else Fraction(round(value * _PARTS), _PARTS)
 

@@ -47,7 +47,8 @@ def check_installed() -> None:
     """Raises RatchetError that says what to install."""
     if importlib.util.find_spec("math_verify") is None:
         raise RatchetError(
-            "verification.math: either needs math-verify: pip install 'ratchet-rl[math-verify]', or use strict."
+            "`either` (verification.math: either) needs math-verify: pip install 'ratchet-verifiers[math-verify]', or "
+            "judge without it (strict)."
         )
 
 

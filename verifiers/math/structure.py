@@ -135,6 +135,8 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
     if len(name) > 1 or not residue or not modulus or any(token.isa("=", "<", ">", ",", ";") for token in before):
         return None
     parts = (_parse(residue, depth), _parse(modulus, depth))
+    if any(part.percent for part in parts):
+        return None
     return Answer("congruence", tokens, parts=parts, variable="".join(map(spelled, name)))
 
 
@@ -372,7 +374,8 @@ def _ratio(tokens: Tokens, depth: int) -> Answer | None:
     ):
         return None
     terms = tuple(_parse(part, depth) for part in parts)
-    return Answer("ratio", tokens, parts=terms) if all(term.kind == "scalar" and term.node for term in terms) else None
+    is_ratio = all(term.kind == "scalar" and term.node and not term.percent for term in terms)
+    return Answer("ratio", tokens, parts=terms) if is_ratio else None
 
 
 def _duration(tokens: Tokens, depth: int) -> Answer | None:

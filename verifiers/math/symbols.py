@@ -15,6 +15,8 @@ _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", 
 
 def is_symbol(answer: Answer) -> bool:
     """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
+    if any(token.kind in ("word", "run") and token.text.lower() == "not" for token in answer.tokens):
+        return False
     if answer.kind == "tuple":
         return answer.brackets == "[]" or all(variable_of(part) for part in answer.parts)  # a commutator
     if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):

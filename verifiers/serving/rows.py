@@ -57,6 +57,10 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
     pairs = []
     for number, (row, response) in enumerate(zip(rows, responses, strict=True)):
         try:
+            if not isinstance(row, str):
+                raise RatchetError(
+                    f"its {COLUMN} is a {type(row).__name__} and not JSON text; give it as json.dumps does"
+                )
             problem, prefix = decode(row)
         except RatchetError as error:
             raise RatchetError(f"Row {number} of the batch cannot be judged: {str(error).rstrip('.')}.") from error
