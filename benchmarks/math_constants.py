@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.math_references import published_references, shipped_references
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.equivalence import decide
+from ratchet.verifiers.math.intervals import expression
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
@@ -82,8 +83,16 @@ def values(reference: Answer) -> Answer:
     """What remains of a reference without what an answer may leave out: its name, unit, domain and option."""
     if reference.kind == "option" and reference.parts:
         return reference.parts[0]
+    if reference.kind == "ratio" and len(reference.parts) == 2 and (below := reference.parts[1].value):
+        return expression(("number", (reference.parts[0].value or 0) / below))
     is_named = reference.kind == "equation" and not reference.words and len(reference.parts) == 2
     return reference.parts[1] if is_named and reference.parts[1].kind != "text" else reference
+
+
+def _letter(reference: Answer) -> str:
+    """That of an option, whatever its text, or of a value that is one letter."""
+    letter = reference.words if reference.kind == "option" else values(reference).letters
+    return letter if len(letter) == 1 else ""
 
 
 def answered(constant: str, references: list[str]) -> list[str]:
@@ -104,6 +113,9 @@ def unequal(constant: str, references: list[str]) -> list[str]:
 def _same(one: str, other: str) -> bool:
     """Whether two references have the same value: as written, or without names, units and percent signs."""
     if decide(one, other).same or decide(other, one).same:
+        return True
+    letters = [_letter(parse_answer(text)) for text in (one, other)]
+    if letters[0] == letters[1] != "":
         return True
     ours, theirs = values(parse_answer(one)), values(parse_answer(other))
     if ours.value is not None and theirs.value is not None:
