@@ -6,7 +6,9 @@ task run, the draft and its lock, the MLflow child run with its data sets and mo
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +77,10 @@ def run_step(
     chosen = run.chooses(step.name, title, inputs)
     cached = target.path.exists() and step.name not in run.steps.refresh
     same_as = run.store.earlier_same(target) if run.planning and cached else None
+    here = copy_context()  # both are called later, perhaps when this run is no longer the active one
     planned = PlannedStep(
-        title, target, inputs, cached, name=step.name, left_out=not chosen, estimate=estimate, check=check,
-        same_as=same_as,
+        title, target, inputs, cached, name=step.name, left_out=not chosen, same_as=same_as,
+        estimate=estimate and partial(here.run, estimate), check=check and partial(here.run, check),
     )  # fmt: skip
     run.plan.append(planned)
     if run.planning or not chosen:

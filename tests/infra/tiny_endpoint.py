@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from email.utils import formatdate
 from http.client import HTTPConnection
@@ -121,6 +122,27 @@ class TinyEndpoint(Running):
         if self.counts_tokens and asked.get("stream_options", {}).get("include_usage"):
             usage = {"prompt_tokens": len(ids), "completion_tokens": completion.tokens}
             handler.chunk(_event(choices=[], usage=usage))
+        handler.chunk(b"data: [DONE]\n\n")
+        handler.chunk(b"")
+
+
+class SolvingEndpoint(Running):
+    """`/v1/chat/completions` whose answers are a function of the prompt: a model that knows. `asked` has the prompts."""
+
+    def __init__(self, answer_to: Callable[[str], str], port: int = 0) -> None:
+        self.answer_to, self.asked = answer_to, list[str]()
+        super().__init__(port)
+
+    def answer(self, handler: RunningHandler, body: bytes) -> None:
+        request = json.loads(body)
+        prompt = request["messages"][-1]["content"]
+        self.asked.append(prompt)
+        text = self.answer_to(prompt)
+        handler.begin_stream()
+        handler.chunk(_event(choices=[{"index": 0, "delta": {"content": text}, "finish_reason": None}]))
+        handler.chunk(_event(choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}]))
+        usage = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
+        handler.chunk(_event(choices=[], usage=usage))
         handler.chunk(b"data: [DONE]\n\n")
         handler.chunk(b"")
 
