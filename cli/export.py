@@ -1,6 +1,7 @@
 """`ratchet export`: problems for another trainer, problems and checkpoints for the Hub."""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +70,7 @@ def problems(
     if validation:
         splits["validation"] = next(iter(_splits(validation, store).values()))
     prompt, files = load_recipe(recipe).model.prompt if recipe else PromptFormat(), []
+    own = _own_domains(splits.values(), recipe)
     with disk_errors(output):
         output.mkdir(parents=True, exist_ok=True)
         for split, source in splits.items():
@@ -78,8 +80,10 @@ def problems(
             files.append({"file": str(target), "problems": written, "left_out": dict(left_out.most_common())})
         if usage := EXPORTS[format_].usage:
             names = {"train": f"{next(iter(splits))}.parquet", "validation": f"{[*splits][-1]}.parquet"}
-            title = f"Train with this: {Path(what).name}"
-            card = publication.exported_card(_card(what, store), title, usage.format(**names), license_)
+            title, usage = f"Train with this: {Path(what).name}", usage.format(**names)
+            if own:
+                usage = f"The trainer must find the domain's module:\n\n```\nexport {own}\n```\n\n{usage}"
+            card = publication.exported_card(_card(what, store), title, usage, license_)
             (output / "README.md").write_text(card, encoding="utf-8")
     if options.json:
         print_json(files)
@@ -88,6 +92,8 @@ def problems(
         say(f"{file['problems']:,} problems → {file['file']}")
         for reason, count in file["left_out"].items():
             say(f"left out {count:,}: {reason}")
+    if own:
+        say(f"For the trainer: export {own}")
 
 
 def hub(
@@ -147,6 +153,23 @@ def runs(
 
 for command in (problems, hub, runs):
     export.command()(with_output(command))
+
+
+def _own_domains(files: Iterable[Path], recipe: str) -> str:
+    """The variables by which another trainer finds the domains of these problems; "" if all are shipped. Raises
+    RatchetError for a domain that is not known."""
+    import pyarrow.parquet as pq
+
+    from ratchet.verifiers.domains import DOMAINS, known_domains, own_domain_variables
+
+    names = {name for file in files for name in pq.read_table(file, columns=["domain"])["domain"].unique().to_pylist()}
+    if unknown := sorted(map(str, names - {*known_domains()})):
+        raise RatchetError(
+            f"There is no domain {unknown[0]!r} in {recipe}: give the recipe that declares it."
+            if recipe
+            else f"{unknown[0]!r} is a domain of its own: name the recipe that declares it, --recipe RECIPE."
+        )
+    return own_domain_variables() if names - {*DOMAINS.shipped} else ""
 
 
 def _push(store: "ArtifactStore", source: "Artifact", repository: str, private: bool, license_: str) -> None:

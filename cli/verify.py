@@ -75,7 +75,7 @@ def verify(
     settings = JudgeSettings(fraction=True)
     if recipe:
         chosen = load_recipe(recipe)
-        use_domains(chosen)
+        use_domains(chosen)  # math-verify too, if it takes either
         settings = chosen.verification.settings(fraction=True)
     settings = replace(settings, either=either or settings.either)
     domain_of(domain)  # or an error that lists the known ones

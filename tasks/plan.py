@@ -71,10 +71,10 @@ class Plan:
 
     @cached_property
     def _curated(self) -> dict[str, int]:
-        rows = {}
-        for artifact in ArtifactStore(self._settings.artifacts).all("problems/*"):
-            if artifact.name in self.recipe.curation and artifact.kept.is_file():
-                rows[artifact.name] = pq.read_metadata(artifact.kept).num_rows
+        store, rows = ArtifactStore(self._settings.artifacts), {}
+        for domain in self.recipe.curation:
+            for artifact in store.all(f"problems/{domain}-curated-*"):  # the newest last
+                rows[domain] = pq.read_metadata(artifact.kept).num_rows
         return rows
 
     def _pass(self, stage: Stage, prompts: int, rollouts: int, training: Training | None = None) -> float:

@@ -17,6 +17,7 @@ from ratchet.data_curation.exports import export_problems
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.verifiers.domains import DOMAINS, own_domain_variables
 from ratchet.verifiers.errors import RatchetError
 
 ESTIMATORS = {
@@ -33,6 +34,7 @@ _SCRIPT = """#!/usr/bin/env bash
 # Arguments are further overrides of every stage.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+%s
 model=${MODEL:-%s}
 run() {
   stage=$1
@@ -54,7 +56,7 @@ def write_runs(recipe: Recipe, store: ArtifactStore, output: Path) -> list[str]:
     """Write the runs, and return a line for each stage. Raises RatchetError for a domain that is not curated, and for a
     stage that keeps no problem."""
     curated = {domain: _curated(store, domain) for stage in recipe.training.stages for domain in stage.mix}
-    lines, script = [], [_SCRIPT % (recipe.model.path or "MODEL")]
+    lines, script = [], [_SCRIPT % (_own_domains(recipe), recipe.model.path or "MODEL")]
     notes = [f"# {recipe.name}: what verl cannot do", "", "`bash run.sh` runs the stages. By hand:"]
     if recipe.training.warm_start:
         notes += ["", "- Before the first stage: the recipe has a supervised start. Give its model as `MODEL=…`."]
@@ -183,6 +185,11 @@ def _curated(store: ArtifactStore, domain: str) -> Path:
     if not newest:
         raise RatchetError(f"{store.root} has no curated {domain} problems: run `ratchet curate {domain}` first.")
     return newest[0]
+
+
+def _own_domains(recipe: Recipe) -> str:
+    own = recipe.domains or any(name not in DOMAINS for stage in recipe.training.stages for name in stage.mix)
+    return f"export {own_domain_variables()}" if own else ""
 
 
 def _write_data(recipe: Recipe, stage: Stage, curated: Mapping[str, Path], target: Path) -> int:

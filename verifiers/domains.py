@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.environments.domain import ENVIRONMENTS, declared_environments
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.registry import Registry
+from ratchet.verifiers.registry import IMPORT_PATH, Registry
 
 OWN_DOMAINS = "RATCHET_DOMAINS"
 """Import paths of a recipe's own domains, in the environment for child processes."""
@@ -42,6 +43,12 @@ def code_of(domains: Iterable[str]) -> list[str]:
 def known_domains() -> list[str]:
     """Names of the shipped domains and of the recipe's own."""
     return [*DOMAINS.shipped, *_own_domains()]
+
+
+def own_domain_variables() -> str:
+    """The environment of another program that judges in the recipe's own domains, as a shell assigns it."""
+    names = (IMPORT_PATH, OWN_DOMAINS, ENVIRONMENTS)
+    return " ".join(f"{name}={quote(value)}" for name in names if (value := os.environ.get(name, "")) not in ("", "{}"))
 
 
 def _own_domains() -> dict[str, type[Domain]]:

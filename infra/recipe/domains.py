@@ -8,14 +8,19 @@ from ratchet.verifiers.environments.domain import GENERATOR
 from ratchet.verifiers.errors import RatchetError
 
 
+def declare_own_domains(recipe: Recipe) -> None:
+    """Load a recipe's own domains, and make them known here and in child processes. Raises RatchetError."""
+    declare_domains(recipe.domains, _environments(recipe))
+
+
 def use_domains(recipe: Recipe) -> list[str]:
-    """Load a recipe's own domains, here and for child processes, and check every name of a domain or template in it.
-    Returns the domains that it has problems of, those of `curation` first. Raises RatchetError."""
+    """Declare a recipe's own domains, and check every name of a domain or template in it. Returns the domains that it
+    has problems of, those of `curation` first. Raises RatchetError."""
     if recipe.verification.math == "either" and not recipe.training.reward_servers:
         from ratchet.verifiers.math.second_verifier import check_installed
 
         check_installed()
-    declare_domains(recipe.domains, _environments(recipe))
+    declare_own_domains(recipe)
     trained = [name for stage in recipe.training.stages for name in stage.domains]
     domains = list(dict.fromkeys([*recipe.curation, *trained]))
     named = [*domains, *(b.domain for b in recipe.evaluation.benchmarks)]

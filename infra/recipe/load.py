@@ -11,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from ratchet.data_curation.base.bounds import ONE, SEVERAL
+from ratchet.infra.recipe.domains import declare_own_domains
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import add_to_import_path
@@ -37,7 +38,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), fit: bool = Tru
 
     Paths in a recipe are relative to its file, those in `overrides` to the working directory. A path that does not
     exist, is no pattern and has no data file's suffix is left as a name on the Hub. Import paths are looked up in the
-    recipe's directory and in the working directory.
+    recipe's directory and in the working directory; the recipe's own domains are known from then on, in place of those
+    of the recipe loaded before.
 
     Raises RatchetError with the file, the field, the value, and the nearest valid name of a misspelled key.
     """
@@ -46,6 +48,7 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), fit: bool = Tru
     data = read_recipe(path, overrides, fitted if here else None)
     data.pop(ON_CPU, None)
     recipe = validate_recipe(data, str(path))
+    declare_own_domains(recipe)
     return recipe.with_fitted([f"{name}={value}" for name, value in fitted.items() if _at(data, name) == value])
 
 

@@ -68,7 +68,9 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
         assert done.returncode == 0, done.stdout + done.stderr
 
     new = plan(*asking(teacher.url))
-    assert "steps would run" in new and "to ask for" not in new, "in a fresh home nobody knows how many problems are left"
+    assert "steps would run" in new and "to ask for" not in new, (
+        "in a fresh home nobody knows how many problems are left"
+    )
     run()  # a first curation, without a teacher
     assert "teacher attempts math: 40 of 40 answers to ask for;" in plan(*asking(teacher.url))
     run(*asking(teacher.url), "--only", "teacher_attempts")

@@ -127,7 +127,7 @@ class TinyEndpoint(Running):
 
 
 class SolvingEndpoint(Running):
-    """`/v1/chat/completions` whose answers are a function of the prompt: a model that knows. `asked` has the prompts."""
+    """`/v1/chat/completions` whose answers are a function of the prompt, as of a model that is right."""
 
     def __init__(self, answer_to: Callable[[str], str], port: int = 0) -> None:
         self.answer_to, self.asked = answer_to, list[str]()

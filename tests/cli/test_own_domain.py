@@ -1,0 +1,114 @@
+"""The page on own domains in a directory of its own, with models that answer right and models that answer wrong."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from itertools import permutations
+
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.infra.recipe.load import load_recipe
+from ratchet.infra.settings import load_settings
+from ratchet.tasks.plan import Plan
+from ratchet.verifiers.errors import RatchetError
+from tests.docs.commands import fenced
+from tests.flows.conftest import in_process
+from tests.infra.tiny_endpoint import SolvingEndpoint, grow_model
+
+
+def solved(prompt: str) -> str:
+    """A right answer to any Countdown of the page."""
+    target, *numbers = (int(number) for number in re.findall(r"-?\d+", prompt.partition(". Use")[0]))
+    a, b, c = next((a, b, c) for a, b, c in permutations(numbers) if a + b - c == target)
+    return f"First I add. <answer>{a} + {b} - {c}</answer>"
+
+
+def missed(prompt: str) -> str:
+    return solved(prompt).replace(" - ", " + 1 - ")
+
+
+@pytest.fixture(scope="module")
+def endpoints():
+    right, wrong = SolvingEndpoint(solved), SolvingEndpoint(missed)
+    yield right.url, wrong.url
+    right.close()
+    wrong.close()
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "countdown.py").write_text(fenced("own_domain.md", "python")[0])
+    recipe = fenced("own_domain.md", "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
+    (tmp_path / "lab" / "countdown.yaml").write_text(recipe.replace("train: 200, test: 20", "train: 24, test: 4"))
+    grow_model(tmp_path / "lab" / "model")
+    return tmp_path / "lab"
+
+
+def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, ready_home, ratchet, endpoints, tmp_path):
+    recipe, home, (right, wrong) = lab / "countdown.yaml", ("--home", ready_home), endpoints
+
+    def ran(*arguments):
+        done = ratchet(*arguments, *home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return " ".join(done.stdout.split())
+
+    asks = "{{kind: openai, base_url: '{}', model: {}, attempts: 2, max_tokens: 64}}"
+    loose = ("--set", "curation.countdown.max_difficulty=0", "--set", "curation.countdown.advanced.max_rejected=1.0")
+    for url, name, kept in ((right, "solver", 24), (wrong, "guesser", 0)):
+        ran("curate", "countdown", recipe, *loose, "--set", f"curation.countdown.teacher={asks.format(url, name)}")
+        difficulty = newest(ready_home, "countdown-difficulty")
+        assert pq.read_metadata(difficulty / "kept.parquet").num_rows == kept, "the teacher's answers are judged"
+    ran("curate", "countdown", recipe)
+    for url, score in ((right, "1.000"), (wrong, "0.000")):
+        assert f"countdown-test pass@1 {score}" in ran("evaluate", recipe, "--model", f"{url}#solver")
+    assert "countdown-256" in ran("plan", recipe) and "countdown-256" in ran("train", recipe, "--dry-run")
+    assert (
+        ran("export", tmp_path / "runs", "--recipe", recipe, "--for", "verl")
+        == "01-countdown-256: 24 rows, 36 overrides"
+    )
+    problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
+    said = ran("export", problems, "--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
+    variables = said.partition("For the trainer: export ")[2]
+    assert f"export {variables}" in (tmp_path / "out" / "README.md").read_text()
+    assert f"export {variables}" in (tmp_path / "runs" / "run.sh").read_text()
+    assert trained_elsewhere(tmp_path / "out" / "train.parquet", variables) == [[1.0, 0.0]] * 24
+
+
+def newest(home, name):
+    return max((home / "artifacts" / "problems").glob(f"{name}-*"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def trained_elsewhere(file, variables):
+    """The rewards of verl's adapter in a process that has nothing but these variables."""
+    rows = [
+        [row["extra_info"], solved(row["prompt"][0]["content"]), missed(row["prompt"][0]["content"])]
+        for row in pq.read_table(file).to_pylist()
+    ]
+    code = """if True:
+        import json, sys
+        from ratchet.verifiers.adapters.verl import compute_scores
+        rows = json.load(sys.stdin)
+        facts = [extra for extra, *_ in rows for _ in range(2)]
+        scores = compute_scores([""] * len(facts), [text for _, *both in rows for text in both], facts, facts)
+        print(json.dumps([scores[n : n + 2] for n in range(0, len(scores), 2)]))
+    """
+    command = f"env {variables} {shlex.quote(sys.executable)} -P -c {shlex.quote(code)}"
+    done = subprocess.run(["bash", "-c", command], input=json.dumps(rows, default=str), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, ratchet, tmp_path):
+    assert ratchet("curate", "countdown", lab / "countdown.yaml", "--home", ready_home).returncode == 0
+    arguments = ["export", "problems/countdown-curated", "--format", "trl", "--output", tmp_path / "out"]
+    with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):
+        in_process(*arguments, "--home", ready_home)
+    with pytest.raises(RatchetError, match="There is no domain 'countdown' in tiny: give the recipe that declares it"):
+        in_process(*arguments, "--recipe", "tiny", "--home", ready_home)
+    assert not (tmp_path / "out").exists()
+    plan = Plan(load_recipe(lab / "countdown.yaml"), load_settings(ready_home))
+    assert plan.prompts(plan.training.stages[0]) == 24, "those that this home has, once they are curated"
