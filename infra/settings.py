@@ -4,6 +4,7 @@ import importlib.metadata
 import os
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -79,6 +80,12 @@ def _trackers() -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or ("mlflow",)
 
 
+DRIVERS = {
+    "postgresql": {"psycopg2": "psycopg2-binary", "psycopg": "psycopg"},
+    "mysql": {"MySQLdb": "mysqlclient", "pymysql": "pymysql"},
+    "mssql": {"pyodbc": "pyodbc"},
+}
+"""The modules by which SQLAlchemy reaches each kind of database, its default first, with their packages."""
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https", "databricks", "uc")
 
@@ -110,5 +117,11 @@ def _tracking_uri() -> str:
         raise RatchetError(
             f"{variable} is {uri!r}: write a server, http://HOST:5000, or a database, postgresql://USER@HOST/NAME or "
             "sqlite:////PATH."
+        )
+    dialect, _, driver = uri.partition(":")[0].partition("+")
+    module = driver or next(iter(DRIVERS.get(dialect, {})), "")
+    if dialect in DRIVERS and module in (known := DRIVERS[dialect]) and find_spec(module) is None:
+        raise RatchetError(
+            f"{variable} is a {dialect} database, whose module {module} is missing: pip install {known[module]}."
         )
     return uri

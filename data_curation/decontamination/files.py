@@ -97,9 +97,7 @@ def _read_items(
     texts, names, urls, without_text = [], [], [], []
     paths = [Path(path) for path in benchmarks]
     for path, benchmark in zip(paths, source_names(paths), strict=True):
-        file = open_text_file(path)
-        if text_column in file.schema.names:
-            file = open_text_file(path, text_column)
+        file = open_text_file(path, text_column, required=False)
         first = 0
         for table, batch_texts, _ in file.batches():
             addresses = named_column(table, URL_COLUMNS)

@@ -62,18 +62,20 @@ class TextFile:
         return pa.table(arrays, schema=self.schema)
 
 
-def open_text_file(path: Path, text_column: str | None = None) -> TextFile:
-    """The file with its schema. `text_column` defaults to the first of `TEXT_COLUMNS` that has text or chats; the text
-    of a chat is the last user message. Raises RatchetError for a file that cannot be read or has no such column."""
+def open_text_file(path: Path, text_column: str | None = None, required: bool = True) -> TextFile:
+    """The file with its schema. Without `text_column`, or without texts in it where it is not `required`, the texts are
+    in the first of `TEXT_COLUMNS` that has text or chats; the text of a chat is the last user message. Raises
+    RatchetError for a file that cannot be read or has no such column."""
     schema, rows, json_columns = _shape(path)
     there = f"its columns are {', '.join(schema.names)}"
-    if text_column is not None and text_column not in schema.names:
+    if required and text_column is not None and text_column not in schema.names:
         raise RatchetError(f"{path}: there is no column {text_column!r}, {there}.")
     usual = [name for text in TEXT_COLUMNS for name in schema.names if name.lower() == text]
-    for name in [text_column] if text_column else usual:
+    named = [text_column] if text_column in schema.names else []
+    for name in named if text_column and required else [*named, *usual]:
         if name in json_columns or _holds_text(schema.field(name).type):
             return TextFile(path, schema, rows, name, json_columns)
-    if text_column:
+    if text_column and required:
         kind = schema.field(text_column).type
         raise RatchetError(f"{path}: column {text_column!r} is {kind} and holds no text, {there}.")
     raise RatchetError(f"{path}: none of its columns has a usual name for texts, {there}. Name one with --text-column.")

@@ -9,8 +9,29 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def test_an_address_without_a_password_is_taken_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("ratchet.infra.settings.find_spec", lambda name: name == "psycopg2" or None)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql+psycopg2://me@host:5/db")
     assert load_settings(tmp_path).tracking_uri == "postgresql+psycopg2://me@host:5/db"
+
+
+@pytest.mark.parametrize(
+    ("given", "package"),
+    [
+        ("postgresql://me@host/db", "psycopg2-binary"),
+        ("postgresql+psycopg2://me@host/db", "psycopg2-binary"),
+        ("postgresql+psycopg://me@host/db", "psycopg"),
+        ("mysql://me@host/db", "mysqlclient"),
+        ("mysql+pymysql://me@host/db", "pymysql"),
+        ("mssql+pyodbc://me@host/db", "pyodbc"),
+    ],
+)
+def test_the_package_that_a_database_needs_is_named(tmp_path, monkeypatch, given, package):
+    monkeypatch.setattr("ratchet.infra.settings.find_spec", lambda name: None)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", given)
+    with pytest.raises(RatchetError, match=f"is missing: pip install {package}\\.$"):
+        load_settings(tmp_path)
+    monkeypatch.setattr("ratchet.infra.settings.find_spec", lambda name: "there")
+    assert load_settings(tmp_path).tracking_uri == given
 
 
 def test_a_password_belongs_into_the_variable_that_prefects_client_reads(monkeypatch):

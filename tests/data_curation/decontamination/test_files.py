@@ -158,3 +158,18 @@ def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path,
     pq.write_table(pa.table({"text": [COPY, CLEAN] * 50}), tmp_path / "rows.parquet")
     summary = decontaminate_files([tmp_path / "rows.parquet"], [benchmark_file], tmp_path / "out")
     assert (summary["kept"], summary["rejected"]) == (50, 50) and not list(tmp_path.glob(".out*"))
+
+
+@pytest.mark.parametrize(
+    "columns", [{"stem": "odd"}, {"problem": "odd"}, {"stem": "odd", "n": 1}, {"n": 1, "text": "odd"}]
+)
+def test_a_benchmark_may_or_may_not_have_the_named_column(tmp_path, columns):
+    text = "In how many ways can seven distinct books be placed on two labelled shelves of a library?"
+    item = {name: text if value == "odd" else value for name, value in columns.items()}
+    (tmp_path / "bench.jsonl").write_text(json.dumps(item))
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"stem": text}) + "\n" + json.dumps({"stem": "What is 3 times 4?"}))
+    arguments = ([tmp_path / "rows.jsonl"], [tmp_path / "bench.jsonl"], tmp_path / "out")
+    summary = decontaminate_files(*arguments, text_column="stem")
+    assert summary["dropped"]["ngram"] == 1
+    (tmp_path / "bench.jsonl").write_text(json.dumps({"stem": 3, "problem": text}))  # no text in it: the usual one
+    assert decontaminate_files(*arguments[:2], tmp_path / "more", text_column="stem")["dropped"]["ngram"] == 1
