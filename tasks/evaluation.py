@@ -32,7 +32,7 @@ from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_machines, check_model, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, nearest
 
 EVALUATE = Step("evaluate", 14, "evaluation", resumable=True)
 
@@ -70,7 +70,8 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
     for name in wanted:
         if name not in chosen and name not in CATALOG:
             raise RatchetError(
-                f"There is no benchmark {name!r}. The recipe has {', '.join(chosen) or 'none'}; "
+                f"There is no benchmark {name!r}.{nearest(name, [*chosen, *CATALOG])} The recipe has "
+                f"{', '.join(chosen) or 'none'}; "
                 f"the catalog has {', '.join(CATALOG)}."
             )
     if wanted:

@@ -1,0 +1,165 @@
+"""Mistakes that people make in their first days: each ends in one line that says what is wrong, and in exit code 2."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.infra.tiny_endpoint import grow_model
+
+RUN = ("run", "mine.yaml", "--dry-run")
+CURATE = ("curate", "math", "mine.yaml", "--dry-run")
+FILES = ("curate", "math", "examples/math_files", "--dry-run", "--benchmark", "test.csv", "--input")
+CLEAN = ("decontaminate", "--output", "clean", "--benchmarks", "test.csv", "--input")
+EVALUATE = ("evaluate", "mine.yaml", "--dry-run", "--model")
+
+
+def with_(setting: str) -> tuple[str, ...]:
+    return (*RUN, "--set", setting)
+
+
+MISTAKES = [
+    # commands, options, values
+    (("rum", "tiny"), "No such command 'rum'"),
+    (("run", "tiny", "--dryrun"), "No such option: --dryrun"),
+    (("run", "tiny", "mine.yaml"), "unexpected extra argument"),
+    (("curate",), "Missing argument 'domain'"),
+    (("run", "mine.yaml", "--seed", "one"), "'--seed': Input should be a valid integer"),
+    (("plan", "mine.yaml", "--mean", "7"), "'--mean': Input should be less than or equal to 1"),
+    (("plan", "mine.yaml", "--machine", "eight"), "eight"),
+    (("plan", "mine.yaml", "--machine", "8xH1000"), "H1000"),
+    (("compare", "evaluation/start"), "two evaluations or more"),
+    (("verify", "math", "--gold", "1"), "--response TEXT"),
+    (("verify", "math", "--response", "1"), "--gold TEXT"),
+    (("verify", "maths", "--gold", "1", "--response", "1"), "Did you mean 'math'?"),
+    (("export", "problems/none", "--format", "parquet", "--output", "out"), "Give --format (verl"),
+    (("export", "train.csv", "--format", "trl", "--output", "out"), "train.csv is not a readable Parquet file"),
+    (("export", "nothing.parquet", "--format", "trl", "--output", "out"), "nothing.parquet"),
+    (("show", "checkpoint/none"), "checkpoint/none"),
+    (("show", "--home", "train.csv"), "train.csv is a file"),
+    # recipes that are none
+    (("run", "mien.yaml"), "Did you mean 'mine.yaml'?"),
+    (("run", "folder"), "folder is a directory, not a recipe file"),
+    (("run", "train.csv"), "train.csv"),
+    (("run", "empty.yaml"), "empty.yaml is not a recipe: it is empty"),
+    (("run", "list.yaml"), "list.yaml is not a recipe: it is a list"),
+    (("run", "tabs.yaml"), "tabs.yaml is not valid YAML"),
+    (("run", "brackets.yaml"), "brackets.yaml is not valid YAML"),
+    (("run", "itself.yaml"), "itself.yaml extends itself"),
+    (("run", "lost.yaml"), "No recipe 'nowhere'"),
+    (("run", "binary.yaml"), "binary.yaml"),
+    # keys and values of a recipe
+    (("run", "keys.yaml"), "Did you mean 'curation'?"),
+    (with_("training.stages.0.learning_rat=1"), "Did you mean 'learning_rate'?"),
+    (with_("training.stages.0.steps=many"), "training.stages.0.steps: Input should be a valid integer"),
+    (with_("training.stages.0.steps=-5"), "training.stages.0.steps: Input should be greater than"),
+    (with_("training.stages.math-9k.steps=1"), "math-9k"),
+    (with_("training.stages.0.steps"), "write key.path=value"),
+    (with_("training.stages.0.mix={math"), "the value is not valid YAML"),
+    (with_("training.stages.0.mix={mth: 1}"), "Did you mean 'math'?"),
+    (with_("training.stages.0.loss=gppo"), "Did you mean 'grpo'?"),
+    (with_("training.engine=vlm"), "vlm"),
+    (with_("training.hardware.dtype=float61"), "training.hardware.dtype"),
+    (with_("evaluation.after=[start, math-9k]"), "math-9k"),
+    (with_("evaluation.pass_at=[64]"), "pass"),
+    (with_("curation.math.teacher.kind=opnai"), "opnai"),
+    (with_("curation.math.teacher={kind: openai, model: m}"), "base_url"),
+    (with_("curation.math.teacher={kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}"), "cannot be reached"),
+    (with_("curation.math.columns={prompt: question}"), "there is no column 'question'"),
+    (with_("curation.math.columns={question: Frage}"), "a problem has no field 'question'"),
+    (with_("curation.math.columns={prompt: Frage, answer: Frage}"), "'Frage' is mapped to two fields"),
+    (with_("model.prompt.math=Solve"), "{prompt}"),
+    (with_("domains=[countdown]"), "The domain 'countdown' cannot be imported"),
+    # the model
+    (with_("model.path=./no-model"), "no-model"),
+    (with_("model.path=train.csv"), "train.csv"),
+    (with_("model.path=./folder"), "folder"),
+    ((*EVALUATE, "./no-model"), "no-model"),
+    ((*EVALUATE, "http://127.0.0.1:9/v1"), "write URL#NAME"),
+    ((*EVALUATE, "./model", "--benchmarks", "math50"), "Did you mean 'math500'?"),
+    # data files
+    (with_("curation.math.inputs=[trian.csv]"), "trian.csv"),
+    ((*FILES, "folder"), "folder"),
+    ((*FILES, "empty.jsonl"), "empty.jsonl: no row of it can be read"),
+    ((*FILES, "train.csv"), "train.csv: unknown math format, its columns are Ergebnis, Frage, Note"),
+    ((*FILES, "twice.csv"), "twice.csv: its header names a more than once"),
+    ((*FILES, "report.xlsx"), "report.xlsx"),
+    ((*FILES, "*.txt"), "*.txt"),
+    (("curate", "mth", "mine.yaml"), "Did you mean 'math'?"),
+    ((*CURATE, "--only", "dedup"), "Did you mean 'deduplicate'?"),
+    ((*CLEAN, "train.csv"), "Name one with --text-column"),
+    ((*CLEAN, "train.csv", "--text-column", "frage"), "there is no column 'frage'"),
+    ((*CLEAN, "nowhere.json"), "nowhere.json"),
+    ((*CLEAN, "test.csv", "--coverage", "30"), "--coverage 30"),
+    ((*CLEAN[:2], "folder", *CLEAN[3:], "test.csv"), "folder exists"),
+]  # fmt: skip
+PROGRAM = """if True:
+    import contextlib, io, json, sys, traceback
+    from ratchet.cli.main import main
+    ends = []
+    for words in json.load(sys.stdin):
+        said, code = io.StringIO(), 0
+        sys.argv = ["ratchet", *words]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code
+            except BaseException:
+                traceback.print_exc()
+        ends.append([code, said.getvalue()])
+    print(json.dumps(ends))
+"""
+
+
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory):
+    """How each of these commands ends, typed one after another in a directory with a good recipe and bad files."""
+    directory = tmp_path_factory.mktemp("first-day")
+    (directory / "folder").mkdir()
+    grow_model(directory / "model")
+    rows = "".join(f"What is {n} plus {n + 1} in base ten?;{2 * n + 1};{n}\n" for n in range(20))
+    recipe = {
+        "extends": "own-data", "name": "mine", "model": {"path": "./model"},
+        "curation": {"math": {
+            "inputs": ["train.csv"], "benchmarks": ["test.csv"], "columns": {"prompt": "Frage", "answer": "Ergebnis"},
+        }},
+        "evaluation": {"benchmarks": [{"name": "test", "domain": "math", "path": "test.csv", "samples": 4}]},
+    }  # fmt: skip
+    for name, text in {
+        "mine.yaml": yaml.safe_dump(recipe), "train.csv": f"Frage;Ergebnis;Note\n{rows}",
+        "test.csv": "problem,answer\nHow many primes are below 90?,24\n", "empty.jsonl": "", "twice.csv": "a,a\n1,2\n",
+        "empty.yaml": "", "list.yaml": "- name: mine\n", "tabs.yaml": "name:\n\tmine\n",
+        "brackets.yaml": "model: {path: x",
+        "itself.yaml": "extends: itself.yaml\n", "lost.yaml": "extends: nowhere\n",
+        "keys.yaml": "extends: own-data\nname: mine\ncuraton: {}\n",
+    }.items():  # fmt: skip
+        (directory / name).write_text(text)
+    for name in ("report.xlsx", "binary.yaml"):
+        (directory / name).write_bytes(b"PK\x03\x04\xff\xfe\x00" * 40)
+    asked = json.dumps([words for words, _ in MISTAKES])
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM], cwd=directory, input=asked, capture_output=True, text=True, timeout=900,
+        env={**os.environ, "RATCHET_HOME": str(directory / "home"), "COLUMNS": "200", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert not (directory / "home" / "artifacts").exists() and not (directory / "clean").exists()
+    return dict(zip((words for words, _ in MISTAKES), json.loads(done.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=[" ".join(words)[:90] for words, _ in MISTAKES])
+def test_a_mistake_is_told_in_one_line(ends, words, said):
+    code, shown = ends[words]
+    assert code == 2 and "Traceback" not in shown, shown
+    [line] = re.findall(
+        r"^Error: .*(?=\n\Z)|(?<=\n)│ .*?(?=\s+│\n)", shown
+    )  # ours, or the last line is the box of a usage error
+    assert said in line, shown
+
+
+def test_there_are_sixty():
+    assert len({words for words, _ in MISTAKES}) == len(MISTAKES) >= 60
