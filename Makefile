@@ -44,6 +44,8 @@ ui: $(READY)  ## MLflow and Prefect on loopback, with the addresses of the last 
 clean:  ## Remove the virtual environment and everything that was made
 	rm -rf $(VENV) .ratchet build
 
+# Without an NVIDIA GPU: torch for CPUs, which lacks several GB of CUDA. Where its index is not reachable, the ordinary one is taken.
+CPU_TORCH := https://download.pytorch.org/whl/cpu
 # DeepSpeed builds from source: it must see the torch that is installed, and compile no kernels ahead of time.
 $(READY): pyproject.toml verifiers/pyproject.toml data_curation/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -51,6 +53,9 @@ $(READY): pyproject.toml verifiers/pyproject.toml data_curation/pyproject.toml c
 	@echo "Setting up $(VENV): a few minutes, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools wheel
+	@command -v nvidia-smi > /dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-deps \
+		--index-url $(CPU_TORCH) --retries 0 --timeout 15 torch 2> $(VENV)/cpu-torch.log || \
+		echo "No torch for CPUs from $(CPU_TORCH) ($(VENV)/cpu-torch.log): taking the ordinary one, with 4 GB of CUDA libraries."
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch ninja psutil py-cpuinfo
 	DS_BUILD_OPS=0 $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e verifiers -e data_curation -e '.[dev]'
 	@touch $(READY)
