@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -22,6 +24,7 @@ from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.training import Stage
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
@@ -121,3 +124,48 @@ def test_the_page_on_runs_that_do_not_learn_has_every_alarm():
     table = (ROOT / "docs/howto/not_learning.md").read_text().partition("## Where")[0]
     alarms = re.findall(r'^ +\w+\["(\w+)"\] = ', (ROOT / "training/alarms.py").read_text(), re.MULTILINE)
     assert sorted(set(alarms)) == sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) != []
+
+
+def test_the_losses_and_the_advantage_of_the_pages_prefer_what_was_rewarded(beside):
+    """A step down each loss makes the tokens of the better response likelier and those of the worse one not."""
+    import torch
+
+    from ratchet.training.advantages import ADVANTAGES, GroupRewards
+    from ratchet.training.losses import LOSSES
+    from ratchet.training.losses.loss import LossInputs
+
+    (own,), (better,) = (
+        fenced("howto/loss.md", "python"),
+        [block for block in fenced("training.md", "python") if "def better_only" in block],
+    )
+    beside("my_losses", own)
+    beside("better_losses", better)
+    settings = Stage(name="s", mix={"math": 1.0}, max_response_tokens=8, steps=1)
+    advantages = ADVANTAGES.get("my_losses:max_rl")([GroupRewards((1.0, 0.0), (2, 3))], settings).values
+    assert advantages == [[1.0, -1.0]]
+    for path in ("my_losses:reinforce", "better_losses:better_only"):
+        logprobs = torch.full((5,), -1.0, requires_grad=True)
+        old = logprobs.detach().clone()
+        inputs = LossInputs(logprobs, old, old, None, torch.tensor([1.0, 1, -1, -1, -1]), torch.ones(5), (2, 3))
+        LOSSES.get(path)(inputs, settings).values.sum().backward()
+        right, wrong = logprobs.grad.split((2, 3))
+        assert (right < 0).all() and (wrong >= 0).all(), path
+
+
+def test_the_decontamination_of_the_page_drops_what_is_held_out(tmp_path, monkeypatch):
+    text = "In how many ways can seven distinct books be placed on two labelled shelves of a library?"
+    pq.write_table(pa.table({"problem": [text, "What is 3 times 4?"]}), tmp_path / "train.parquet")
+    for name in ("math500", "aime24"):
+        (tmp_path / f"{name}.json").write_text(json.dumps([{"problem": text, "answer": "1"}]))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    (snippet,) = [block for block in fenced("curation.md", "python") if "decontaminate_files" in block]
+    exec(snippet, names)
+    assert names["summary"]["dropped"]["ngram"] == 1 and (tmp_path / "clean" / "kept.parquet").is_file()
+
+
+def test_every_block_of_python_is_run_by_a_test():
+    """By its page's name in a test; blocks that no test can run are marked `no-run` on the page."""
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    pages = [page for page in PAGES if re.search(r"^```python\n", page.read_text(), re.MULTILINE)]
+    assert [page.name for page in pages if f'{page.relative_to(ROOT / "docs")}"' not in sources] == []

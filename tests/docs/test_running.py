@@ -201,3 +201,11 @@ def test_the_snippet_that_plots_metrics_plots(tiny, monkeypatch):
     monkeypatch.chdir(stage)
     exec(compile(snippet, "not_learning.md", "exec"), {})
     assert len(matplotlib.pyplot.gcf().axes) == 5
+
+
+@pytest.mark.slow
+def test_the_snippet_that_reads_a_home_reads_it(tiny):
+    [snippet] = fenced("evaluation.md", "python")
+    names = {}
+    exec(snippet.replace('".ratchet"', repr(str(tiny / "home"))), names)
+    assert len(names["home"].evaluations()) and len(names["home"].generations("math-60", "tiny-math"))
