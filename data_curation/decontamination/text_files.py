@@ -71,7 +71,7 @@ def open_text_file(path: Path, text_column: str | None = None, required: bool = 
     if required and text_column is not None and text_column not in schema.names:
         raise RatchetError(f"{path}: there is no column {text_column!r}, {there}.")
     usual = [name for text in TEXT_COLUMNS for name in schema.names if name.lower() == text]
-    named = [text_column] if text_column in schema.names else []
+    named = [name for name in schema.names if name == text_column]
     for name in named if text_column and required else [*named, *usual]:
         if name in json_columns or _holds_text(schema.field(name).type):
             return TextFile(path, schema, rows, name, json_columns)
