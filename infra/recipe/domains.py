@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ratchet.data_curation.base.prompts import template_fault
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.domains import declare_domains, domain_of
 from ratchet.verifiers.environments.domain import GENERATOR
@@ -29,11 +30,17 @@ def use_domains(recipe: Recipe) -> list[str]:
         if name not in templates:
             raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
                                f"{', '.join(sorted(templates))}.")  # fmt: skip
+    for name, template in recipe.model.prompt.templates.items():
+        if fault := template_fault(template):
+            raise RatchetError(f"model.prompt.{name}: {fault}.")
     for benchmark in recipe.evaluation.benchmarks:
         own = domain_of(benchmark.domain).templates
         if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
             raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
                                f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
+        for name, template in benchmark.prompt.items():
+            if name in own and (fault := template_fault(template)):
+                raise RatchetError(f"benchmark {benchmark.name}: prompt.{name}: {fault}.")
         if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
                                f"{benchmark.domain} reads responses in its own way.")  # fmt: skip

@@ -153,7 +153,7 @@ def test_the_losses_and_the_advantage_of_the_pages_prefer_what_was_rewarded(besi
 
 
 def test_the_decontamination_of_the_page_drops_what_is_held_out(tmp_path, monkeypatch):
-    text = "In how many ways can seven distinct books be placed on two labelled shelves of a library?"
+    text = "In how many ways can seven distinct books be placed on two shelves of a library?"
     pq.write_table(pa.table({"problem": [text, "What is 3 times 4?"]}), tmp_path / "train.parquet")
     for name in ("math500", "aime24"):
         (tmp_path / f"{name}.json").write_text(json.dumps([{"problem": text, "answer": "1"}]))

@@ -164,7 +164,7 @@ def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path,
     "columns", [{"stem": "odd"}, {"problem": "odd"}, {"stem": "odd", "n": 1}, {"n": 1, "text": "odd"}]
 )
 def test_a_benchmark_may_or_may_not_have_the_named_column(tmp_path, columns):
-    text = "In how many ways can seven distinct books be placed on two labelled shelves of a library?"
+    text = "In how many ways can seven distinct books be placed on two shelves of a library?"
     item = {name: text if value == "odd" else value for name, value in columns.items()}
     (tmp_path / "bench.jsonl").write_text(json.dumps(item))
     (tmp_path / "rows.jsonl").write_text(json.dumps({"stem": text}) + "\n" + json.dumps({"stem": "What is 3 times 4?"}))
