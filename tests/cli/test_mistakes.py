@@ -161,8 +161,8 @@ def test_a_mistake_is_told_in_one_line(ends, words, said):
     code, shown = ends[words]
     assert code == 2 and "Traceback" not in shown, shown
     ours = "Error: " in shown
-    told = [line for line in shown.splitlines() if not line.startswith("planning: ")]  # the progress of a long plan
-    lines = told if ours else re.findall(r"^│ .*│$", shown, re.MULTILINE)  # the box of a usage error
+    reported = [line for line in shown.splitlines() if not line.startswith("planning: ")]  # the progress of a long plan
+    lines = reported if ours else re.findall(r"^│ .*│$", shown, re.MULTILINE)  # the box of a usage error
     assert len(lines) == 1 or (ours and len(lines) == 2 and "model" in said + words[-1]), shown  # a line for each fault
     assert said in lines[0], shown
 
