@@ -21,7 +21,8 @@ from tests.flows.conftest import MINI
 from tests.verifiers.conftest import TOKEN
 
 needs_math_verify = pytest.mark.skipif(
-    importlib.util.find_spec("math_verify") is None, reason="math-verify is not installed (ratchet-rl[math-verify])"
+    importlib.util.find_spec("math_verify") is None,
+    reason="math-verify is not installed (ratchet-verifiers[math-verify])",
 )
 ONLY_MATH_VERIFY = [("204", "m+n=204")]
 NEITHER = [("204", "m+n=205"), ("5", "6"), ("\\sqrt{2}", "\\sqrt{3}"), ("5", "the answer")]
@@ -77,7 +78,7 @@ def test_a_missing_library_is_told_before_any_work(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(second_verifier.importlib.util, "find_spec", lambda n: None if n == "math_verify" else find(n))
     recipe = load_recipe(MINI, ["verification.math=either"])
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[math-verify\]', or use strict"):
+    with pytest.raises(RatchetError, match=r"pip install 'ratchet-verifiers\[math-verify\]', or judge"):
         with plan_run(recipe, load_settings(tmp_path)):
             pass
 

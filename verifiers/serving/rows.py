@@ -58,9 +58,7 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
     for number, (row, response) in enumerate(zip(rows, responses, strict=True)):
         try:
             if not isinstance(row, str):
-                raise RatchetError(
-                    f"its {COLUMN} is a {type(row).__name__} and not JSON text; give it as json.dumps does"
-                )
+                raise RatchetError(f"its {COLUMN} is not JSON text but a {type(row).__name__}; json.dumps writes it")
             problem, prefix = decode(row)
         except RatchetError as error:
             raise RatchetError(f"Row {number} of the batch cannot be judged: {str(error).rstrip('.')}.") from error
