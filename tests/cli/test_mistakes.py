@@ -14,7 +14,7 @@ from tests.infra.tiny_endpoint import grow_model
 RUN = ("run", "mine.yaml", "--dry-run")
 CURATE = ("curate", "math", "mine.yaml", "--dry-run")
 FILES = ("curate", "math", "examples/math_files", "--dry-run", "--benchmark", "test.csv", "--input")
-CLEAN = ("decontaminate", "--output", "clean", "--benchmarks", "test.csv", "--input")
+CLEAN = ("decontaminate", "--output", "clean", "--benchmark", "test.csv", "--input")
 EVALUATE = ("evaluate", "mine.yaml", "--dry-run", "--model")
 
 
@@ -36,9 +36,10 @@ MISTAKES = [
     (("verify", "math", "--gold", "1"), "--response TEXT"),
     (("verify", "math", "--response", "1"), "--gold TEXT"),
     (("verify", "maths", "--gold", "1", "--response", "1"), "Did you mean 'math'?"),
-    (("export", "problems/none", "--format", "parquet", "--output", "out"), "Give --format (verl"),
-    (("export", "train.csv", "--format", "trl", "--output", "out"), "train.csv is not a readable Parquet file"),
-    (("export", "nothing.parquet", "--format", "trl", "--output", "out"), "nothing.parquet"),
+    (("export", "problems", "problems/none", "--format", "pqt", "--output", "out"), "There is no --format 'pqt'"),
+    (("export", "train.csv", "--format", "trl"), "`export` has subcommands. Write: ratchet export problems train.csv"),
+    (("export", "problems", "train.csv", "--format", "trl", "--output", "out"), "is not a readable Parquet"),
+    (("export", "problems", "nothing.parquet", "--format", "trl", "--output", "out"), "nothing.parquet"),
     (("show", "checkpoint/none"), "checkpoint/none"),
     (("show", "--home", "train.csv"), "train.csv is a file"),
     # recipes that are none
@@ -82,7 +83,7 @@ MISTAKES = [
     (with_("model.path=./folder"), "folder"),
     ((*EVALUATE, "./no-model"), "no-model"),
     ((*EVALUATE, "http://127.0.0.1:9/v1"), "write URL#NAME"),
-    ((*EVALUATE, "./model", "--benchmarks", "math50"), "Did you mean 'math500'?"),
+    ((*EVALUATE, "./model", "--benchmark", "math50"), "Did you mean 'math500'?"),
     # data files
     (with_("curation.math.inputs=[tarin.csv]"), "tarin.csv"),
     ((*FILES, "folder"), "folder"),

@@ -67,11 +67,11 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
         assert f"countdown-test pass@1 {score}" in ran("evaluate", recipe, "--model", f"{url}#solver")
     assert "countdown-256" in ran("plan", recipe) and "countdown-256" in ran("train", recipe, "--dry-run")
     assert (
-        ran("export", tmp_path / "runs", "--recipe", recipe, "--for", "verl")
+        ran("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs")
         == "01-countdown-256: 24 rows, 36 overrides"
     )
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
-    said = ran("export", problems, "--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
+    said = ran("export", "problems", problems, "--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
     variables = said.partition("For the trainer: export ")[2]
     assert f"export {variables}" in (tmp_path / "out" / "README.md").read_text()
     assert f"export {variables}" in (tmp_path / "runs" / "run.sh").read_text()
@@ -104,7 +104,7 @@ def trained_elsewhere(file, variables):
 
 def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, ratchet, tmp_path):
     assert ratchet("curate", "countdown", lab / "countdown.yaml", "--home", ready_home).returncode == 0
-    arguments = ["export", "problems/countdown-curated", "--format", "trl", "--output", tmp_path / "out"]
+    arguments = ["export", "problems", "problems/countdown-curated", "--format", "trl", "--output", tmp_path / "out"]
     with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):
         in_process(*arguments, "--home", ready_home)
     with pytest.raises(RatchetError, match="There is no domain 'countdown' in tiny: give the recipe that declares it"):
