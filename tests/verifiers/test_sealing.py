@@ -100,7 +100,7 @@ def sandbox(request):
 
 
 def test_no_memory_holds_what_is_expected_or_what_others_wrote(sandbox, monkeypatch):
-    shown = "ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", "ratchet.verifiers.sandbox.checking._SHOWN"
+    shown = "ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", "ratchet.verifiers.sandbox.proxies.SHOWN"
     for name in shown:
         monkeypatch.setattr(name, 1 << 20)
     plant = Planted()
