@@ -97,7 +97,7 @@ MISTAKES = [
     ((*CLEAN, "train.csv"), "Name one with --text-column"),
     ((*CLEAN, "train.csv", "--text-column", "frage"), "there is no column 'frage'"),
     ((*CLEAN, "nowhere.json"), "nowhere.json"),
-    ((*CLEAN, "test.csv", "--coverage", "30"), "--coverage 30"),
+    ((*CLEAN, "test.csv", "--coverage", "30"), "'--coverage': Input should be less than or equal to 1"),
     ((*CLEAN[:2], "folder", *CLEAN[3:], "test.csv"), "folder exists"),
 ]  # fmt: skip
 PROGRAM = """if True:
