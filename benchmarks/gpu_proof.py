@@ -245,7 +245,7 @@ class Proof:
     def rounding(self) -> Iterator[Row]:
         """bfloat16 against float32, of the same weights and tokens; and an engine that decodes against the trainer,
         with logits in float32 and rounded to the model's type."""
-        from ratchet.infra.inference import transformers_engine
+        from ratchet.infra.inference import own_path, transformers_engine
         from ratchet.training.losses.terms import mismatch
         from ratchet.training.model import ScoredModel, load_model
 
@@ -259,7 +259,7 @@ class Proof:
         for head in ("float32", "rounded"):
             with ExitStack() as stack:
                 if head == "rounded":
-                    for module in (transformers_engine, tiles):
+                    for module in (own_path, tiles):
                         stack.enter_context(mock.patch.object(module, "logits", rounded_logits))
                 engine = transformers_engine.TransformersEngine(model, self.policy.tokenizer, 64)
                 started = time.perf_counter()

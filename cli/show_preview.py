@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from ratchet.cli.terminal import clean, console, output, print_json
-from ratchet.data_curation.preview import preview_sources
 
 
 def show_previews(sources: Sequence[str], domain: str, columns: Mapping[str, str]) -> None:
+    from ratchet.data_curation.preview import preview_sources  # pyarrow and numpy: --help must not wait for them
+
     previews = [preview for source in sources for preview in preview_sources(source, domain, columns)]
     if output.json:
         print_json([preview.as_json() for preview in previews])

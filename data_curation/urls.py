@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import yaml
 
-_PLATFORMS = yaml.safe_load(Path(__file__).with_name("urls.yaml").read_text())
+_PLATFORMS = yaml.safe_load(Path(__file__).with_name("urls.yaml").read_text(encoding="utf-8"))
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
 
 

@@ -27,13 +27,17 @@ class PromptFormat(Section):
 def template_fault(template: str) -> str:
     """Why this cannot be a template; "" if it can."""
     try:
-        filled = template.format(prompt="\0", starter_code="")
+        filled = template.format(prompt="\0", starter_code="\0")
     except (LookupError, ValueError, AttributeError) as error:
         name = error.args[0] if isinstance(error, KeyError) else ""
         return (
             f"{{{name}}} is not filled in, only {{prompt}} and {{starter_code}}; double the braces of \\boxed{{{{}}}}"
         )
-    return "" if "\0" in filled else "it has no {prompt}, so that every problem would be asked alike"
+    return (
+        ""
+        if "\0" in filled
+        else "it has neither {prompt} nor {starter_code}, so that every problem would be asked alike"
+    )
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:

@@ -14,7 +14,7 @@ from ratchet.data_curation.readers.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
 
 STATEMENTS = ("prompt", "messages")
-_RLVR_KINDS, _RLVR_ALWAYS = yaml.safe_load(Path(__file__).with_name("rlvr.yaml").read_text()).values()
+_RLVR_KINDS, _RLVR_ALWAYS = yaml.safe_load(Path(__file__).with_name("rlvr.yaml").read_text(encoding="utf-8")).values()
 
 
 def ifeval(row: RawRow) -> Row:

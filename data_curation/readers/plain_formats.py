@@ -28,7 +28,9 @@ _TAKE = {
     "time_limit_s": RawRow.take_seconds,
     "memory_limit_mb": RawRow.take_megabytes,
 }
-MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(Path(__file__).with_name("columns.yaml").read_text()).values()
+MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(
+    Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8")
+).values()
 SOLUTIONS = ("solution", "Solution", "matched_solution", "ground_truth_solution")
 """Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")

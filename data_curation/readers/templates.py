@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-_LISTS = yaml.safe_load(Path(__file__).with_name("templates.yaml").read_text())
+_LISTS = yaml.safe_load(Path(__file__).with_name("templates.yaml").read_text(encoding="utf-8"))
 _FLAGS = re.DOTALL | re.IGNORECASE
 _START = {
     name: re.compile(rf"\s*(?:{''.join(text)})(?:(?=\s|\Z)|(?<=[.:]))", _FLAGS)

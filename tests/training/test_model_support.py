@@ -118,7 +118,7 @@ def test_a_dry_run_says_it(micro_model, tmp_path):
     larger.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     with pytest.raises(RatchetError, match=r"\(phimoe\) cannot be trained"):
-        in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", "--from", tmp_path / "model")
+        in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", "--model", tmp_path / "model")
     assert not (tmp_path / "home" / "artifacts").exists()
 
 
