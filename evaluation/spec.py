@@ -103,9 +103,10 @@ class Plan:
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.evaluation.benchmarks}
 
     def templates(self, benchmark: Benchmark) -> dict[str, str]:
-        """A benchmark's templates, with the domain's defaults, and its response prefix."""
-        own, prompt = domain_of(benchmark.domain).templates, self.prompts[benchmark.name]
-        filled = {name: prompt.templates.get(name, template) for name, template in own.items()}
+        """The templates that a benchmark's problems are asked with, by name, and its response prefix."""
+        domain, prompt = domain_of(benchmark.domain), self.prompts[benchmark.name]
+        asked = dict.fromkeys(domain.template(problem) for problem in self.problems[benchmark.name])
+        filled = {name: prompt.templates.get(name, domain.templates[name]) for name in asked}
         return {**filled, "response_prefix": prompt.response_prefix}
 
     @cached_property

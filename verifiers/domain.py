@@ -49,8 +49,13 @@ class Domain:
 
     name: ClassVar[str]
     templates: ClassVar[Mapping[str, str]]
-    """The user turn by the name of its template, with `{prompt}` and `{starter_code}` to fill in; a recipe replaces
-    templates under `model.prompt`. By default problems use the first."""
+    """The user turn by the name of its template, with `placeholders` to fill in; a recipe replaces templates under
+    `model.prompt`. By default problems use the first."""
+    placeholders: ClassVar[Mapping[str, Callable[[Problem], str]]] = {
+        "prompt": lambda problem: problem.prompt,
+        "starter_code": lambda problem: problem.starter_code or "",
+    }
+    """What its templates can show of a problem, by the name in braces."""
     requires: ClassVar[tuple[str, ...]] = ("answer",)
     """Fields of a problem without which no response can be judged."""
     reward: ClassVar[Literal["binary", "graded"]] = "binary"

@@ -1,6 +1,6 @@
 """From a problem to the token ids of its prompt, for training, evaluation and the teacher."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from pydantic import ConfigDict
@@ -12,7 +12,8 @@ from ratchet.verifiers.problem import Problem
 
 class PromptFormat(Section):
     """How a problem becomes the user turn. Fields besides `response_prefix` are templates by name, which replace the
-    domains': `{prompt}` and `{starter_code}` are filled in, then the chat template is applied."""
+    domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and `{tests}` (all of them) are
+    filled in, then the chat template is applied."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -24,20 +25,20 @@ class PromptFormat(Section):
         return self.__pydantic_extra__ or {}
 
 
-def template_fault(template: str) -> str:
-    """Why this cannot be a template; "" if it can."""
+def template_fault(template: str, placeholders: Collection[str]) -> str:
+    """Why this cannot be a template with these placeholders; "" if it can."""
     try:
-        filled = template.format(prompt="\0", starter_code="\0")
+        filled = template.format(**dict.fromkeys(placeholders, "\0"))
     except (LookupError, ValueError, AttributeError) as error:
         name = error.args[0] if isinstance(error, KeyError) else ""
-        return (
-            f"{{{name}}} is not filled in, only {{prompt}} and {{starter_code}}; double the braces of \\boxed{{{{}}}}"
-        )
-    return (
-        ""
-        if "\0" in filled
-        else "it has neither {prompt} nor {starter_code}, so that every problem would be asked alike"
-    )
+        return f"{{{name}}} is not filled in, only {_braced(placeholders)}; double the braces of \\boxed{{{{}}}}"
+    if "\0" in filled:
+        return ""
+    return f"it has none of {_braced(placeholders)}, so that every problem would be asked alike"
+
+
+def _braced(names: Iterable[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in names)
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
@@ -45,7 +46,8 @@ def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
     domain = domain_of(problem.domain)
     name = domain.template(problem)
     template = prompt_format.templates.get(name, domain.templates[name])
-    return template.format(prompt=problem.prompt, starter_code=problem.starter_code or "")
+    shown = {field: fill(problem) for field, fill in domain.placeholders.items() if f"{{{field}" in template}
+    return template.format(**shown)
 
 
 def with_templates(prompt_format: PromptFormat, domains: Iterable[str]) -> PromptFormat:

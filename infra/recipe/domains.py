@@ -25,21 +25,21 @@ def use_domains(recipe: Recipe) -> list[str]:
     trained = [name for stage in recipe.training.stages for name in stage.domains]
     domains = list(dict.fromkeys([*recipe.curation, *trained]))
     named = [*domains, *(b.domain for b in recipe.evaluation.benchmarks)]
-    templates = {name for domain in named for name in domain_of(domain).templates}
-    for name in recipe.model.prompt.templates:
-        if name not in templates:
-            raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
-                               f"{', '.join(sorted(templates))}.")  # fmt: skip
+    placeholders = {name: domain_of(domain).placeholders for domain in named for name in domain_of(domain).templates}
     for name, template in recipe.model.prompt.templates.items():
-        if fault := template_fault(template):
+        if name not in placeholders:
+            raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
+                               f"{', '.join(sorted(placeholders))}.")  # fmt: skip
+        if fault := template_fault(template, placeholders[name]):
             raise RatchetError(f"model.prompt.{name}: {fault}.")
     for benchmark in recipe.evaluation.benchmarks:
-        own = domain_of(benchmark.domain).templates
+        asked = domain_of(benchmark.domain)
+        own = asked.templates
         if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
             raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
                                f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
         for name, template in benchmark.prompt.items():
-            if name in own and (fault := template_fault(template)):
+            if name in own and (fault := template_fault(template, asked.placeholders)):
                 raise RatchetError(f"benchmark {benchmark.name}: prompt.{name}: {fault}.")
         if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "

@@ -23,9 +23,10 @@ def test_every_benchmark_can_be_asked_and_graded():
             assert benchmark.path.startswith(f"generated://{benchmark.name}/")
         else:
             assert re.fullmatch(r"hf://datasets/[^/@]+/[^/@]+(@[^/]+)?/.+", benchmark.path)
-        problem = Problem("p", benchmark.domain, "STATEMENT", starter_code="def f(x):")
+        tests = [{"call": {"args": [2], "kwargs": {}}, "output": 4}]
+        problem = Problem.of(benchmark.domain, "STATEMENT", tests, starter_code="def f(x):", entry_point="f")
         asked = user_message(problem, benchmark.prompt_format(PromptFormat()))
-        assert "def f(x):" in asked or benchmark.domain != "code"
+        assert benchmark.domain != "code" or "def f(x):" in asked or "assert f(2) == 4" in asked
 
 
 def test_the_papers_windows_do_not_overlap_and_have_their_numbers():

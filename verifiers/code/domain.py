@@ -13,6 +13,7 @@ from ratchet.verifiers.code.checkers import checker_of
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.code.program_files import has_program_files
+from ratchet.verifiers.code.shown_tests import tests_as_text
 from ratchet.verifiers.domain import Domain, NotExpressible, Work
 from ratchet.verifiers.extraction import language_of, marked_blocks, python_program
 from ratchet.verifiers.outcome import Outcome, Verdict
@@ -28,6 +29,11 @@ class Code(Domain):
             "{prompt}\n\nStart from this function header:\n```\n{starter_code}\n```\n\n"
             "Give the whole program in one fenced ```python block."
         ),
+    }
+    placeholders = {
+        **Domain.placeholders,
+        "examples": lambda problem: tests_as_text(problem, problem.code_tests()[:1]),
+        "tests": lambda problem: tests_as_text(problem, problem.code_tests()),
     }
     requires = ("tests",)
     curation = "ratchet.data_curation.domains.code:CODE"
