@@ -1,4 +1,4 @@
-"""Ratchet from Python: `from ratchet.api import …` (docs/python.md).
+"""Ratchet from Python: `from ratchet.api import …` (docs/howto/python.md).
 
 `ratchet` itself is a namespace that three distributions share, so it has no names of its own.
 """

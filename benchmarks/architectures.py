@@ -1,6 +1,6 @@
 """Which architectures of transformers are computed as they are: `training.model_support` over all of them.
 
-    python -m benchmarks.architectures [--write docs/architectures.md] [NAME …]
+    python -m benchmarks.architectures [--write docs/evidence/architectures.md] [NAME …]
 
 Each architecture in a process of its own with 7 GiB and 60 seconds, from the default configuration; ten minutes in all.
 Exit code 1 if fewer than 60 are right in every way.
@@ -31,11 +31,11 @@ ENCODERS = {
 HEAD = """# Architectures
 
 Engine and trainer against the model's own forward pass, on a small model of each architecture with random weights,
-sequences beyond a sliding window and neighbors of other lengths ([how](inference.md#a-model-is-used-as-it-is));
-transformers {version}. {right} of {all} are right in every way. What is not right is refused when a run is planned,
-with the reason given here, never trained or sampled.
+sequences beyond a sliding window and neighbors of other lengths
+([how](../reference/engines.md#a-model-is-used-as-it-is)); transformers {version}. {right} of {all} are right in
+every way. What is not right is refused when a run is planned, with the reason given here, never trained or sampled.
 
-    python -m benchmarks.architectures --write docs/architectures.md
+    python -m benchmarks.architectures --write docs/evidence/architectures.md
 
 | architecture | transformers engine | trained, padded | trained, packed |
 |---|---|---|---|

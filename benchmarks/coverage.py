@@ -1,5 +1,5 @@
 """How often do the 95 % intervals of a report hold the truth? `python -m benchmarks.coverage` prints the tables of
-docs/evaluation.md, in three minutes.
+docs/reference/evaluation.md, in three minutes.
 
 Evaluations are drawn from worlds whose scores are known: solve rates of the questions from a beta distribution, 16
 responses to each; clustered questions come in fours whose difficulty has a correlation of 0.4 (Gaussian copula). For a

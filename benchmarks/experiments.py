@@ -1,4 +1,6 @@
-"""Declared experiments: `python -m benchmarks.experiments benchmarks/declared/order.yaml [--write docs/findings.md]`.
+"""Declared experiments, written to docs/evidence/findings.md.
+
+    python -m benchmarks.experiments benchmarks/declared/order.yaml [--write PAGE]
 
 A declaration is a YAML file with a family of experiments: each one's hypothesis and its direction, what is compared,
 the measure, the seeds, the smallest difference that matters, and what was tuned on which other seeds. It is written
@@ -265,7 +267,7 @@ ORDER = ("failed", "not seen", "opposite", "seen, but too small to matter", "see
 def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
     """The family's section of the page."""
     lines = [
-        f"    python -m benchmarks.experiments {file} --write docs/findings.md", "", family.question, "",
+        f"    python -m benchmarks.experiments {file} --write docs/evidence/findings.md", "", family.question, "",
         f"Declaration `{found['declaration'][:12]}`, seeds {', '.join(map(str, family.seeds))} ({family.why_seeds}). "
         f"Tuned on seeds {', '.join(map(str, family.tuned.seeds))}: {family.tuned.what}", "",
         "| hypothesis | evidence for it | difference | 95 % | p, corrected | M tokens | minutes | here |",

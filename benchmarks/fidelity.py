@@ -1,8 +1,8 @@
-"""The tables of fidelity: `python -m benchmarks.fidelity` makes docs/acereason.md and docs/prorl.md from docs/facts.
+"""The tables of fidelity: `python -m benchmarks.fidelity` makes docs/evidence/{acereason,prorl}.md from docs/facts.
 
 Each fact is a claim of a paper with its value and section, where it lives here, and its state; what a recipe has is
 read from the recipe, and a test fails where that is not what the fact says. `findings` names declared experiments
-(`FAMILY: EXPERIMENT`, docs/findings.md), whose outcomes are read from their artifacts' record.
+(`FAMILY: EXPERIMENT`, docs/evidence/findings.md), whose outcomes are read from their artifacts' record.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _row(fact: Mapping[str, Any], main: str) -> str:
 
 def main() -> None:
     for file in FACTS:
-        (DOCS / f"{file.stem}.md").write_text(page(file))
+        (DOCS / "evidence" / f"{file.stem}.md").write_text(page(file))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What ten minutes of one GPU can show of a model of 1.5 billion parameters: one command, a table for docs/results.md.
+"""What ten minutes of one GPU show of a model of 1.5 billion parameters: a table for docs/evidence/results.md.
 
     python -m benchmarks.gpu_proof [--write FILE] [--tokens 8192 16384 32768]
     python -m benchmarks.gpu_proof --tiny                # the same on a CPU, in seconds: what the tests run

@@ -2,7 +2,7 @@
 
     python benchmarks/logic_puzzles.py                        # about ten minutes on two cores; a Markdown table
     python benchmarks/logic_puzzles.py --tasks sudoku maze    # some tasks
-    python benchmarks/logic_puzzles.py --into docs/logic.md   # the table of the page, replaced
+    python benchmarks/logic_puzzles.py --into docs/reference/logic.md   # the table of the page, replaced
 
 Columns: the mean score of the task's own answers (of a solver's, where it has none); the highest score of garbage and
 of hostile answers; the highest that the task's own scorer pays for garbage; the best mean that a blind answer gets, the

@@ -96,7 +96,7 @@ ALLOWED = {
     "percent dropped": "50 answers 50%",
     "order of a list": "roots and other lists have no order, unless the question asks for one",
 }
-"""Kinds that may pass, by the policy of docs/math_verifier.md."""
+"""Kinds that may pass, by the policy of docs/reference/math_verifier.md."""
 REASONS: list[tuple[str, str, str]] = [
     ("case.*", r"_\{\d+\}$|[\d.]e-?\d", "digits of a base and exponents of ten have either case"),
     ("case.*", r"\\(?:text|mbox)|[A-Za-z]{3,}", "words have any case"),

@@ -1,4 +1,4 @@
-"""GPU hours that recipes are planned to take on H100s, with each feature that saves some, for docs/scaling.md.
+"""GPU hours that recipes are planned to take on H100s, with each feature that saves some, for docs/howto/sizing.md.
 
     python -m benchmarks.planned_hours [RECIPE …] [--machines 2 8 16] [--mean 0.5]
 

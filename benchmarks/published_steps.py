@@ -1,4 +1,4 @@
-"""Published times of reinforcement-learning steps beside what `ratchet plan` says of them, for docs/scaling.md.
+"""Published times of reinforcement-learning steps beside what `ratchet plan` says of them, for docs/howto/sizing.md.
 
     python -m benchmarks.published_steps
 
@@ -123,7 +123,7 @@ MISSED = (
         "2025-03-07", servers=64, tensor_parallel=4, kl=0.01,
     ),
 )  # fmt: skip
-"""What it does not tell; docs/scaling.md says why."""
+"""What it does not tell; docs/howto/sizing.md says why."""
 STALENESS = 8
 """Of AReaL's asynchronous runs on math, assumed; with 4 the ratios are the same within 0.05."""
 GAINS = (

@@ -1,4 +1,4 @@
-"""Rehearse shipped recipes and write what was seen: docs/facts/rehearsals.json, and docs/rehearsals.md from it.
+"""Rehearse shipped recipes; write docs/facts/rehearsals.json, and docs/evidence/rehearsals.md from it.
 
 python -m benchmarks.rehearsals HOME acereason-7b prorl-1.5b   # run these two, keep the others' results
 python -m benchmarks.rehearsals HOME prorl-1.5b --page         # take what HOME has of it, run nothing
@@ -17,7 +17,7 @@ from typing import Any
 from ratchet.infra.recipe import load_recipe
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "rehearsals.md"
+RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "evidence" / "rehearsals.md"
 FAULTS = DOCS / "facts" / "rehearsal_faults.json"
 VERSION = 4
 """Of the rehearsal: raised when the bundled rows, the small model or what is made smaller change."""
@@ -26,7 +26,7 @@ WHOLE = ("acereason-7b", "prorl-1.5b")
 INTRODUCTION = """# What was rehearsed
 
 `ratchet rehearse RECIPE` runs a recipe end to end, small, and looks for each mechanism that it asks for
-([how](scaling.md#rehearse-the-recipe)). These are the results on two CPU cores with the bundled rows. CPU seconds
+([how](../howto/rehearse.md)). These are the results on two CPU cores with the bundled rows. CPU seconds
 are of all processes together; half of them is the least that two quiet cores take. The other seconds depend on what
 else the machine does, which was a lot. A mechanism that is seen happened; that it is *right* is what the tests and
 [results](results.md) are for.

@@ -1,9 +1,9 @@
-"""The wind tunnel: `python -m benchmarks.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/results.md]`.
+"""The wind tunnel: `python -m benchmarks.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/evidence/results.md]`.
 
 Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed. All recipes of a seed share one
 home: curation and supervised start are made once, and finished work is not repeated. For each effect it prints a table
 of the compared recipes: means over seeds with a 95 % interval (Student's t), and differences to the first row, paired
-by seed. With `--write` the tables become sections of the page, each with a picture in `images/` beside it.
+by seed. With `--write` the tables become sections of the page, each with a picture in docs/images.
 """
 
 from __future__ import annotations
@@ -334,10 +334,12 @@ def main() -> None:
         lines = table(effect, runs)
         print("\n".join(["", effect.title, *lines]))
         if arguments.write:
-            image = f"images/wind_tunnel_{name}.png"
+            image = f"../images/wind_tunnel_{name}.png"
             picture(effect, runs, arguments.write.parent / image)
             seeds = " ".join(map(str, arguments.seeds))
-            command = f"    python -m benchmarks.wind_tunnel --seeds {seeds} --only {name} --write docs/results.md"
+            command = (
+                f"    python -m benchmarks.wind_tunnel --seeds {seeds} --only {name} --write docs/evidence/results.md"
+            )
             section = [command, "", *lines, "", f"![{effect.title}]({image})"]
             arguments.write.write_text(with_section(arguments.write.read_text(), f"## {effect.title}", section))
 

@@ -45,7 +45,7 @@ def plan(
     With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
     batching and of staleness, alone and together, where they fit.
 
-    Uses what `ratchet preflight RECIPE` has measured on such machines, otherwise published rates: docs/scaling.md.
+    Uses what `ratchet preflight RECIPE` has measured on such machines, otherwise published rates: docs/howto/sizing.md.
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
 
@@ -134,7 +134,7 @@ def _show(plan: "Plan") -> None:
                 f"{plan.training.engine.kind} has room for {engine.room:,.0f}: {engine.more_room}",
                 style="bold red", soft_wrap=True,
             )  # fmt: skip
-    rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/scaling.md)"
+    rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/howto/sizing.md)"
     console.print(
         f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
         f"are starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "

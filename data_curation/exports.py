@@ -1,4 +1,4 @@
-"""Curated problems in the formats of other trainers, each one declaration: docs/elsewhere.md.
+"""Curated problems in the formats of other trainers, each one declaration: docs/howto/other_trainers.md.
 
 The text column `ratchet_problem` (`verifiers.serving.rows`) has all that a verdict needs, in every format, so every
 domain can be exported and each trainer's adapter (`verifiers.adapters`) gives the verdicts of this house.

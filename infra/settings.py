@@ -20,7 +20,7 @@ class Settings:
     python: str
     """The interpreter of trainers and evaluators (`RATCHET_PYTHON`), possibly of another environment."""
     launcher: str = ""
-    """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/training.md)."""
+    """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/reference/training.md)."""
     trackers: tuple[str, ...] = ("mlflow",)
     """What shows runs: `mlflow`, `tensorboard`, `wandb` (`RATCHET_TRACKING`, separated by commas)."""
     slurm: Path | None = None

@@ -1,4 +1,4 @@
-"""A recipe's curriculum as runs of verl, a directory for each stage: docs/elsewhere.md.
+"""A recipe's curriculum as runs of verl, a directory for each stage: docs/howto/other_trainers.md.
 
 What can be known before training is in the files: the problems that the stage's limits keep, Hydra overrides, a script
 that passes each stage's weights on. `by_hand` says the rest.

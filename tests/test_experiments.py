@@ -151,12 +151,12 @@ def test_the_page_has_what_the_artifacts_gave_and_no_other_declaration(file):
     found = json.loads(file.read_text())
     rows = {name: one["seeds"] for name, one in found["results"].items()}
     assert found == facts(family, declaration, rows, found.get("cpu_minutes"))
-    assert "\n".join(section(family, declared, found)) in (ROOT / "docs" / "findings.md").read_text()
+    assert "\n".join(section(family, declared, found)) in (ROOT / "docs" / "evidence" / "findings.md").read_text()
 
 
 def test_the_overview_of_the_page_counts_every_family_and_names_those_that_wait():
     lines = "\n".join(experiments.overview())
-    assert lines in (ROOT / "docs" / "findings.md").read_text()
+    assert lines in (ROOT / "docs" / "evidence" / "findings.md").read_text()
     assert all(file.stem in lines for file in DECLARED)
 
 

@@ -17,7 +17,7 @@ def test_every_recipe_has_what_the_paper_says(file):
 
 @pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
 def test_the_page_is_that_of_the_facts(file):
-    page = fidelity.DOCS / f"{file.stem}.md"
+    page = fidelity.DOCS / "evidence" / f"{file.stem}.md"
     assert page.read_text() == fidelity.page(file), "python -m benchmarks.fidelity"
 
 

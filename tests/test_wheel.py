@@ -230,7 +230,7 @@ def run_page(python, directory, arguments):
 
 @pytest.mark.slow
 def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_path):
-    (source,), (recipe,) = fenced("own_domain.md", "python"), fenced("own_domain.md", "yaml")
+    (source,), (recipe,) = fenced("tutorials/own_domain.md", "python"), fenced("tutorials/own_domain.md", "yaml")
     assert len(source.splitlines()) <= 60
     lab, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
     for directory, name, text in ((lab, "countdown.py", source), (lab, "countdown.yaml", recipe)):

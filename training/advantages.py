@@ -1,4 +1,4 @@
-"""Advantages, chosen by a stage's `advantage`: a name from here, or the import path of your own (docs/training.md).
+"""Advantages, chosen by a stage's `advantage`: a name from here, or your own import path (docs/reference/losses.md).
 
 An advantage is a function of the groups of one domain that a step learns from.
 """

@@ -1,7 +1,7 @@
 """Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling (`simulation.py`).
 
 Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), not fragmentation
-nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/scaling.md compares the result with
+nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/howto/sizing.md compares the result with
 published step times.
 """
 

@@ -1,7 +1,7 @@
 """Machines that a plan is made for: the maker's figures, and the share of them that training reaches.
 
-The rates of a GPU are fitted to published step times (docs/scaling.md); those of a CPU were measured with a model of
-135 million parameters. `ratchet preflight RECIPE` measures its own machines, for plans on the same accelerator.
+The rates of a GPU are fitted to published step times (docs/evidence/plan.md); those of a CPU were measured with a model
+of 135 million parameters. `ratchet preflight RECIPE` measures its own machines, for plans on the same accelerator.
 """
 
 import json

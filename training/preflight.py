@@ -305,7 +305,7 @@ class Preflight:
                 raise RatchetError(
                     f"{rate:,.3g} verdicts/s, and {stage.name} needs {responses / beside:,.3g}: judging its "
                     f"{responses:,.0f} responses takes {responses / rate:,.3g} s. Add training.reward_servers "
-                    "(docs/reward_servers.md), or shorten the tests' time limits"
+                    "(docs/howto/reward_servers.md), or shorten the tests' time limits"
                 )
         return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
 

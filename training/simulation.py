@@ -1,5 +1,5 @@
 """The sampling of one step, simulated response by response: slots that empty, tails that wait, responses that span
-updates. Times are those of `Decoder`, whose rates `machine.py` has; docs/scaling.md compares them with published steps.
+updates. Times are those of `Decoder`, with the rates of `machine.py`; docs/evidence/plan.md has published ones beside.
 """
 
 import heapq
@@ -14,7 +14,7 @@ from ratchet.infra.recipe.training import Stage
 
 SPREAD = 0.78
 """Standard deviation of the logarithm of a response's length: DeepSeek-R1-Distill-Qwen-7B on math, from the mean and
-truncated share in AReaL's log (docs/scaling.md)."""
+truncated share in AReaL's log (docs/howto/sizing.md)."""
 BETWEEN = 0.5
 """Assumed share of the variance of a response's length that is its prompt's: decides what tail batching gains."""
 QUANTILES = 1024

@@ -1,7 +1,7 @@
 """The interface of a domain: how its problems are asked, what they need, how responses are judged and rewarded.
 
 A domain is one class. `math`, `code`, `logic` and others are shipped (`verifiers/math/domain.py` and so on); a recipe
-names your own by import path under `domains`: docs/own_domain.md.
+names your own by import path under `domains`: docs/tutorials/own_domain.md.
 """
 
 import functools

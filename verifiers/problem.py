@@ -18,7 +18,8 @@ class CodeTest:
     `"exact": true` a call's value must equal the output in Python; otherwise a tuple counts as a list and floats may
     differ a little. `"arguments"` are further ones of the problem's checker for this test.
 
-    The judge runs a `check` as written, apart from the solution, on snapshots of what it returns (docs/code_judge.md).
+    The judge runs a `check` as written, apart from the solution, on snapshots of what it returns
+    (docs/reference/code_judge.md).
     """
 
     output: Any = None

@@ -19,7 +19,7 @@ from ratchet.data_curation.settings.teacher import Teacher
 
 
 class Rules(Section):
-    """The rule filters; docs/curation.md lists the rules."""
+    """The rule filters; docs/reference/curation.md lists the rules."""
 
     off: tuple[str, ...] = ()
     """Rules to switch off."""
@@ -104,7 +104,7 @@ class CurationDetails(Section):
 
 
 class Curation(Section):
-    """How the problems of one domain are curated; docs/curation.md lists the steps of each domain."""
+    """How the problems of one domain are curated; docs/reference/curation.md lists the steps of each domain."""
 
     inputs: tuple[str, ...] = ()
     """Raw files in any published format: files, directories, globs, names on the Hugging Face Hub (`org/name`,

@@ -185,7 +185,7 @@ def _default(field: FieldInfo, anchors: Mapping[type[Section], str]) -> str:
 def _text(words: str | None) -> str:
     """A docstring as one line of Markdown, the pages it names as links."""
     line = " ".join((words or "").split())
-    return re.sub(r"\bdocs/(\w+)\.md", lambda page: f"[{_title(page[1])}](../{page[1]}.md)", line)
+    return re.sub(r"\bdocs/([\w/]+)\.md", lambda page: f"[{_title(page[1])}](../{page[1]}.md)", line)
 
 
 @cache

@@ -1,7 +1,7 @@
 """The contract of inference engines. The recipe names one as `training.engine`.
 
-Your own engine is a class in one file, named in the recipe by its import path (docs/inference.md). Its settings are its
-fields. The class is imported wherever recipes are read, so import torch in its methods only.
+Your own engine is a class in one file, named in the recipe by its import path (docs/howto/engine.md). Its settings are
+its fields. The class is imported wherever recipes are read, so import torch in its methods only.
 """
 
 from abc import ABC, abstractmethod

@@ -38,7 +38,7 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
         names = ", ".join(dict.fromkeys(name for own in stages.values() for name in own))
         yield (
             f"{', '.join(stages)}: reported, and read by rules of {names}: these scores were selected on. For scores "
-            "that no rule has read, validate on one part of the questions (docs/evaluation.md)"
+            "that no rule has read, validate on one part of the questions (docs/reference/evaluation.md)"
         )
 
 

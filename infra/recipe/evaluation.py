@@ -94,7 +94,7 @@ class BenchmarkDetails(Section):
 
 
 class Benchmark(Section):
-    """A benchmark. Fields left out of one that is known by name (docs/evaluation.md) come from the catalog."""
+    """A benchmark. One that is known by name (docs/reference/evaluation.md) takes its other fields from the catalog."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """In the report and on the command line; a name of the catalog fills in the other fields."""

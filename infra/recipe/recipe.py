@@ -37,10 +37,10 @@ class Verification(Section):
 
     math: Literal["strict", "either"] = "strict"
     """`either` also accepts what math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does: a few
-    more right answers, and some wrong ones (docs/math_verifier.md)."""
+    more right answers, and some wrong ones (docs/reference/math_verifier.md)."""
     minimum_isolation: NotInKey[Literal["A", "B", "C"]] = "C"
-    """The lowest rung of the isolation ladder (docs/sandbox.md) on which a model's code may run. C works in a stock
-    container, and confines everything but the reading of files."""
+    """The lowest rung of the isolation ladder (docs/explanation/sandbox.md) on which a model's code may run. C works in
+    a stock container, and confines everything but the reading of files."""
 
     def settings(self, fraction: bool = False, total_s: float | None = None) -> JudgeSettings:
         return JudgeSettings(fraction, self.math == "either", total_s, self.minimum_isolation)
@@ -66,7 +66,7 @@ class Recipe(Section):
     """Hardware and data that it needs, and where it has run."""
     seed: Seed = 0
     domains: tuple[str, ...] = ()
-    """Your own domains by import path, `my_lab.logic`: docs/own_domain.md."""
+    """Your own domains by import path, `my_lab.logic`: docs/tutorials/own_domain.md."""
     generate: dict[str, Generator] = {}
     """Generated raw files, by the NAME in `generated://NAME/FILE`."""
     model: Model = Model()
@@ -82,7 +82,7 @@ class Recipe(Section):
     becomes a version of the registered model with the recipe's name, and the newest has the alias `candidate`."""
     approve: NotInKey[tuple[str, ...]] = ()
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
-    checkpoint), or a stage by name (docs/operations.md)."""
+    checkpoint), or a stage by name (docs/howto/operations.md)."""
 
     @cached_property
     def fitted(self) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class WarmStart(Section):
 
     files: NotInKey[tuple[str, ...]] = ()
     """Your own traces instead of the teacher's, named like `inputs`: chats (`messages`), prompts and responses, or
-    problems with worked solutions; docs/training.md."""
+    problems with worked solutions; docs/reference/training.md."""
     columns: NotInKey[dict[str, str]] = {}
     """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names."""
     domain: NotInKey[str | None] = None
@@ -119,7 +119,7 @@ class StageDetails(Section):
 
 
 class Stage(Section):
-    """One stage of the curriculum: a mix of domains, a response length and their settings; docs/training.md."""
+    """One stage of the curriculum: a mix of domains, a response length, their settings (docs/reference/training.md)."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
     """Unique in the recipe; part of the checkpoint's name."""
@@ -151,7 +151,7 @@ class Stage(Section):
     warmup_steps: StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
-    """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/training.md."""
+    """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/training.md."""
     advantage: str = "grpo"
     """grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
     updates_per_batch: Prompts = 1
@@ -351,7 +351,7 @@ class Hardware(Section):
     """How a stage is distributed. All fields but the timeout may change the order of additions, and so rounding."""
 
     machines: Machines = 1
-    """Machines of the process group; docs/training.md, "Several machines", says how they are started."""
+    """Machines of the process group; docs/reference/training.md, "Several machines", says how they are started."""
     processes: Processes = 1
     """Ranks on each machine, one per GPU or CPU core."""
     zero_stage: ZeroStage = 0
@@ -406,7 +406,7 @@ Projection = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_pr
 
 class Lora(Section):
     """A low-rank adapter (arXiv 2106.09685), trained instead of the model's weights, for one small GPU;
-    docs/training.md. It has no dropout, with which the trained network would not be the one that sampled."""
+    docs/reference/training.md. It has no dropout, with which the trained network would not be the one that sampled."""
 
     rank: Rank = 16
     """Rank of the change of each adapted matrix."""
@@ -436,7 +436,7 @@ class Training(Section):
     hardware: Hardware = Hardware()
     """Ranks, sharding and batch sizes."""
     engine: AnyEngine = chosen_engine("transformers")
-    """The engine that samples responses in training and evaluation: docs/inference.md. A name is short for its
+    """The engine that samples responses in training and evaluation: docs/reference/engines.md. A name is short for its
     `kind`."""
     checkpoint_every: NotInKey[Steps] = 20
     """Steps between checkpoints; a killed stage loses at most this many."""

@@ -41,8 +41,8 @@ def endpoints():
 @pytest.fixture
 def lab(tmp_path):
     (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "countdown.py").write_text(fenced("own_domain.md", "python")[0])
-    recipe = fenced("own_domain.md", "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
+    (tmp_path / "lab" / "countdown.py").write_text(fenced("tutorials/own_domain.md", "python")[0])
+    recipe = fenced("tutorials/own_domain.md", "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
     (tmp_path / "lab" / "countdown.yaml").write_text(recipe.replace("train: 200, test: 20", "train: 24, test: 4"))
     grow_model(tmp_path / "lab" / "model")
     return tmp_path / "lab"

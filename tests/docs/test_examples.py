@@ -40,11 +40,16 @@ def beside(tmp_path, monkeypatch):
     monkeypatch.setenv(IMPORT_PATH, str(tmp_path))
     monkeypatch.setattr(sys, "path", [*sys.path])
 
+    names = []
+
     def put(name: str, text: str) -> Path:
+        names.append(name)
         (tmp_path / f"{name}.py").write_text(text)
         return tmp_path
 
-    return put
+    yield put
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -95,8 +100,8 @@ def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
 def test_the_domain_of_the_page_rewards_right_answers_and_no_others(beside, monkeypatch):
     """From its file to a verdict, by way of the reader and the rules, with every problem answered right and wrong."""
     monkeypatch.setenv(OWN_DOMAINS, "")
-    folder = beside("countdown", fenced("own_domain.md", "python")[0])
-    recipe = yaml.safe_load(fenced("own_domain.md", "yaml")[0])
+    folder = beside("countdown", fenced("tutorials/own_domain.md", "python")[0])
+    recipe = yaml.safe_load(fenced("tutorials/own_domain.md", "yaml")[0])
     use_domains(Recipe(name="mine", domains=tuple(recipe["domains"])))
     importlib.import_module("countdown").make_problems(folder, seed=0, train=20, test=2)
     rows = read_problems(folder / "train.jsonl", "countdown", recipe["curation"]["countdown"]["columns"]).kept
@@ -136,7 +141,7 @@ def test_the_losses_and_the_advantage_of_the_pages_prefer_what_was_rewarded(besi
 
     (own,), (better,) = (
         fenced("howto/loss.md", "python"),
-        [block for block in fenced("training.md", "python") if "def better_only" in block],
+        [block for block in fenced("reference/training.md", "python") if "def better_only" in block],
     )
     beside("my_losses", own)
     beside("better_losses", better)
@@ -159,7 +164,7 @@ def test_the_decontamination_of_the_page_drops_what_is_held_out(tmp_path, monkey
         (tmp_path / f"{name}.json").write_text(json.dumps([{"problem": text, "answer": "1"}]))
     monkeypatch.chdir(tmp_path)
     names = {}
-    (snippet,) = [block for block in fenced("curation.md", "python") if "decontaminate_files" in block]
+    (snippet,) = [block for block in fenced("reference/curation.md", "python") if "decontaminate_files" in block]
     exec(snippet, names)
     assert names["summary"]["dropped"]["ngram"] == 1 and (tmp_path / "clean" / "kept.parquet").is_file()
 

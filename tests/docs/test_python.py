@@ -29,7 +29,7 @@ ITEM = {
 
 
 def test_the_snippets_on_curation_run(tmp_path):
-    snippets = fenced("python.md", "python")[:2]
+    snippets = fenced("howto/python.md", "python")[:2]
     assert all(len(snippet.splitlines()) <= 20 for snippet in snippets)
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (tmp_path / "held_out.json").write_text(json.dumps([ITEM]))
@@ -51,7 +51,7 @@ def test_the_other_snippets_run(tmp_path):
     texts = [row["question"] or "" for row in ROWS] * 40 + [f"{n} + {n} is {2 * n}" for n in range(100)]
     model = tmp_path / "model"
     grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400, max_positions=512), texts, 0, model)
-    snippets = fenced("python.md", "python")[2:]
+    snippets = fenced("howto/python.md", "python")[2:]
     assert len(snippets) == 3 and all(len(snippet.splitlines()) <= 20 for snippet in snippets)
     (tmp_path / "train.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
     rows = read_problems(tmp_path / "train.jsonl", "math", {"prompt": "question", "answer": "target"}).kept

@@ -21,7 +21,7 @@ from ratchet.training.growth import grow
 from tests.docs.commands import Command, commands, fenced
 
 WHY_NOT: dict[str, str] = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
-OF_MINE = ("docs/own_data.md", "docs/howto/benchmark.md", "docs/howto/loss.md")
+OF_MINE = ("docs/tutorials/own_data.md", "docs/howto/benchmark.md", "docs/howto/loss.md")
 """Pages whose commands are about the reader's own recipe, which has a home of its own."""
 SMALL = [
     "generate.tiny-world.math_rows=150", "generate.tiny-world.code_rows=60", "generate.tiny-world.benchmark_problems=6",
@@ -124,7 +124,7 @@ def mine(tmp_path_factory) -> Path:
         (directory / name).write_text("\n".join(map(json.dumps, rows)))
     held_out = [{"question": row["question"], "answer": row["target"]} for row in questions[30:]]
     (directory / "held_out.jsonl").write_text("\n".join(map(json.dumps, held_out)))
-    recipe = yaml.safe_load(fenced("own_data.md", "yaml")[0])
+    recipe = yaml.safe_load(fenced("tutorials/own_data.md", "yaml")[0])
     benchmarks = yaml.safe_load(fenced("howto/benchmark.md", "yaml")[0])["evaluation"]["benchmarks"]
     recipe["evaluation"]["benchmarks"] += [entry for entry in benchmarks if entry["name"] == "held-out"]
     recipe["model"]["path"] = "./model"
@@ -205,7 +205,7 @@ def test_the_snippet_that_plots_metrics_plots(tiny, monkeypatch):
 
 @pytest.mark.slow
 def test_the_snippet_that_reads_a_home_reads_it(tiny):
-    [snippet] = fenced("evaluation.md", "python")
+    [snippet] = fenced("reference/evaluation.md", "python")
     names = {}
     exec(snippet.replace('".ratchet"', repr(str(tiny / "home"))), names)
     assert len(names["home"].evaluations()) and len(names["home"].generations("math-60", "tiny-math"))

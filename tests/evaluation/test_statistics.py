@@ -78,7 +78,7 @@ def test_paired_intervals_cover_the_true_difference(world, change, questions, k,
 @pytest.mark.parametrize("sizes", [[4] * 16, [4] * 50, [1] * 64, [1, 7, 3, 9, 2, 6] * 5])
 def test_limits_and_intervals_hold_where_whole_clusters_change(sizes, share, noise):
     within, below = coverage.of_whole_changes(sizes, share, noise, sets=300)
-    assert within >= 0.86 and below >= 0.955  # 90 (docs/evaluation.md) and 97.5 %, less three binomial errors
+    assert within >= 0.86 and below >= 0.955  # 90 (docs/reference/evaluation.md) and 97.5 %, less three binomial errors
 
 
 def test_a_paired_interval_is_of_a_t_test_with_one_more_changed_cluster():

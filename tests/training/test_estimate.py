@@ -192,7 +192,7 @@ def test_what_a_preflight_measured_is_what_a_plan_goes_by(tmp_path):
 
 @pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run.model}-{run.machine}-{run.date}")
 def test_published_steps_are_told_within_a_quarter(run):
-    """Those that the rates were fitted to, and those that they were not; docs/scaling.md has the table."""
+    """Those that the rates were fitted to, and those that they were not; docs/howto/sizing.md has the table."""
     published = sum(run.seconds) / len(run.seconds)
     assert run.estimate().step_seconds == pytest.approx(published, rel=0.25)
 

@@ -1,4 +1,4 @@
-"""The engine of docs/inference.md, in a file of its own, in a real stage and a real evaluation."""
+"""The engine of docs/reference/engines.md, in a file of its own, in a real stage and a real evaluation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Thread(Beside):
 @pytest.fixture(autouse=True)
 def lab(tmp_path_factory, monkeypatch):
     directory = tmp_path_factory.mktemp("lab")
-    (code,) = re.findall(r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/inference.md").read_text(), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/reference/engines.md").read_text(), re.DOTALL
+    )
     (directory / "lab_engine.py").write_text(code)
     (directory / "lab_thread.py").write_text(THREAD)
     monkeypatch.setenv(IMPORT_PATH, str(directory))

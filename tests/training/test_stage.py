@@ -1,4 +1,4 @@
-"""A stage from plain Python; docs/python.md has the plain case, which tests/docs/test_python.py runs."""
+"""A stage from plain Python; docs/howto/python.md has the plain case, which tests/docs/test_python.py runs."""
 
 import json
 

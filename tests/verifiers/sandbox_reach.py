@@ -165,4 +165,4 @@ ON_C = {
     "read the environment of the judge", "count the descriptors of the judge", "steal: the file",
 }  # fmt: skip
 NOT_STOPPED: dict[str, set[str]] = {"A": set(), "B": set(), "C": ON_C}
-"""What a level may let through: on C, reading what the user of the solutions may read. As docs/sandbox.md says."""
+"""What a level may let through: on C, reading what the solutions' user may read (docs/explanation/sandbox.md)."""

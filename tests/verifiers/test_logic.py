@@ -247,7 +247,7 @@ def test_truncated_and_unscorable(problems, pool):
 
 
 def test_the_recipe_of_the_page_is_whole():
-    page = (Path(__file__).parents[2] / "docs/logic.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/reference/logic.md").read_text()
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     recipe = validate_recipe(yaml.safe_load(text), "logic.yaml")
     assert use_domains(recipe) == ["logic"]

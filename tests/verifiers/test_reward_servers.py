@@ -225,13 +225,13 @@ def test_the_token_is_wanted_everywhere(pair, monkeypatch):
     ("body", "reason"),
     [
         (b"{", "the body is not JSON: "),
-        (b"[]", "the body is not as in docs/reward_servers.md: "),
+        (b"[]", "the body is not as in docs/howto/reward_servers.md: "),
         (b"{}", "the body has no 'problems'"),
         (b'{"problems": [{"answer": "1"}], "requests": []}', "problem 0 has no 'domain'"),
-        (b'{"problems": [{"problem_id": 1, "domain": "math"}]}', "problem 0 is not as in docs/rew"),
+        (b'{"problems": [{"problem_id": 1, "domain": "math"}]}', "problem 0 is not as in docs/how"),
         (b'{"problems": [], "requests": [{"ticket": 1, "response": "", "problem": 0}]}', "request 0 is not as in docs"),
         (b'{"problems": [], "requests": [{"ticket": 1, "problem": 0}]}', "request 0 has no 'response'"),
-        (b"[" * 100_000, "the body is not as in docs/reward_servers.md: maximum recursion"),
+        (b"[" * 100_000, "the body is not as in docs/howto/reward_servers.md: maximum recursion"),
     ],
 )
 def test_a_malformed_request_is_told_what_is_wrong(pair, body, reason):

@@ -93,7 +93,7 @@ def test_a_machine_that_offers_too_little_refuses(lacking):
     with pytest.raises(RatchetError, match=r"level A \(namespaces.*this machine offers B \(landlock"):
         Sandbox("A", "B").start()
     lacking(NO_SECCOMP)
-    with pytest.raises(RatchetError, match=r"level C .*seccomp cannot be used.*docs/sandbox.md.*--unsafe"):
+    with pytest.raises(RatchetError, match=r"level C .*seccomp cannot be used.*docs/explanation/sandbox.md.*--unsafe"):
         Sandbox().start()
 
 

@@ -3,7 +3,7 @@ kind of answer.
 
 A row has `kind`, `gold`, either `pred` (a bare answer) or `response` (a whole one), `equivalent`, and where the label
 is not obvious a `note`. Labels follow mathematics, and where that leaves a choice the policy that
-`docs/math_verifier.md` states.
+`docs/reference/math_verifier.md` states.
 `ratchet verify math --input tests/verifiers/math_pairs.jsonl --output …` runs them all.
 """
 

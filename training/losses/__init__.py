@@ -1,4 +1,4 @@
-"""Policy losses, chosen by a stage's `loss`: a name from here, or the import path of your own (docs/training.md).
+"""Policy losses, chosen by a stage's `loss`: a name from here, or your own import path (docs/reference/losses.md).
 
 A loss is a function `(inputs: LossInputs, settings: Stage) -> LossOutputs` (`losses/loss.py`). Each is one small file
 with its equation and its source.

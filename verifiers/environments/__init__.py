@@ -1,1 +1,1 @@
-"""Environments of others: single-turn ones of the `verifiers` library, each a domain. See docs/environments.md."""
+"""Environments of others: single-turn ones of the `verifiers` library, each a domain (docs/howto/environments.md)."""

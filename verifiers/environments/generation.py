@@ -130,7 +130,8 @@ def probe(loaded: LoadedEnvironment, rows: list[Asked]) -> dict[str, str]:
     for name in raised.keys() - fine:
         raise RatchetError(
             f"The environment's reward function {name} raises for every response: {raised[name]}. Responses are scored "
-            "alone, without tools, a sandbox, a judge model or the state of a longer rollout: docs/environments.md."
+            "alone, without tools, a sandbox, a judge model or the state of a longer rollout "
+            "(docs/howto/environments.md)."
         )
     return raised
 

@@ -60,7 +60,7 @@ class LoadedEnvironment:
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")  # they start a thread; we fork
         self._environment = _load(path, arguments)
         if fault := self._fault():
-            raise RatchetError(f"{path} cannot be used: {fault}. What can: docs/environments.md.")
+            raise RatchetError(f"{path} cannot be used: {fault}. What can: docs/howto/environments.md.")
         rubrics = _parts(self._environment.rubric)
         self._functions = [
             (rubric, function, weight)

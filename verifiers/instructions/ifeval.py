@@ -1,7 +1,7 @@
 """IFEval's 25 kinds of instructions, by their published ids.
 
-Each is judged as in the published evaluation (google-research, `instruction_following_eval`); docs/instructions.md
-lists the differences. Texts and arguments are data: neither becomes a pattern, and time is linear in the text.
+Each is judged as in the published evaluation (google-research, `instruction_following_eval`), with the differences of
+docs/reference/instructions.md. Texts and arguments are data: neither becomes a pattern, and time is linear in the text.
 """
 
 import json

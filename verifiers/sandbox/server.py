@@ -97,8 +97,9 @@ def demand(minimum: str = "C", at_most: str = "A") -> Machine:
         return machine
     raise RatchetError(
         f"code written by a model must run on isolation level {minimum} ({LEVELS[minimum]}) or better, and {offered}. "
-        "Allow user namespaces, a kernel with landlock, and seccomp filters in the container (docs/sandbox.md says "
-        "how), lower verification.minimum_isolation, or, if the machine has nothing to lose, use `ratchet --unsafe …`."
+        "Allow user namespaces, a kernel with landlock, and seccomp filters in the container "
+        "(docs/explanation/sandbox.md says how), lower verification.minimum_isolation, or, if the machine has "
+        "nothing to lose, use `ratchet --unsafe …`."
     )
 
 

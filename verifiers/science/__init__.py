@@ -1,1 +1,1 @@
-"""Is an answer to a science question right? A choice, a number with its unit, or an expression: docs/science.md."""
+"""Verdicts on science answers: a choice, a number with its unit, or an expression (docs/reference/science.md)."""

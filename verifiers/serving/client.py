@@ -1,4 +1,4 @@
-"""A pool whose workers are reward servers on other machines; docs/reward_servers.md describes the protocol.
+"""A pool whose workers are reward servers on other machines; docs/howto/reward_servers.md describes the protocol.
 
 A verdict depends only on problem and response, so what one server did not answer is sent to another.
 """

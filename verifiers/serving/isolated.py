@@ -1,7 +1,7 @@
 """Runs a domain's own `score`, each call in a confined process that is forked for it and killed at its limits.
 
-The fork server is the code sandbox's (docs/sandbox.md), with the domain imported once. Only the process that scores
-has problem and answer.
+The fork server is the code sandbox's (docs/explanation/sandbox.md), with the domain imported once. Only the process
+that scores has problem and answer.
 """
 
 import json

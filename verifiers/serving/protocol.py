@@ -1,4 +1,4 @@
-"""The messages between a pool and its reward servers: JSON, described in docs/reward_servers.md.
+"""The messages between a pool and its reward servers: JSON, described in docs/howto/reward_servers.md.
 
 Python's own `json`, because it escapes text to ASCII: a lone surrogate in a response survives.
 """
@@ -73,7 +73,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
     except KeyError as error:
         raise ValueError(f"{where} has no {error}") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{where} is not as in docs/reward_servers.md: {error}") from error
+        raise ValueError(f"{where} is not as in docs/howto/reward_servers.md: {error}") from error
 
 
 def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:

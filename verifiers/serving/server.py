@@ -1,4 +1,4 @@
-"""A pool of verifiers behind HTTP, for `ratchet-judge serve`; docs/reward_servers.md describes the protocol.
+"""A pool of verifiers behind HTTP, for `ratchet-judge serve`; docs/howto/reward_servers.md describes the protocol.
 
 One event loop handles HTTP; the pool's threads and their sandboxes judge.
 """
