@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.files import write_atomically
-from ratchet.data_curation.base.journal import read_lines
+from ratchet.data_curation.base.journal import Tail, read_lines
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.base.waiting import saying
 from ratchet.infra.inference.engine import ENGINES
@@ -279,7 +279,7 @@ def run_worker(
     write_atomically(spec_file, wanted)
     attempts = ATTEMPTS
     while status.get("state") != "finished":
-        furthest = follow.furthest
+        furthest = follow.tail.furthest
         try:
             with launcher_of(settings, run.resident).launch(group, run.watcher.note) as worker:
                 while (code := worker.poll()) is None:
@@ -287,7 +287,7 @@ def run_worker(
                     time.sleep(POLL_S)
         except TakenAway as reason:
             follow.poll()
-            attempts = ATTEMPTS if follow.furthest > furthest else attempts - 1
+            attempts = ATTEMPTS if follow.tail.furthest > furthest else attempts - 1
             if not attempts:
                 raise RatchetError(
                     f"{name}: lost its machines {ATTEMPTS} times without progress; the last time: {reason}. Give it "
@@ -322,28 +322,13 @@ class MetricsFollower:
     """Reads a worker's `metrics.jsonl` as it grows, for the terminal and the tracking journal."""
 
     def __init__(self, run: PipelineRun, path: Path) -> None:
-        self.run, self.path, self.child = run, path, run.current_child
-        self.offset, self.line = 0, b""  # end of the last line read, and that line
+        self.run, self.child, self.tail = run, run.current_child, Tail(path)
         self.last: dict[str, Any] = {}
-        self.furthest = 0
-        """The last step, or response, ever reached."""
-        self.repeated = 0  # records up to here were read before a resume
         self.alarmed: dict[str, int] = {}  # step at which an alarm was last on
 
     def poll(self) -> None:
-        if not self.path.is_file():
-            return
-        with open(self.path, "rb") as file:
-            file.seek(self.offset - len(self.line))
-            if file.read(len(self.line)) != self.line:  # a resumed stage truncated the file to its checkpoint
-                self.offset, self.line, self.repeated = 0, b"", self.furthest
-            for end, record in read_lines(self.path, self.offset):
-                file.seek(self.offset)
-                self.offset, self.line = end, file.read(end - self.offset)
-                reached = record.get("step", record.get("done", 0))
-                self.furthest = max(self.furthest, reached)
-                if "note" in record or reached > self.repeated:
-                    self._record(record)
+        for record in self.tail.read():
+            self._record(record)
 
     def _record(self, record: dict[str, Any]) -> None:
         self.last = record

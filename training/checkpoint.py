@@ -5,7 +5,7 @@
         engine/                  DeepSpeed's state: weights, optimizer moments, counters, one part per rank
         reference.safetensors    the reference policy, if it has been reset
         state.json               curriculum with its interventions, learner, groups carried over or in flight
-        manifest.json            step, ranks, validation score, model shape, sha256 of every file; written last
+        manifest.json            step, ranks, score, model shape, sha256 of every file and itself; written last
 
 There is no generator state: every random choice is a function of (seed, step, problem, sample).
 """
@@ -23,7 +23,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from ratchet.data_curation.base.files import disk_errors, replace_directory, sha256_file, sync_path
+from ratchet.data_curation.base.files import disk_errors, json_hash, replace_directory, sha256_file, sync_path
 from ratchet.infra.launching.group import STOP
 from ratchet.training import ranks
 from ratchet.training.policy import Policy
@@ -72,7 +72,7 @@ class Checkpoints:
             files = dict(sorted(chain.from_iterable(part.items() for part in ranks.gather(hashes))))
             if first:
                 manifest = {"step": step, "score": score, "ranks": self._policy.ranks, "model": self._policy.shape}
-                (draft / "manifest.json").write_text(json.dumps({**manifest, "files": files}, indent=1))
+                (draft / "manifest.json").write_text(_sealed({**manifest, "files": files}))
                 replace_directory(draft, self._directory / f"step-{step:08d}")
                 best = self._best()
                 for old in _steps(self._directory)[:-KEPT]:
@@ -181,8 +181,18 @@ def _steps(directory: Path) -> list[Path]:
     return sorted(directory.glob("step-*"))
 
 
+def _sealed(manifest: dict[str, Any]) -> str:
+    """A manifest's text, with the sha256 of the rest in it."""
+    return json.dumps({**manifest, "sha256": json_hash(manifest)}, indent=1)
+
+
 def _manifest(path: Path) -> dict[str, Any]:
-    return json.loads((path / "manifest.json").read_text())
+    """Raises ValueError for one in which a byte is not what was written."""
+    text = (path / "manifest.json").read_text()
+    manifest = json.loads(text)
+    if not isinstance(manifest, dict) or not manifest.pop("sha256", None) or text != _sealed(manifest):
+        raise ValueError("manifest.json is not what was written (sha256 differs)")
+    return manifest
 
 
 def _score(path: Path) -> float | None:

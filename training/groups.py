@@ -1,5 +1,6 @@
 """Groups: one prompt's judged rollouts with rewards and advantages."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -85,8 +86,16 @@ class Group:
 
 def reward(rollout: Rollout, stage: Stage) -> float:
     """1 for a passed response and 0 for any other; in a graded domain the verifier's fraction. The stage's truncation
-    policy reduces the reward of a response that did not end, or nearly did not."""
+    policy reduces the reward of a response that did not end, or nearly did not. Raises RatchetError if the fraction is
+    not a number."""
     earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
+    if not math.isfinite(earned):
+        raise RatchetError(
+            f"problem {rollout.problem_id}, response {rollout.sample}: the verifier of {rollout.domain} gave the "
+            f"reward {earned} (outcome: {rollout.outcome.value}; decided by: {rollout.decided_by or 'unsaid'}). A "
+            "reward is a finite number; where there is none, the outcome is infra_error. Correct the verifier, and run "
+            "the same command again to continue from the last checkpoint."
+        )
     if stage.truncation == "soft_overlong":
         earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.advanced.overlong_buffer_tokens)
     return earned - stage.unfinished_penalty if rollout.truncated else earned
@@ -125,6 +134,12 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
         outputs = advantage(rewards, stage)
         if [len(values) for values in outputs.values] != [len(each.rewards) for each in rewards]:
             raise RatchetError(f"the advantage {stage.advantage} must return one number for each reward")
+        for i, values, each in zip(places, outputs.values, rewards, strict=True):
+            if not all(map(math.isfinite, values)):
+                raise RatchetError(
+                    f"stage {stage.name}: the advantage {stage.advantage} made {[*map(float, values)]} of the rewards "
+                    f"{[*each.rewards]} of problem {groups[i].problem_id}: it must return finite numbers."
+                )
         metrics = dict(outputs.metrics)
         for i, values, each in zip(places, outputs.values, rewards, strict=True):
             rest = iter(values)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.files import sha256_file, write_atomically
-from ratchet.data_curation.base.journal import read_lines
+from ratchet.data_curation.base.files import write_atomically
+from ratchet.data_curation.base.journal import Tail
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.infra.launching.group import STATUS, ProcessGroup
 from ratchet.infra.launching.launcher import Local
@@ -57,7 +57,7 @@ def train_stage(
     work.mkdir(parents=True, exist_ok=True)
     for domain, table in problems.items():
         pq.write_table(table, draft := files[domain].with_suffix(".draft"))
-        if files[domain].is_file() and sha256_file(draft) != sha256_file(files[domain]):
+        if files[domain].is_file() and not pq.read_table(draft).equals(pq.read_table(files[domain])):
             raise RatchetError(f"{work} belongs to a stage with other problems of {domain}: give another directory.")
         draft.replace(files[domain])
     rates = None
@@ -70,7 +70,7 @@ def train_stage(
 
 def _run(spec: dict[str, Any], work: Path, processes: int, follow: Follow) -> Path:
     """Run the processes of a specification to their end; returns `work`."""
-    file, log, metrics, place = work / "spec.json", work / "log", work / "metrics.jsonl", 0
+    file, log, metrics = work / "spec.json", work / "log", Tail(work / "metrics.jsonl")
     text = json.dumps(spec | {"work_dir": str(work)}, indent=1)
     if file.is_file() and file.read_text() != text:
         raise RatchetError(f"{work} belongs to a stage with other settings: give another directory.")
@@ -80,18 +80,12 @@ def _run(spec: dict[str, Any], work: Path, processes: int, follow: Follow) -> Pa
     with Local("", Resident()).launch(ProcessGroup(argv, 1, processes, work, log), print) as running:
         while running.poll() is None:
             time.sleep(POLL_S)
-            place = _report(metrics, place, follow)
-    _report(metrics, place, follow)
+            for record in metrics.read():
+                follow(record)
+    for record in metrics.read():
+        follow(record)
     status = json.loads((work / STATUS).read_text()) if (work / STATUS).is_file() else {}
     if status.get("state") != "finished":
         ending = f"the trainer ended early; the end of {log}:\n{last_lines(log, 15)}"
         raise RatchetError(status.get("message") or ending)
     return work
-
-
-def _report(metrics: Path, place: int, follow: Follow) -> int:
-    """Give the records after `place` to `follow`; returns where they end."""
-    records = [*read_lines(metrics, place)] if metrics.is_file() else []
-    for _, record in records:
-        follow(record)
-    return records[-1][0] if records else place

@@ -34,6 +34,37 @@ def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]
             yield begin, record
 
 
+class Tail:
+    """Reads a journal of progress as it grows. Each record has a `step`, the number `done`, or a `note`.
+
+    A writer that is killed and resumed cuts its file back, and may have outgrown it by the next look. The file is then
+    read again from its start; steps that were read before are not repeated.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.furthest = 0
+        """The last step, or number done, ever read."""
+        self._end, self._line = 0, b""  # end of the last line read, and that line
+        self._repeated = 0  # records up to here were read before the file was cut
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """The records since the last call."""
+        if not self.path.is_file():
+            return
+        with open(self.path, "rb") as file:
+            file.seek(self._end - len(self._line))
+            if file.read(len(self._line)) != self._line:
+                self._end, self._line, self._repeated = 0, b"", self.furthest
+            for end, record in read_lines(self.path, self._end):
+                file.seek(self._end)
+                self._end, self._line = end, file.read(end - self._end)
+                reached = record.get("step", record.get("done", 0))
+                self.furthest = max(self.furthest, reached)
+                if "note" in record or reached > self._repeated:
+                    yield record
+
+
 class Journal:
     """The writing side of one file. A context manager.
 

@@ -62,14 +62,14 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
     follower = Follower(run, tmp_path / "metrics.jsonl")
     follower.poll()
     lines = [json.dumps({"step": step, "time": 1.5}) + "\n" for step in (1, 2, 3)]
-    follower.path.write_text("".join(lines) + '{"step": 4')
+    follower.tail.path.write_text("".join(lines) + '{"step": 4')
     follower.poll()
     again = [lines[0], *(json.dumps({"step": step, "time": 22.25 + step}) + "\n" for step in (2, 3, 4, 5))]
-    follower.path.write_text("".join(again))
+    follower.tail.path.write_text("".join(again))
     follower.poll()
     follower.poll()
     assert [record["step"] for record in seen] == [1, 2, 3, 4, 5]  # a step is reported once
-    with follower.path.open("a") as file:
+    with follower.tail.path.open("a") as file:
         file.write(json.dumps({"step": 6}) + "\n")
     follower.poll()
     assert seen[-1] == {"step": 6} and len(seen) == 6
@@ -97,7 +97,7 @@ def test_what_waits_says_so(tmp_path):
             seen.append(record)
 
     follower = Follower(cast(PipelineRun, SimpleNamespace(current_child="child")), tmp_path / "progress.jsonl")
-    follower.path.write_text('{"note": "the server does not answer", "time": 1.5}\n')
+    follower.tail.path.write_text('{"note": "the server does not answer", "time": 1.5}\n')
     follower.poll()
     assert [record["note"] for record in seen] == ["the server does not answer"]
 
@@ -111,6 +111,6 @@ def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     lines = [
         {"step": step, "alarms": {name: name for name, steps in on.items() if step in steps}} for step in range(1, 90)
     ]
-    follower.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    follower.tail.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     follower.poll()
     assert said == ["step 3: math/entropy", "step 39: code/entropy", f"step {41 + CLEARED_STEPS}: math/entropy"]

@@ -1,5 +1,6 @@
 """Advantages against their equations, in float64 with numpy, and what must be true of all of them."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -146,3 +147,19 @@ def too_few(groups, settings) -> AdvantageOutputs:
 def test_an_advantage_must_return_a_number_for_each_reward():
     with pytest.raises(RatchetError, match="too_few must return one number for each reward"):
         group(outcomes(0, PASSED, FAILED), stage(advantage=f"{__name__}:too_few"))
+
+
+def not_finite(groups, settings) -> AdvantageOutputs:
+    return AdvantageOutputs([[1.0, float("inf")] for _ in groups])
+
+
+def test_what_is_no_number_is_named_with_its_problem_and_its_maker():
+    """In the loss it would make the gradient NaN, and the message would blame the learning rate."""
+    nan = replace(rollout(0, 1, FAILED), fraction=float("nan"), decided_by="my_judge")
+    with pytest.raises(
+        RatchetError, match=r"problem p0, response 1: the verifier of math gave the reward nan .*my_judge"
+    ):
+        group([rollout(0, 0, PASSED), nan], stage(graded=["math"]))
+    assert group([rollout(0, 0, PASSED), nan], stage())[0].rewards == (1.0, 0.0)  # the fraction is not the reward
+    with pytest.raises(RatchetError, match=r"not_finite made \[1.0, inf\] of the rewards \[1.0, 0.0\] of problem"):
+        group(outcomes(0, PASSED, FAILED), stage(advantage=f"{__name__}:not_finite"))
