@@ -19,9 +19,8 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.templates import Statement, clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
-from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.problem import problem_id
+from ratchet.verifiers.problem import JUDGED_FIELDS, problem_id
 from ratchet.verifiers.serving.rows import COLUMN, decode
 
 STEP = "normalise"

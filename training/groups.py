@@ -10,9 +10,9 @@ import numpy as np
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.advantages import ADVANTAGES, GroupRewards
-from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.reward import reward_of
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,9 @@ class Group:
 
 
 def reward(rollout: Rollout, stage: Stage) -> float:
-    """1 for a passed response and 0 for any other; in a graded domain the verifier's fraction. The stage's truncation
-    policy reduces the reward of a response that did not end, or nearly did not. Raises RatchetError if the fraction is
-    not a number."""
-    earned = rollout.fraction if is_graded(rollout.domain, stage) else float(rollout.outcome is Outcome.PASSED)
+    """The verdict's reward, 0 if it was not judged. The stage's truncation policy reduces it for a response that did
+    not end, or nearly did not. Raises RatchetError if the verdict's fraction is not a number."""
+    earned = reward_of(rollout.domain, rollout.outcome, rollout.fraction, stage.advanced.graded) or 0.0
     if not math.isfinite(earned):
         raise RatchetError(
             f"problem {rollout.problem_id}, response {rollout.sample}: the verifier of {rollout.domain} gave the "
@@ -99,10 +98,6 @@ def reward(rollout: Rollout, stage: Stage) -> float:
     if stage.truncation == "soft_overlong":
         earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.advanced.overlong_buffer_tokens)
     return earned - stage.unfinished_penalty if rollout.truncated else earned
-
-
-def is_graded(domain: str, stage: Stage) -> bool:
-    return domain in stage.advanced.graded or domain_of(domain).reward == "graded"
 
 
 def soft_overlong(length: int, limit: int, buffer: int) -> float:

@@ -23,7 +23,6 @@ from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import is_graded
 from ratchet.training.journal import Journal, Journals
 from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
@@ -33,6 +32,7 @@ from ratchet.training.staleness import Pipeline
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import core_count
+from ratchet.verifiers.reward import is_graded
 from ratchet.verifiers.serving.local_pool import open_pool
 
 PASS_RATES = "pass_rates.jsonl"
@@ -182,7 +182,7 @@ def _judges(cores: int, ranks: int) -> int:
 def _worker(
     recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path, beside: bool = False
 ) -> Iterator[RolloutWorker]:
-    graded = any(is_graded(domain, stage) for domain in stage.domains)
+    graded = any(is_graded(domain, stage.advanced.graded) for domain in stage.domains)
     with (
         open_sampler(policy, recipe.training, model_dir, work, beside) as sampler,
         ranks.machine_slots(core_count()) as slots,

@@ -18,11 +18,6 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 if TYPE_CHECKING:
     from ratchet.verifiers.serving.local_pool import Tools
 
-JUDGED_FIELDS = (
-    "problem_id", "domain", "prompt", "starter_code", "answer", "tests", "entry_point", "time_limit_s",
-    "memory_limit_mb", "metadata",
-)  # fmt: skip
-"""The fields of a problem that a verdict may depend on; other processes get these (`Domain.for_judging`: fewer)."""
 _OPEN, _CLOSED = "<answer>", "</answer>"
 
 

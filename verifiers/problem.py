@@ -87,3 +87,27 @@ def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
     """
     folded = " ".join(unicodedata.normalize("NFKC", prompt).split())
     return hashlib.sha256(f"{domain}\x00{entry_point or ''}\x00{folded}".encode()).hexdigest()[:16]
+
+
+JUDGED_FIELDS = (
+    "problem_id", "domain", "prompt", "starter_code", "answer", "tests", "entry_point", "time_limit_s",
+    "memory_limit_mb", "metadata",
+)  # fmt: skip
+"""The fields of a problem that a verdict may depend on."""
+
+
+def judged_fields(problem: Problem) -> dict[str, Any]:
+    """A problem for another process that judges: `JUDGED_FIELDS` without empty ones, as values of JSON."""
+    return {name: value for name in JUDGED_FIELDS if (value := getattr(problem, name)) not in (None, "")}
+
+
+def from_judged_fields(fields: Mapping[str, Any]) -> Problem:
+    """The inverse of `judged_fields`; others are ignored, and an identity is made if there is none. Raises KeyError
+    without a domain, and ValueError for a domain or an identity that is not text."""
+    values = {name: value for name in JUDGED_FIELDS if (value := fields.get(name)) not in (None, "")}
+    for name in ("domain", "problem_id"):
+        if not isinstance(values.get(name, ""), str):
+            raise ValueError(f"its {name} must be text")
+    if "problem_id" not in values:
+        values["problem_id"] = problem_id(values["domain"], json.dumps({**fields}))
+    return Problem(**{"prompt": ""} | values)

@@ -14,9 +14,9 @@ from ratchet.verifiers.domain import NotExpressible
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.reward import reward_of
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.serving.rows import reward_of
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.checker_attacks import INTERACTING, OUTPUTS
 from tests.verifiers.sandbox_world import descendants
@@ -252,7 +252,7 @@ def test_a_faulty_checker_gives_no_reward():
     asked = problem({"protocol": "script", "source": "1 / 0"})
     with VerifierPool(workers=1) as pool:
         [verdict] = pool.verify([(asked, "```python\nprint(0, int(input()))\n```")])
-    assert verdict.decided_by == "checker" and reward_of("code", verdict) is None
+    assert verdict.decided_by == "checker" and reward_of("code", verdict.outcome, verdict.fraction) is None
 
 
 def test_no_format_without_checkers_can_hold_it():

@@ -13,9 +13,10 @@ from typing import Any
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.second_verifier import check_installed
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.reward import graded_domains, reward_of
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
-from ratchet.verifiers.serving.rows import graded_domains, paired, reward_of
+from ratchet.verifiers.serving.rows import paired
 from ratchet.verifiers.submission import JudgeSettings
 
 _log, _lock = logging.getLogger("ratchet"), threading.Lock()
@@ -63,7 +64,8 @@ class Rewards:
         if faults:
             _log.warning("%s: %s", self._missing(len(faults), len(verdicts)), faults[0])
         return [
-            (reward_of(problem.domain, v, self._graded), v) for (problem, _), v in zip(pairs, verdicts, strict=True)
+            (reward_of(problem.domain, verdict.outcome, verdict.fraction, self._graded), verdict)
+            for (problem, _), verdict in zip(pairs, verdicts, strict=True)
         ]
 
     def certain(self, rows: Sequence[str], responses: Sequence[str]) -> list[float]:

@@ -10,11 +10,11 @@ import sysconfig
 from collections.abc import Callable
 from typing import Any
 
-from ratchet.verifiers.domain import JUDGED_FIELDS, Domain, scored
+from ratchet.verifiers.domain import Domain, scored
 from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.problem import Problem, from_judged_fields, judged_fields
 from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.sandbox import harness
 from ratchet.verifiers.sandbox.objects import describe
@@ -45,7 +45,7 @@ class IsolatedVerifier:
 
     def verify(self, problem: Problem, answer: str) -> Verdict:
         """Raises SandboxFault when the server cannot be started or was killed."""
-        job = {"problem": {name: getattr(problem, name) for name in JUDGED_FIELDS}, "answer": answer}
+        job = {"problem": judged_fields(problem), "answer": answer}
         limits = Limits(TIME_LIMIT_S, TIME_LIMIT_S, MEMORY_BYTES, output_bytes=1 << 16)
         [run] = self._sandbox.run("", [job], limits, entry_point=None, prelude=None).runs
         if run.status == "done":
@@ -70,7 +70,7 @@ def work(of: str) -> Callable[[harness.Files, Any], None]:
         os.dup2(files.null, 0)
         os.dup2(files.null, 1)  # a domain may print
         try:
-            value = float(domain.score(Problem(**job["problem"]), job["answer"]))
+            value = float(domain.score(from_judged_fields(job["problem"]), job["answer"]))
             record = {"status": "done", "output": json.dumps(value)}
         except MemoryError:
             record = {"status": "exhausted"}

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.serving.rows import after_prompt, graded_domains, paired
+from ratchet.verifiers.reward import graded_domains
+from ratchet.verifiers.serving.rows import after_prompt, paired
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem, problem_id
+from ratchet.verifiers.problem import from_judged_fields, judged_fields
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
@@ -30,8 +29,7 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
         problem = submission.problem
         if id(problem) not in problems:
             problems[id(problem)] = len(sent)
-            judged = domain_of(problem.domain).for_judging(problem)
-            sent.append({name: value for name in JUDGED_FIELDS if (value := getattr(judged, name)) is not None})
+            sent.append(judged_fields(domain_of(problem.domain).for_judging(problem)))
         text = {"program" if submission.is_program else "response": submission.text}
         settings = {name: getattr(submission.settings, name) for name in ("fraction", "either", "total_s")}
         row = {"ticket": ticket, "problem": problems[id(problem)], "finished": submission.finished}
@@ -47,13 +45,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
         problems, submissions = [], []
         for number, row in enumerate(batch["problems"]):
             where = f"problem {number}"
-            fields: dict[str, Any] = {name: row.get(name) for name in JUDGED_FIELDS}
-            fields["prompt"] = fields["prompt"] or ""
-            fields["problem_id"] = fields["problem_id"] or problem_id(row["domain"], json.dumps(row))
-            for name in ("problem_id", "domain"):
-                if not isinstance(fields[name], str):
-                    raise ValueError(f"its {name} must be text")
-            problems.append(Problem(**fields))
+            problems.append(from_judged_fields(row))
         for number, row in enumerate(batch["requests"]):
             where = f"request {number}"
             is_program = "program" in row

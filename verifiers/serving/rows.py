@@ -5,19 +5,14 @@ Here, not with the adapters, because a reward server reads such rows too (`servi
 
 import functools
 import json
-import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from ratchet.verifiers.domain import JUDGED_FIELDS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem, problem_id
+from ratchet.verifiers.problem import JUDGED_FIELDS, Problem, from_judged_fields, judged_fields
 
 COLUMN = "ratchet_problem"
-GRADED = "RATCHET_GRADED"
 LIMITS = {"time_limit_s", "memory_limit_mb"}
 _PREFIX = "response_prefix"
 _END = re.compile(r"(?:\s*(?:<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_turn>|<pad>))+\s*\Z")
@@ -27,8 +22,7 @@ def encode(problem: Problem, response_prefix: str = "") -> str:
     """The problem as one JSON object: the fields that a verdict depends on, and `response_prefix`, the prompt's end
     that belongs to the response, such as `<think>`."""
     judged = domain_of(problem.domain).for_judging(problem)
-    fields = {name: value for name in JUDGED_FIELDS if (value := getattr(judged, name)) not in (None, "")}
-    return json.dumps(fields | ({_PREFIX: response_prefix} if response_prefix else {}))
+    return json.dumps(judged_fields(judged) | ({_PREFIX: response_prefix} if response_prefix else {}))
 
 
 @functools.lru_cache(64)  # the rollouts of a prompt follow one another; tests can be megabytes
@@ -48,8 +42,7 @@ def decode(text: str) -> tuple[Problem, str]:
         )
     domain_of(fields["domain"])
     prefix = fields.pop(_PREFIX, "")
-    own: dict[str, Any] = {"problem_id": problem_id(fields["domain"], text), "prompt": ""} | fields
-    return Problem(**own), prefix
+    return from_judged_fields(fields), prefix
 
 
 def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
@@ -64,25 +57,6 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
             raise RatchetError(f"Row {number} of the batch cannot be judged: {str(error).rstrip('.')}.") from error
         pairs.append((problem, prefix + response))
     return pairs
-
-
-def graded_domains(names: str | None = None) -> frozenset[str]:
-    """The domains of a list with commas, by default the environment's RATCHET_GRADED. Raises RatchetError for one that
-    is not known."""
-    listed = os.environ.get(GRADED, "") if names is None else names
-    graded = frozenset(name.strip() for name in listed.split(",") if name.strip())
-    for name in graded:
-        domain_of(name)
-    return graded
-
-
-def reward_of(domain: str, verdict: Verdict, graded: frozenset[str] = frozenset()) -> float | None:
-    """1 for a passed response and else 0, or the verdict's fraction in `graded` domains and those that always are; None
-    if it was not judged."""
-    if verdict.outcome is Outcome.INFRA_ERROR:
-        return None
-    is_graded = domain in graded or domain_of(domain).reward == "graded"
-    return verdict.fraction if is_graded else float(verdict.passed)
 
 
 def without_end(response: str) -> str:

@@ -31,6 +31,7 @@ from ratchet.verifiers.domains import known_domains
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.reward import graded_domains, reward_of
 from ratchet.verifiers.serving import openrlhf
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import CLOSED
@@ -42,7 +43,6 @@ from ratchet.verifiers.serving.protocol import (
     decode_verdict,
     encode_verdict,
 )
-from ratchet.verifiers.serving.rows import graded_domains, reward_of
 from ratchet.verifiers.submission import Submission
 
 RETRY_AFTER = {"Retry-After": "1"}
@@ -194,7 +194,8 @@ class _VerdictStream(StreamingResponse):
             async for line in self._lines():
                 if line.strip():
                     ticket, verdict = decode_verdict(line.decode())
-                    rewards[ticket] = reward_of(self._submissions[ticket][1].problem.domain, verdict, graded)
+                    domain = self._submissions[ticket][1].problem.domain
+                    rewards[ticket] = reward_of(domain, verdict.outcome, verdict.fraction, graded)
         finally:
             self._close()
         return rewards
