@@ -178,7 +178,7 @@ def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> lis
 def setting_row(name: str, scores: Scores) -> Row:
     published, released, checked = scores["published_questions"], scores["released"], scores["contamination"]
     templates = {name: text for name, text in scores["prompt"].items() if name != "response_prefix"}
-    prompt = " or ".join(f"{text} {scores['prompt']['response_prefix']}" for text in templates.values())
+    prompt = " or ".join(f"{text} {scores['prompt']['response_prefix']}" for text in dict.fromkeys(templates.values()))
     return {
         "benchmark": name,
         "questions": f"{scores['questions']}"
