@@ -24,8 +24,11 @@ class EndpointGenerations(Generations):
     the user while the endpoint does not answer.
     """
 
-    def __init__(self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None) -> None:
-        super().__init__(plan)
+    def __init__(
+        self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None,
+        report: Callable[[str], None] = lambda benchmark: None,
+    ) -> None:  # fmt: skip
+        super().__init__(plan, report)
         self.waiting, self._engine = waiting, engine
 
     def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
@@ -35,6 +38,7 @@ class EndpointGenerations(Generations):
             for key, asked in todo.items()
         )
         unanswered = Counter(position for position, _ in todo)
+        self.done = self.total - len(todo)
         settings = self.plan.spec.model.endpoint
         assert settings is not None
         engine = self._engine or OpenAIEngine(
@@ -52,6 +56,7 @@ class EndpointGenerations(Generations):
                 else:
                     store.append(row)
                 unanswered[position] -= 1
+                self.done += 1
                 if not unanswered[position]:
                     stored[batch.benchmark] |= store.seal()
                     yield self._table(batch, stored)

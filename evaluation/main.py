@@ -73,12 +73,9 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
     ):
         patterns = {b.name: b.advanced.answer_pattern for b in plan.spec.evaluation.benchmarks}
         grading = Grading(pool, plan.problems, plan.judged_prefixes, patterns)
-        done = 0
         for table in generations.stream():
             grading.submit(table.to_pylist())
-            done += len(table)
-            progress = {"done": done, "total": generations.total, "benchmark": table["benchmark"][0].as_py()}
-            _progress(work_dir, progress)
+            generations.report(table["benchmark"][0].as_py())
         grading.collect()
         grading.require_verdicts(training.advanced.max_infra_errors)
         _write_generations(plan, map(grading.graded, generations.in_order()))
@@ -102,9 +99,16 @@ def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
 
 
 def _generations(spec_path: Path, plan: Plan) -> SampledGenerations | EndpointGenerations:
+    work_dir = plan.spec.work_dir
+
+    def report(benchmark: str) -> None:
+        _progress(work_dir, {"done": generations.done, "total": generations.total, "benchmark": benchmark})
+
     if plan.spec.model.endpoint:
-        return EndpointGenerations(plan, waiting=lambda note: _progress(plan.spec.work_dir, {"note": note}))
-    return SampledGenerations(spec_path, plan)
+        generations = EndpointGenerations(plan, waiting=lambda note: _progress(work_dir, {"note": note}), report=report)
+    else:
+        generations = SampledGenerations(spec_path, plan, report)
+    return generations
 
 
 def _asked(plan: Plan) -> dict[str, Any]:

@@ -5,8 +5,9 @@
 On several machines the same command runs on each of them, with DIRECTORY on a shared file system.
 
 A batch is decoded as a whole, and its part of the store (`evaluation.generation_store`) gets its name when it is
-complete and durable; stored batches are not sampled again. Batches and seeds follow from the plan alone: an evaluation
-that was killed and continued has the same text, on any number of processes.
+complete and durable; stored batches are not sampled again. A process that is done takes the next batch that nobody has
+taken. Batches and seeds follow from the plan alone: an evaluation that was killed and continued has the same text, on
+any number of processes.
 """
 
 import json
@@ -20,10 +21,11 @@ import threading
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
 from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Any, NoReturn, Self
@@ -48,7 +50,10 @@ GENERATION_SCHEMA = pa.schema(
 FAILURE = "failure.txt"
 """In DIRECTORY: the error that the user should see."""
 MACHINE = "machine-"
+TAKEN = "batch-"
+"""In DIRECTORY, for each batch that a process has taken: a file with a byte for each response that is finished."""
 POLL_S = 0.05  # between checks for new parts; a batch takes far longer
+REPORT_S = 2.0  # between reports of progress within batches
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
@@ -63,12 +68,14 @@ def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
 
 
 class Generations(ExitStack):
-    """All responses of a plan. As a context manager it holds the locks of the stores."""
+    """All responses of a plan. As a context manager it holds the locks of the stores. `report` is called with the name
+    of a benchmark while its batches are sampled, when `done` has grown."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, report: Callable[[str], None] = lambda benchmark: None) -> None:
         super().__init__()
-        self.plan = plan
-        self.total = sum(len(batch.requests) for batch in plan.batches)
+        self.plan, self.report = plan, report
+        self.done, self.total = 0, sum(len(batch.requests) for batch in plan.batches)
+        """Numbers of responses: finished, and of the plan."""
         self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
         """By benchmark, rows of failed requests; they are not stored."""
 
@@ -86,6 +93,7 @@ class Generations(ExitStack):
             if missing_of(batch, stored):
                 missing.append(batch)
             else:
+                self.done += len(batch.requests)
                 yield self._table(batch, stored)
         if missing:
             yield from self._sample(missing, stored)
@@ -115,40 +123,52 @@ def missing_of(batch: Batch, stored: Stored) -> list[Asked]:
 
 
 class SampledGenerations(Generations):
-    """The responses of a model in a directory. Batch i belongs to sampling process i mod `hardware.ranks`."""
+    """The responses of a model in a directory."""
 
-    def __init__(self, spec_path: Path, plan: Plan) -> None:
-        super().__init__(plan)
+    def __init__(self, spec_path: Path, plan: Plan, report: Callable[[str], None] = lambda benchmark: None) -> None:
+        super().__init__(plan, report)
         self.spec_path = spec_path
 
     def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
         shutil.rmtree(root := self.plan.spec.work_dir / "sampling", ignore_errors=True)
         directory = root / secrets.token_hex(8)  # where no process of a killed launch can claim a number
         directory.mkdir(parents=True)
-        parts = {}
+        parts: dict[int, tuple[Batch, list[Asked], Path]] = {}
         for batch in missing:
-            part = self.plan.stores[batch.benchmark].part([asked.key for asked in missing_of(batch, stored)])
-            parts[batch.position] = (batch, part)
+            requests = missing_of(batch, stored)
+            part = self.plan.stores[batch.benchmark].part([asked.key for asked in requests])
+            parts[batch.position] = (batch, requests, part)
         argv = [sys.executable, "-P", "-m", "ratchet.evaluation.sampling", str(self.spec_path), str(directory)]
         hardware, log = self.plan.hardware, directory / "log"
         argv = on_each_machine(os.environ.get("RATCHET_LAUNCHER", ""), argv, hardware.machines)
-        deadline = time.monotonic() + 60 * hardware.advanced.timeout_minutes
+        deadline, next_report = time.monotonic() + 60 * hardware.advanced.timeout_minutes, 0.0
         alone = hardware.machines == 1 and LOADED and threading.active_count() == 1
         with forked(self.spec_path, directory, log) if alone else process_group(argv, log, environment()) as launcher:
             while parts:
                 code = launcher.poll()  # before looking for parts: the last ones are written before it ends
-                for position, (batch, part) in list(parts.items()):
+                for position, (batch, requests, part) in list(parts.items()):
                     if part.exists():
                         del parts[position]
-                        stored[batch.benchmark] |= {asked.key: part for asked in missing_of(batch, stored)}
+                        stored[batch.benchmark] |= {asked.key: part for asked in requests}
+                        self._count(directory, parts)
                         yield self._table(batch, stored)
+                if parts and time.monotonic() > next_report and self._count(directory, parts):
+                    self.report(next(iter(parts.values()))[0].benchmark)
+                    next_report = time.monotonic() + REPORT_S
                 if parts and code is not None:
                     raise _failure(directory, log, code, hardware)
                 if parts and time.monotonic() > deadline:
-                    if absent := _absent(directory, hardware):
-                        raise absent
+                    if not _arrived(directory):
+                        raise _absent(directory, hardware)
                     deadline = math.inf
                 time.sleep(POLL_S if parts else 0)
+
+    def _count(self, directory: Path, parts: Mapping[int, tuple[Batch, list[Asked], Path]]) -> bool:
+        """Whether `done` has grown."""
+        taken = [(len(requests), directory / f"{TAKEN}{position}") for position, (_, requests, _) in parts.items()]
+        missing = sum(requests - (file.stat().st_size if file.exists() else 0) for requests, file in taken)
+        before, self.done = self.done, self.total - missing
+        return self.done > before
 
 
 def _failure(directory: Path, log: Path, code: int, hardware: Hardware) -> Exception:
@@ -156,18 +176,20 @@ def _failure(directory: Path, log: Path, code: int, hardware: Hardware) -> Excep
         return RatchetError(message.read_text())
     if code < 0:
         return RatchetError(f"sampling was killed by signal {-code}; {ADVICE}")
-    ended = RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{last_lines(log, 20)}")
-    return (_absent(directory, hardware) if code == 0 else None) or ended
+    if code == 0 and not _arrived(directory):
+        return _absent(directory, hardware)
+    return RuntimeError(f"sampling ended with code {code}; the end of {log}:\n{last_lines(log, 20)}")
 
 
-def _absent(directory: Path, hardware: Hardware) -> RatchetError | None:
-    came = len(list(directory.glob(f"{MACHINE}*")))
-    if came >= hardware.machines:
-        return None
+def _arrived(directory: Path) -> int:
+    return len(list(directory.glob(f"{MACHINE}*")))
+
+
+def _absent(directory: Path, hardware: Hardware) -> RatchetError:
     return RatchetError(
-        f"{came} of {hardware.machines} machines came to sample. Within {hardware.advanced.timeout_minutes:g} "
-        "minutes (training.hardware.advanced.timeout_minutes), RATCHET_LAUNCHER must run its command once on each of "
-        f"them, and each must see {directory}."
+        f"no machine of {hardware.machines} came to sample. Within {hardware.advanced.timeout_minutes:g} minutes "
+        "(training.hardware.advanced.timeout_minutes), RATCHET_LAUNCHER must run its command once on each of them, and "
+        f"each must see {directory}."
     )
 
 
@@ -240,7 +262,7 @@ def launch(spec_path: Path, directory: Path) -> None:
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
     mine = range(number * processes, (number + 1) * processes)
     try:
-        for share in as_completed([pool.submit(sample_share, spec_path, index) for index in mine]):
+        for share in as_completed([pool.submit(sample_share, spec_path, directory, index) for index in mine]):
             share.result()
     except BrokenProcessPool as error:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
@@ -270,39 +292,54 @@ def _begin(launcher: int, everyone: Any) -> None:
     everyone.wait()
 
 
-def sample_share(spec_path: Path, index: int) -> None:
-    """Every missing batch of one process, in order."""
+def sample_share(spec_path: Path, directory: Path, index: int) -> None:
+    """Decode missing batches that no other process has taken, in order, until none is left."""
     plan = load_plan(read_spec(spec_path))
     training, stored = plan.spec.training, {name: store.stored() for name, store in plan.stores.items()}
-    hardware, processes = training.hardware, _processes(training)
-    mine = plan.batches[index :: hardware.machines * processes]
-    todo = [(batch.benchmark, requests) for batch in mine if (requests := missing_of(batch, stored))]
-    if not todo:
+    todo = [(batch, requests) for batch in plan.batches if (requests := missing_of(batch, stored))]
+    mine = ((*task, file) for task in todo if (file := _take(directory, task[0])))
+    if (first := next(mine, None)) is None:
         return
     engine = training.engine.open_for_evaluation(
-        str(plan.spec.model.directory), hardware.dtype, hardware.rollout_batch, index % processes
-    )
+        str(plan.spec.model.directory), training.hardware.dtype, training.hardware.rollout_batch,
+        index % _processes(training),
+    )  # fmt: skip
     try:
         prompts = _prompts(plan, engine.tokenizer, todo)
-        for benchmark, requests in todo:
+        for batch, requests, file in chain([first], mine):
             asked = [Request(key=a.key, seed=a.seed, prompt_ids=prompts[a.key[2]]) for a in requests]
-            completions = {completion.key: completion for completion in engine.generate(asked, plan.sampling)}
-            plan.stores[benchmark].write([stored_row(a, completions[a.key]) for a in requests])  # in the plan's order
+            completions: dict[Key, Completion] = {}
+            with open(file, "ab", buffering=0) as finished:
+                for completion in engine.generate(asked, plan.sampling):
+                    completions[completion.key] = completion
+                    finished.write(b".")
+            rows = [stored_row(a, completions[a.key]) for a in requests]  # in the plan's order
+            plan.stores[batch.benchmark].write(rows)
     finally:
         engine.close()
 
 
-def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[str, Sequence[Asked]]]) -> dict[str, tuple[int, ...]]:
+def _take(directory: Path, batch: Batch) -> Path | None:
+    """The batch's file if this process has taken it, None if another had."""
+    file = directory / f"{TAKEN}{batch.position}"
+    try:
+        file.touch(exist_ok=False)
+    except FileExistsError:
+        return None
+    return file
+
+
+def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[Batch, Sequence[Asked]]]) -> dict[str, tuple[int, ...]]:
     """The token ids of every prompt, by its digest. Raises RatchetError, before sampling starts, if one is too long."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
     positions = config.get("max_position_embeddings")
     prompts: dict[str, tuple[int, ...]] = {}
-    for benchmark, requests in todo:
+    for batch, requests in todo:
         new = {asked.key[2]: asked for asked in requests if asked.key[2] not in prompts}
         texts = [asked.message for asked in new.values()]
-        prompts |= zip(new, message_ids(tokenizer, texts, plan.prompts[benchmark]), strict=True)
+        prompts |= zip(new, message_ids(tokenizer, texts, plan.prompts[batch.benchmark]), strict=True)
         for digest, asked in new.items():
-            require_room(benchmark, asked.problem, len(prompts[digest]), plan.sampling.max_tokens, positions)
+            require_room(batch.benchmark, asked.problem, len(prompts[digest]), plan.sampling.max_tokens, positions)
     return prompts
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def sample_here(spec_path: Path) -> None:
     """All the sampling, in this process and without interruption."""
     for store in load_plan(read_spec(spec_path)).stores.values():
         store.directory.mkdir(parents=True)
-    sample_share(spec_path, 0)
+    sample_share(spec_path, Path(tempfile.mkdtemp(dir=spec_path.parent)), 0)
 
 
 def stored(store: Path) -> list[Path]:
@@ -163,17 +164,20 @@ def test_every_process_of_every_machine_has_something_to_sample(spec):
     assert sizes(machines=3, processes=2) == [10, 10, 10, 10, 2, 10, 6]
 
 
-def test_a_machine_that_does_not_come_is_told(spec, tmp_path, monkeypatch):
+def test_a_machine_that_does_not_come_leaves_its_share_to_the_others(spec, tmp_path, monkeypatch):
     monkeypatch.setenv("RATCHET_LAUNCHER", "env")  # runs its command once
     alone = changed(spec, training={"hardware": {"machines": 2}})
-    assert main(write(alone, tmp_path / "spec.json")) == 2
-    message = json.loads((tmp_path / "work/status.json").read_text())["message"]
-    assert "1 of 2 machines came" in message and "RATCHET_LAUNCHER" in message
+    assert main(write(alone, tmp_path / "spec.json")) == 0
+    asked = sum(map(len, map(pq.read_table, stored(Path(spec["store_dir"])))))
+    assert asked == sum(len(batch.requests) for batch in load_plan(read_spec(tmp_path / "spec.json")).batches)
 
+
+def test_a_launcher_that_brings_no_machine_is_told(spec, tmp_path, monkeypatch):
     monkeypatch.setenv("RATCHET_LAUNCHER", "sh -c 'sleep 60'")  # waits for machines
     waiting = changed(spec, training={"hardware": {"machines": 3, "advanced": {"timeout_minutes": 0.001}}})
     assert main(write(waiting, tmp_path / "spec.json")) == 2
-    assert "0 of 3 machines came" in json.loads((tmp_path / "work/status.json").read_text())["message"]
+    message = json.loads((tmp_path / "work/status.json").read_text())["message"]
+    assert "no machine of 3 came" in message and "RATCHET_LAUNCHER" in message
 
 
 def test_numbers_are_for_as_many_machines_as_there_are(tmp_path):

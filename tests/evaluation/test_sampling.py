@@ -1,11 +1,12 @@
 import json
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.evaluation.sampling import SampledGenerations, sample_share
+from ratchet.evaluation.sampling import TAKEN, SampledGenerations, missing_of, sample_share
 from ratchet.evaluation.spec import load_plan, read_spec
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed, first_benchmark
@@ -18,11 +19,15 @@ def write(spec: dict, tmp_path: Path) -> Path:
     return path
 
 
-def sampled(spec_path: Path, index: int = 0) -> pa.Table:
+def launch_directory(spec_path: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=spec_path.parent))
+
+
+def sampled(spec_path: Path) -> pa.Table:
     """What a sampling process does, in this one; then all that is asked for, which must be there."""
     plan = load_plan(read_spec(spec_path))
     with SampledGenerations(spec_path, plan) as generations:
-        sample_share(spec_path, index)
+        sample_share(spec_path, launch_directory(spec_path), 0)
         return pa.concat_tables(generations.in_order())
 
 
@@ -45,6 +50,34 @@ def test_every_sample_once_in_order(spec, tmp_path):
     assert set(table["finish_reason"].to_pylist()) == {"stop", "length"}
     lengths = table.filter(pa.compute.equal(table["finish_reason"], "length"))["tokens"].to_pylist()
     assert set(lengths) == {20}
+
+
+def test_a_process_takes_what_no_other_has_taken_whatever_its_number(spec, tmp_path):
+    """A process that is behind keeps nothing from the others: one takes all that is left, in the plan's order."""
+    spec_path = write(changed(spec, training={"hardware": {"processes": 2, "rollout_batch": 4}}), tmp_path)
+    plan, directory = load_plan(read_spec(spec_path)), launch_directory(spec_path)
+    theirs, ours = plan.batches[1], [batch for batch in plan.batches if batch.position != 1]
+    with SampledGenerations(spec_path, plan) as generations:
+        (directory / f"{TAKEN}1").touch()
+        sample_share(spec_path, directory, 0)
+        assert all(not missing_of(batch, generations._stored()) for batch in ours)
+        assert missing_of(theirs, generations._stored()) == list(theirs.requests)
+        finished = {file.name: file.stat().st_size for file in directory.iterdir()}
+        assert finished == {f"{TAKEN}{b.position}": len(b.requests) for b in ours} | {f"{TAKEN}1": 0}
+        before = len(parts(spec))
+        sample_share(spec_path, directory, 1)  # nothing is left: it loads no model
+        assert len(parts(spec)) == before
+
+
+def test_progress_counts_responses_within_batches(spec, tmp_path):
+    plan = load_plan(read_spec(write(spec, tmp_path)))
+    generations, directory = SampledGenerations(tmp_path / "spec.json", plan), launch_directory(tmp_path / "spec.json")
+    waiting = {b.position: (b, list(b.requests), tmp_path / "part") for b in plan.batches[:2]}
+    missing = sum(len(requests) for _, requests, _ in waiting.values())
+    assert generations._count(directory, waiting) and generations.done == generations.total - missing
+    assert not generations._count(directory, waiting)
+    (directory / f"{TAKEN}{plan.batches[1].position}").write_bytes(b"...")
+    assert generations._count(directory, waiting) and generations.done == generations.total - missing + 3
 
 
 def test_what_is_stored_is_not_sampled_again(spec, tmp_path):
@@ -138,7 +171,7 @@ def test_a_prompt_that_leaves_no_room_is_told_before_anything_is_sampled(spec, t
     spec_path = write(changed(spec, evaluation={"max_tokens": 127}), tmp_path)  # of 128 positions
     with SampledGenerations(spec_path, load_plan(read_spec(spec_path))):
         with pytest.raises(RatchetError, match=r"small-math, row \w+: a prompt of \d+ tokens .* 128 positions"):
-            sample_share(spec_path, 0)
+            sample_share(spec_path, launch_directory(spec_path), 0)
     assert parts(spec) == {}
 
 
@@ -171,5 +204,5 @@ def test_engines_of_several_gpus_have_fewer_processes(spec, tmp_path, monkeypatc
     monkeypatch.setattr("ratchet.infra.inference.with_vllm.Vllm.open_for_evaluation", opening)
     for index in range(2):
         with pytest.raises(RatchetError, match="opened"):
-            sample_share(path, index)
+            sample_share(path, launch_directory(path), index)
     assert opened == [0, 1]

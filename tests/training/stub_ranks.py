@@ -27,7 +27,7 @@ def one_rank(specification: str, fault: str, traces: str) -> None:
         if "store_dir" in json.loads(Path(specification).read_text()):
             from ratchet.evaluation import sampling
 
-            sampling.sample_share(Path(specification), int(os.environ["RANK"]))
+            sampling.sample_share(Path(specification), Path(specification).parent, int(os.environ["RANK"]))
         elif "part" in json.loads(Path(specification).read_text()):
             from benchmarks import assumptions
 
