@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := api cli data_curation evaluation examples flows infra rehearsal tasks training verifiers
 # What is checked for spelling and style.
-PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes tests benchmarks environments $(FOLDERS)
+PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes tests benchmarks research environments $(FOLDERS)
 
 .PHONY: help demo test test-slow coverage lint docs ui clean
 

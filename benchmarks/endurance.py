@@ -36,6 +36,7 @@ from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
+from tests.training.processes import alive
 
 ROOT = Path(__file__).resolve().parent.parent
 SUMS = [
@@ -110,18 +111,6 @@ def start(work: Path, settings: dict[str, Any], **spec: Any) -> subprocess.Popen
 def finish(process: subprocess.Popen[bytes], work: Path) -> None:
     if process.wait() != 0:
         raise SystemExit(f"a run failed: {work / 'log'}\n{(work / 'log').read_text(errors='replace')[-2000:]}")
-
-
-def alive(work: Path) -> list[int]:
-    """Processes whose command line names this work directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(work / "spec.json").encode() in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:  # it ended while we looked
-            continue
-    return found
 
 
 def lines(work: Path, name: str) -> list[dict[str, Any]]:

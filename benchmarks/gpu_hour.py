@@ -111,6 +111,11 @@ def variants(recipe: Recipe) -> dict[str, dict[str, Any]]:
     return labeled
 
 
+def measured_parts(recipe: Recipe) -> list[tuple[str, str, dict[str, Any]]]:
+    """Part, label and changed hardware of each process group that measures assumptions."""
+    return [("links", "", {}), ("engine", "", {}), *(("update", *each) for each in variants(recipe).items())]
+
+
 def specification(recipe: Recipe, work: Path, part: str, label: str, changes: dict[str, Any]) -> dict[str, Any]:
     plain = recipe.model_dump(mode="json")
     plain["training"]["hardware"] |= changes
@@ -140,9 +145,7 @@ class Hour:
 
     def run(self) -> Report:
         self.part(self.doctor)
-        for name, label, changes in (
-            ("links", "", {}), ("engine", "", {}), *(("update", *each) for each in variants(self.recipe).items()),
-        ):  # fmt: skip
+        for name, label, changes in measured_parts(self.recipe):
             file = self.work / "spec.json"
             file.write_text(json.dumps(specification(self.recipe, self.work, name, label, changes)))
             hardware = self.recipe.training.hardware
@@ -203,8 +206,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, default=Path("gpu_hour"), help="the report's files, without endings")
     parser.add_argument("--tiny", action="store_true", help="the proof's small model: what the tests run on a CPU")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="as for `ratchet preflight`")
+    parser.add_argument("--specs", action="store_true", help="print what each part would be given, and run nothing")
     asked = parser.parse_args(arguments)
     recipe = load_recipe(asked.recipe, asked.overrides)
+    if asked.specs:
+        work = asked.home.resolve() / "gpu_hour" / recipe.name
+        print(
+            json.dumps([specification(recipe, work / str(n), *part) for n, part in enumerate(measured_parts(recipe))])
+        )
+        return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     hour = Hour(recipe, asked.recipe, asked.home.resolve(), asked.minutes, asked.write, asked.tiny)
     hour.doctor.argv = (*hour.doctor.argv, *(word for each in asked.overrides for word in ("--set", each)))

@@ -167,12 +167,17 @@ def main() -> None:
     parser.add_argument("--references", type=Path, nargs="+", help="files of problems; default: the tests' references")
     parser.add_argument("--most", type=int, default=20_000, help="references at most")
     parser.add_argument("--sample", type=int, default=500, help="a constant must answer one of so many first; 0: none")
+    parser.add_argument("--words", type=int, default=100_000, help="words and commands of the vocabulary")
     parser.add_argument("--strings", type=int, default=2000, help="strings of the grammar of each length")
     parser.add_argument("--steps", type=int, default=200, help="of each of ten climbs, over 300 references")
     options = parser.parse_args()
     references = published_references(options.references) if options.references else shipped_references()
-    references = references[: options.most]
-    constants = list(dict.fromkeys([*phrases(), *words(), *strings(options.strings)]))
+    references = spread(references, options.most)
+    if not unequal("any", ["x>3", "x<2"]) or unequal("5", ["5", "x=5", "5\\text{ cm}", "500\\%"]):
+        sys.exit("this search no longer tells different references from equal ones")
+    drawn = [*words()]
+    drawn = random.Random(1).sample(drawn, min(options.words, len(drawn)))
+    constants = list(dict.fromkeys([*phrases(), *drawn, *strings(options.strings)]))
     found = universal(constants, references, spread(references, options.sample))
     draw = random.Random(0)
     starts = draw.sample(constants, 10)

@@ -9,6 +9,7 @@ lines of JSON with `answer`, `final_answer`, or a solution with a box.
 """
 
 import argparse
+import random
 import re
 import sys
 from collections import Counter, defaultdict
@@ -168,8 +169,9 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=3, help="printed for each kind and reason")
     options = parser.parse_args()
     references = published_references(options.references) if options.references else shipped_references()
-    tried, passed = search(references[: options.most])
-    print(f"{len(references[: options.most]):,} references, {len(tried)} kinds, {tried.total():,} mutations")
+    references = random.Random(1).sample(references, min(options.most, len(references)))
+    tried, passed = search(references)
+    print(f"{len(references):,} references, {len(tried)} kinds, {tried.total():,} mutations")
     for (kind, why), pairs in sorted(passed.items(), key=lambda item: (bool(item[0][1]), item[0])):
         print(f"{kind}: {len(pairs)} of {tried[kind]:,} pass: {why or 'NO REASON'}")
         for reference, answer in pairs[: None if not why else options.examples]:

@@ -3,6 +3,7 @@ a time, and the tests that should notice it run there.
 
     python -m benchmarks.planted_faults                # about half an hour on two cores
     python -m benchmarks.planted_faults --only KL clip # faults whose name contains one of these
+    python -m benchmarks.planted_faults --check        # only that each fits the code, in seconds
     python -m benchmarks.planted_faults --wide         # run a room's whole folder of tests where the named ones pass
 
 The test that notices must fail twice with the fault and pass without it: one that fails anyway, or now and then, would
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +63,19 @@ class Fault:
 
 
 def read_faults() -> list[Fault]:
-    return [Fault(**each | {"tests": tuple(each["tests"])}) for each in yaml.safe_load(TABLE.read_text())]
+    faults = [Fault(**each | {"tests": tuple(each["tests"])}) for each in yaml.safe_load(TABLE.read_text())]
+    if twice := [name for name, count in Counter(fault.name for fault in faults).items() if count > 1]:
+        raise SystemExit(f"{TABLE.name}: two faults are called {twice[0]!r}")
+    return faults
+
+
+def misfit(fault: Fault) -> str:
+    """Why the fault cannot be planted here; "" if it can."""
+    try:
+        fault.planted(ROOT)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 class Copy:
@@ -140,11 +154,16 @@ def drill(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORDS", help="faults whose name contains these")
+    parser.add_argument("--check", action="store_true", help="run no test: does every fault still fit the code?")
     parser.add_argument("--wide", action="store_true", help="run the room's whole folder where the named tests pass")
     arguments = parser.parse_args()
     faults = [fault for fault in read_faults() if any(words in fault.name for words in arguments.only)]
     if not faults:
         parser.error(f"no fault is called {' or '.join(arguments.only)}")
+    if arguments.check:
+        misfits = [*filter(None, map(misfit, faults))]
+        print(*misfits, f"{len(faults) - len(misfits)} of {len(faults)} faults fit the code", sep="\n")
+        sys.exit(2 if misfits else 0)
     with tempfile.TemporaryDirectory() as directory:
         sys.exit(drill(faults, Copy(Path(directory)), arguments.wide))
 

@@ -3,6 +3,7 @@ the sample rows, one at a time, and the recipe there is rehearsed: the exit code
 among those that were not seen. Writes docs/facts/rehearsal_faults.json, and docs/evidence/rehearsals.md from it.
 
     python -m benchmarks.rehearsal_faults HOME                 # all
+    python -m benchmarks.rehearsal_faults HOME --check         # only that each can be planted, in seconds
     python -m benchmarks.rehearsal_faults HOME --only plateau  # names that contain one of these; keeps other results
 
 Without a fault everything must be seen, and the small model learns once. Exits with 1 when a fault goes unnoticed that
@@ -14,15 +15,18 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from benchmarks.planted_faults import Copy
-from benchmarks.rehearsals import FAULTS, write_page
-from ratchet.rehearsal.layouts import write_layout
+from benchmarks.planted_faults import Copy, Fault, misfit
+from docs.tools.rehearsals import FAULTS, write_page
+from ratchet.infra.recipe import load_recipe
+from ratchet.rehearsal.layouts import layouts, write_layout
+from ratchet.rehearsal.mechanisms import Evidence, mechanisms
+from ratchet.rehearsal.smaller import smaller
 
 TABLE = Path(__file__).with_suffix(".yaml")
 PREPARED = ("hub", "answers.jsonl", "prepared.json")
@@ -34,6 +38,23 @@ def rehearsed(copy: Copy, recipe: Path, home: Path, *options: str) -> tuple[int,
     table = home / "rehearsals" / recipe.stem / "rehearsal.json"
     rows = json.loads(table.read_text()) if table.is_file() else []
     return run.returncode, [row["name"] for row in rows if not row["seen"]], (run.stdout + run.stderr)[-1500:]
+
+
+def misfits(faults: Sequence[Mapping[str, Any]], recipe: Path) -> Iterator[str]:
+    """Faults that cannot be planted, or whose mechanism the recipe does not ask for."""
+    small, _ = smaller(load_recipe(recipe), {"math": 26, "code": 27}, 2, {"kind": "transformers"})
+    asked = {mechanism.name for mechanism in mechanisms(small, Evidence(recipe.parent, []))}
+    for fault in faults:
+        if "data" in fault:
+            owner, name, file = fault["data"].split("/", 2)
+            if file not in layouts()[f"{owner}/{name}"]:
+                yield f"{fault['name']}: the sample rows have no {fault['data']}"
+        elif reason := misfit(Fault(fault["name"], fault["file"], fault["old"], fault["new"], ())):
+            yield reason
+        if ("unseen" in fault) == ("reason" in fault):
+            yield f"{fault['name']}: it has either `unseen` or a `reason`"
+        elif "unseen" in fault and fault["unseen"] not in asked:
+            yield f"{fault['name']}: the recipe does not ask for {fault['unseen']!r}"
 
 
 def tried(fault: Mapping[str, Any], copy: Copy, recipe: Path, base: Path, home: Path) -> dict[str, Any]:
@@ -78,6 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("home", type=Path)
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORDS")
+    parser.add_argument("--check", action="store_true", help="rehearse nothing: can every fault still be planted?")
     arguments = parser.parse_args()
     table = yaml.safe_load(TABLE.read_text())
     faults = [fault for fault in table["faults"] if any(words in fault["name"] for words in arguments.only)]
@@ -85,6 +107,8 @@ def main() -> None:
     home.mkdir(parents=True, exist_ok=True)
     recipe = home / f"{table['recipe']['name']}.yaml"
     recipe.write_text(yaml.safe_dump(table["recipe"]))
+    if arguments.check:
+        sys.exit("\n".join(misfits(faults, recipe)) or 0)
     results = json.loads(FAULTS.read_text()) if FAULTS.is_file() else {}
     with tempfile.TemporaryDirectory(dir=home) as directory:
         copy = Copy(Path(directory))

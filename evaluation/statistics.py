@@ -17,7 +17,7 @@ from scipy.special import stdtr, stdtrit
 from ratchet.evaluation.pass_at_k import NAN
 
 QUANTILE = 0.5 + 0.95 / 2  # the upper end of a 95 % interval
-UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (benchmarks.coverage)
+UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (research.coverage)
 
 
 def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> float:
@@ -97,7 +97,7 @@ def paired_standard_error(gains: ArrayLike, clusters: Sequence[Hashable]) -> flo
     A sample in which few questions changed can miss the rare ones that do, and its own error then is too small, or 0
     where nothing changed. Wald's interval of a paired difference has the same cure: half a question is added that was
     won and half a one that was lost (Agresti and Min 2005, "Simple improved confidence intervals for comparing matched
-    proportions"). `python -m benchmarks.coverage` measures coverage and power.
+    proportions"). `python -m research.coverage` measures coverage and power.
     """
     gains = np.asarray(gains, dtype=np.float64)
     return float(np.hypot(standard_error_across_clusters(gains, clusters), 1 / effective_clusters(clusters)))

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from benchmarks import experiments
-from benchmarks.experiments import Experiment, Measured, Refused, facts, hold_to, holm, read, section
-from benchmarks.wind_tunnel import Run, reading_entropy
 from ratchet.infra.recipe import load_recipe
+from research import experiments
+from research.experiments import Experiment, Measured, Refused, facts, hold_to, holm, read, section
+from research.wind_tunnel import Run, reading_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
 DECLARED = sorted((ROOT / "benchmarks" / "declared").glob("*.yaml"))
@@ -146,7 +146,7 @@ def test_what_is_declared_can_run(file):
 
 @pytest.mark.parametrize("file", sorted(experiments.FACTS.glob("*.json")), ids=lambda file: file.stem)
 def test_the_page_has_what_the_artifacts_gave_and_no_other_declaration(file):
-    declared = f"benchmarks/declared/{file.stem}.yaml"
+    declared = f"research/declared/{file.stem}.yaml"
     family, declaration = read(ROOT / declared)
     found = json.loads(file.read_text())
     rows = {name: one["seeds"] for name, one in found["results"].items()}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from benchmarks import fidelity, rehearsals
+from docs.tools import fidelity, rehearsals
 
 NAMES = [file.stem for file in fidelity.FACTS]
 
@@ -18,7 +18,7 @@ def test_every_recipe_has_what_the_paper_says(file):
 @pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)
 def test_the_page_is_that_of_the_facts(file):
     page = fidelity.DOCS / "evidence" / f"{file.stem}.md"
-    assert page.read_text() == fidelity.page(file), "python -m benchmarks.fidelity"
+    assert page.read_text() == fidelity.page(file), "python -m docs.tools.fidelity"
 
 
 @pytest.mark.parametrize("file", fidelity.FACTS, ids=NAMES)

@@ -1,28 +1,38 @@
-"""The drill itself runs every night; here, that each of its faults can still be planted."""
+"""Faults are planted at night; here, that each can still be planted."""
 
-from collections import Counter
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from benchmarks.planted_faults import ROOT, Fault, read_faults
-
-FAULTS = read_faults()
+ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_fits_the_code(fault):
-    assert fault.planted(ROOT) != (ROOT / fault.file).read_text()
+def check(directory: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", *command, "--check"], cwd=directory, capture_output=True, text=True)
 
 
-def test_no_two_faults_have_one_name():
-    assert max(Counter(fault.name for fault in FAULTS).values()) == 1
+def test_every_fault_fits_the_code(tmp_path):
+    done = check(ROOT, "benchmarks.planted_faults")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_fault_of_a_rehearsal_can_be_planted_and_names_a_mechanism_of_its_recipe(tmp_path):
+    done = check(ROOT, "benchmarks.rehearsal_faults", str(tmp_path))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [("absent", "", "0 times"), ("a", "", "2 times"), ("b = 2", "b = ", "not valid Python")],
 )
-def test_a_fault_that_no_longer_fits_is_an_error(tmp_path, old, new, says):
+def test_a_fault_that_no_longer_fits_is_told(tmp_path, old, new, says):
+    (tmp_path / "benchmarks").mkdir()
     (tmp_path / "code.py").write_text("a = a\nb = 2\n")
-    with pytest.raises(ValueError, match=says):
-        Fault("it", "code.py", old, new, ()).planted(tmp_path)
+    script = tmp_path / "benchmarks" / "planted_faults.py"
+    script.write_text((ROOT / "benchmarks" / "planted_faults.py").read_text())
+    fault = f"- {{name: it, file: code.py, old: '{old}', new: '{new}', tests: []}}\n"
+    script.with_suffix(".yaml").write_text(fault)
+    done = check(tmp_path, "benchmarks.planted_faults")
+    assert done.returncode == 2 and says in done.stdout and "0 of 1 faults fit" in done.stdout

@@ -47,7 +47,7 @@ CPU = Rates(
     update=0.75, read=0.4, decode=0.48, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02},
     memory=1.3,
 )  # fmt: skip
-"""For toy recipes, whose programs are trivial (`benchmarks.code_judge`). The heap has holes after a few steps."""
+"""For toy recipes, whose programs are trivial. The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
 PROCESS_START_S, ENGINE_START_S = 30.0, 60.0

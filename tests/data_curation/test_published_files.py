@@ -5,7 +5,6 @@ import json
 import pyarrow as pa
 import pytest
 
-from benchmarks import public_rules
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.deduplication.copies import deduplicate
 from ratchet.data_curation.read import read_files, read_problems
@@ -14,6 +13,7 @@ from ratchet.data_curation.settings.curation import Decontamination, Deduplicati
 from ratchet.data_curation.split import joined
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.math.equivalence import equivalent
+from tests.data_curation.rules import public_labels
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_math_rules_are_precise(math):
 
 def test_rules_on_published_statements_that_were_labelled(shared_data):
     names = ("math_raw/math_train.json", "math_raw/aime_1983_2023.json", "benchmarks/olympiad_bench.json")
-    scores = {(rule, half): counts for _, rule, half, *counts in public_rules.measured(shared_data / n for n in names)}
+    scores = {(rule, half): counts for _, rule, half, *counts in public_labels.measured(shared_data / n for n in names)}
     for half, good in (("A", 40), ("B", 70)):  # with words for a picture, and complete without it
         _, wrong, _, kept = scores["figure", half]
         assert wrong == 0 and kept >= good

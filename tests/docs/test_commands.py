@@ -85,7 +85,7 @@ def test_what_is_wrong_with_a_command_is_seen():
         ("ratchet", "--quick", "run"): "no option --quick",
         ("make", "coffee"): "no target coffee",
         ("python", "-m", "benchmarks.nothing"): "no file benchmarks/nothing.py",
-        ("python", "benchmarks/rules.py", "--right"): "no option --right",
+        ("python", "docs/tools/screenshots.py", "--right"): "no option --right",
         ("python", "-m", "pytest", "tests/nothing.py"): "no file tests/nothing.py",
     }
     found = {words: fault(Command("page.md", " ".join(words), words, True)) for words in wrong}

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from benchmarks import rules as corpus
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.data_curation.base.teacher_engine import TEACHERS
@@ -30,6 +29,7 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.conftest import problems
+from tests.data_curation.rules import labeled as corpus
 from tests.docs.commands import PAGES, ROOT, fenced
 from tests.infra.tiny_endpoint import grow_model
 

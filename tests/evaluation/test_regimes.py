@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import coverage
 from ratchet.evaluation.regimes import regime
+from research import coverage
 
 
 def sampled(rates, generator, n=16):

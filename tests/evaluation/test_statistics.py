@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks import coverage
 from ratchet.evaluation.statistics import (
     gain_limit,
     paired_interval,
@@ -13,6 +12,7 @@ from ratchet.evaluation.statistics import (
     standard_error_across_clusters,
     standard_error_at_fixed_questions,
 )
+from research import coverage
 
 
 def across_questions(scores):

@@ -5,6 +5,7 @@ A job has a `spec` (a file for `training.main` or `benchmarks.assumptions`, or o
 
 import json
 import os
+import runpy
 import signal
 import sys
 from pathlib import Path
@@ -29,9 +30,8 @@ def one_rank(specification: str, fault: str, traces: str) -> None:
 
             sampling.sample_share(Path(specification), Path(specification).parent, int(os.environ["RANK"]))
         elif "part" in json.loads(Path(specification).read_text()):
-            from benchmarks import assumptions
-
-            assumptions.main(Path(specification))
+            sys.argv = ["assumptions", specification]
+            runpy.run_module("benchmarks.assumptions", run_name="__main__")
         elif code := main.main(Path(specification)):
             sys.exit(code)
 

@@ -3,7 +3,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.published_steps import PUBLISHED
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import PROFILED_TOKENS, RESERVED, Vllm
 from ratchet.infra.recipe import load_recipe
@@ -30,6 +29,7 @@ from ratchet.training.machine import (
 )
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import MICRO
+from tests.training.published_steps import PUBLISHED
 
 QWEN_14B = {
     "vocab_size": 152064, "hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40,

@@ -1,94 +1,84 @@
-"""The first hour on GPUs, rehearsed: its report, its clock, every part on CPU ranks and under the stub of CUDA."""
+"""The first hour on GPUs, rehearsed: every part on CPU ranks and under the stub of CUDA, and what its report says."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from benchmarks import gpu_hour
-from benchmarks.assumptions import LINES
-from ratchet.infra.recipe.recipe import Recipe
 from tests.flows.conftest import MINI
-from tests.training.test_main import RECIPE
 from tests.training.test_stub_accelerator import Job, recipe, run
 
-
-def hour(tmp_path: Path, minutes: float) -> gpu_hour.Hour:
-    return gpu_hour.Hour(RECIPE, "mini", tmp_path, minutes, tmp_path / "report", tiny=True)
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_report_says_what_is_wrong_and_what_to_change(tmp_path):
-    measuring = hour(tmp_path, 1.0)
-    rows = [
-        {"name": "an iteration", "unit": "s", "planned": 0.01, "measured": 0.02, "constant": "A", "to": 0.5},
-        {"name": "update, as in the recipe", "unit": "s", "planned": 1.0, "measured": 1.1, "constant": "B", "to": 7},
-        {"name": "update, ZeRO 2", "unit": "s", "planned": 1.0, "measured": 0.9, "constant": "B", "to": 7},
-        {"name": "engine", "why": "no room"},
-    ]  # fmt: skip
-    (measuring.work / LINES).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    measuring.collect()
-    said = (tmp_path / "report.md").read_text()
-    assert "1 of 3 assumptions are off by more than 1.25 times" in said
-    assert "| an iteration | 0.01 s | 0.02 s | 2.00 | A | 0.5 |" in said
-    assert "| update, as in the recipe | 1 s | 1.1 s | 1.10 | B |  |" in said
-    assert "Fastest update: ZeRO 2 (as in the recipe 1.1 s, ZeRO 2 0.9 s)." in said
-    assert "- not measured: engine: no room" in said
-    assert json.loads((tmp_path / "report.json").read_text())["assumptions"] == rows
+def hour(*arguments: str | Path) -> str:
+    command = [sys.executable, "-m", "benchmarks.gpu_hour", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-def test_no_part_takes_more_than_its_time_or_the_hours(tmp_path):
-    measuring = hour(tmp_path, 0.1)
-    slow = (sys.executable, "-c", "import time; print('began', flush=True); time.sleep(60)")
-    for name, share in (("slow", 0.5), ("slower", 2.0), ("late", 0.5)):
-        measuring.part(gpu_hour.Part(name, slow, share))
-    slow, slower, late = measuring.report.parts
-    assert slow.state == slower.state == "ended when its time was over: began"
-    assert late.state == "no time was left"
-    assert "| late | 0 | no time was left |" in (tmp_path / "report.md").read_text()
+def specs(*arguments: str | Path) -> list[dict[str, Any]]:
+    """What each part of the hour would be given."""
+    return json.loads(hour(*arguments, "--specs").splitlines()[-1])
 
 
-def test_each_way_to_share_is_timed_where_ranks_are_enough():
-    def asked(**hardware) -> dict:
-        return gpu_hour.variants(Recipe.model_validate(recipe(**hardware)))
+def test_each_way_to_share_is_timed_where_ranks_are_enough(tmp_path):
+    def labels(**hardware: int) -> list[str]:
+        file = tmp_path / "recipe.yaml"
+        file.write_text(yaml.safe_dump(recipe(**hardware)))
+        return [spec["label"] for spec in specs(file) if spec["part"] == "update"]
 
-    assert list(asked(processes=1)) == ["as in the recipe"]
-    assert len(asked(processes=2)) == 2
-    eight = asked(processes=8, zero_stage=3)
-    halves = eight["ZeRO 3 in two halves, each with a copy"]
-    assert (halves["machines"], halves["processes"], halves["advanced"]["hierarchical"]) == (2, 4, True)
-    for changes in eight.values():  # the recipe takes them
-        spec = gpu_hour.specification(Recipe.model_validate(recipe(processes=8)), Path(), "update", "", changes)
-        Recipe.model_validate(spec["recipe"])
+    assert labels(processes=1) == ["as in the recipe"]
+    assert len(labels(processes=8, zero_stage=3)) == 4
 
 
 @pytest.mark.slow
 def test_every_part_on_four_gpus_that_are_not_there(micro_model, tmp_path):
-    asked = Recipe.model_validate(recipe(micro_model, processes=4, zero_stage=3))
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe(micro_model, processes=4, zero_stage=3)))
+    parts = specs(file, "--home", tmp_path)
     jobs = []
-    parts = [("links", "", {}), ("engine", "", {}), *(("update", *each) for each in gpu_hour.variants(asked).items())]
-    for number, (part, label, changes) in enumerate(parts):
-        work = tmp_path / str(number)
-        jobs.append(Job(work, **gpu_hour.specification(asked, work / "work", part, label, changes)))
-        (work / "work").mkdir()
+    for spec in parts:
+        work = Path(spec["work_dir"])
+        work.mkdir(parents=True)
+        jobs.append(Job(work.with_name(f"job-{work.name}"), **spec))
     run(4, tmp_path, *jobs)
-    names = []
-    for job in jobs:
+    rows = []
+    for job, spec in zip(jobs, parts, strict=True):
         job.check(4)
-        names += [json.loads(line) for line in (job.work / "work" / LINES).read_text().splitlines()]
-    assert not [row for row in names if "why" in row]
-    found = {row["name"] for row in names}
-    assert {"all-reduce of 64 KiB", "start of the engine", "weights to the engine"} <= found
-    assert {f"update, {label}" for label in gpu_hour.variants(asked)} <= found
+        written = (Path(spec["work_dir"]) / "assumptions.jsonl").read_text()
+        rows += [json.loads(line) for line in written.splitlines()]
+    assert not [row for row in rows if "why" in row]
+    named = {row["name"] for row in rows}
+    assert {"all-reduce of 64 KiB", "start of the engine", "weights to the engine"} <= named
+    assert {f"update, {spec['label']}" for spec in parts if spec["part"] == "update"} <= named
 
 
 @pytest.mark.slow
 def test_the_whole_hour_on_two_cpu_ranks(tmp_path):
-    gpu_hour.main([str(MINI), "--home", str(tmp_path / "home"), "--write", str(tmp_path / "report"), "--tiny"])
+    said = hour(MINI, "--home", tmp_path / "home", "--write", tmp_path / "report", "--tiny")
     report = json.loads((tmp_path / "report.json").read_text())
     assert {part["state"] for part in report["parts"]} == {"done"}
-    found = {row["name"] for row in report["assumptions"]}
-    assert {"start of processes", "an iteration of 64 responses", "update, as in the recipe", "doctor: update"} <= found
+    rows = {row["name"]: row for row in report["assumptions"]}
+    assert {"start of processes", "an iteration of 64 responses", "update, as in the recipe", "doctor: update"} <= {
+        *rows
+    }
     assert "training step" in report["proof"] and any("resume" in line for line in report["doctor"])
+    update = rows["update, as in the recipe"]
+    assert f"{update['measured'] / update['planned']:.2f} | {update['constant']}" in said
+    assert f"of {len([row for row in rows.values() if 'measured' in row])} assumptions are off by more than" in said
+
+
+@pytest.mark.slow
+def test_what_has_no_time_left_is_said_and_the_report_is_whole(tmp_path):
+    said = hour(MINI, "--home", tmp_path / "home", "--write", tmp_path / "report", "--tiny", "--minutes", "0.1")
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert "ended when its time was over" in report["parts"][0]["state"]
+    assert {part["state"] for part in report["parts"]} > {"no time was left"} and "no time was left" in said

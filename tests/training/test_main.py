@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.endurance import alive
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
+from tests.training.processes import alive
 from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]

@@ -10,13 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from benchmarks.endurance import alive
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.sampler import Sampler, open_sampler
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
+from tests.training.processes import alive
 from tests.training.test_main import (  # noqa: F401
     ENVIRONMENT,
     RECIPE,

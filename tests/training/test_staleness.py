@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.endurance import alive
 from ratchet.data_curation.base.protocol import Request, completed, derive_seed
 from ratchet.infra.inference.with_transformers import Transformers
 from ratchet.training.curriculum import Curriculum
@@ -26,6 +25,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import groups, learner, stage
 from tests.training.conftest import sums
+from tests.training.processes import alive
 from tests.training.test_main import (  # noqa: F401
     RECIPE,
     learnt_model,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.endurance import alive
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE
 from ratchet.verifiers.processes import process_group
 from ratchet.verifiers.registry import IMPORT_PATH
+from tests.training.processes import alive
 from tests.training.test_main import ENVIRONMENT, ROOT, learnt_model, metrics  # noqa: F401
 from tests.training.test_staleness import assert_same, done, finish, kill_when, recipe
 from tests.waiting import happens

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.endurance import alive
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.verifiers.errors import RatchetError
+from tests.training.processes import alive
 from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start  # noqa: F401
 from tests.waiting import happens
 

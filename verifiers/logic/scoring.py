@@ -1,8 +1,7 @@
 """Scores answers to puzzles by the task's own scorer, as far as that can be trusted.
 
 reasoning-gym's scorers are written for honest answers; here they reward a policy. So each runs on data only, form earns
-nothing, and those that an answer can fool are repaired or left out: docs/reference/logic.md has the table, which
-`benchmarks/logic_puzzles.py` measures.
+nothing, and those that an answer can fool are repaired or left out: docs/reference/logic.md has the table.
 """
 
 import copy

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from benchmarks.contamination_labels import DEFAULTS, KINDS, LABELS, measured, scores
+from tests.data_curation.decontamination.labels import DEFAULTS, KINDS, LABELS, measured, scores
 
 
 def test_the_labels_are_complete_and_borderline():

@@ -1,12 +1,10 @@
-"""Each rule against its labeled corpus (`benchmarks/rules.py` prints the same scores), and what no corpus can show."""
+"""Each rule against its labeled corpus (`labeled.py` prints the same scores), and what no corpus can show."""
 
 import json
 from collections import Counter
 
 import pytest
 
-from benchmarks import public_rules
-from benchmarks import rules as corpus
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.settings.curation import Rules
@@ -14,6 +12,8 @@ from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.data_curation.conftest import problems
+from tests.data_curation.rules import labeled as corpus
+from tests.data_curation.rules import public_labels
 
 LIMITS = Rules()
 OF_DOMAIN = {domain: plan_of(domain).rules for domain in ("math", "code")}
@@ -38,8 +38,8 @@ def test_every_rule_has_a_corpus_of_its_own_of_sixty_and_sixty():
 
 def test_no_statement_is_labeled_twice():
     for domain in ("math", "code"):
-        for rule in {row["rule"] for row in public_rules.labels() if row["domain"] == domain}:
-            mine = [row for row in public_rules.labels() if (row["domain"], row["rule"]) == (domain, rule)]
+        for rule in {row["rule"] for row in public_labels.labels() if row["domain"] == domain}:
+            mine = [row for row in public_labels.labels() if (row["domain"], row["rule"]) == (domain, rule)]
             ids = [key for row in mine for key in (*row["takes"], *row["leaves"])]
             assert (domain, rule) in RULES and len(ids) == len(set(ids)) >= 100
 

@@ -6,8 +6,8 @@ order, other words for the same, numbers in words, an instruction added. Other p
 harder than real ones: a number changed, the question turned to its opposite, two numbers exchanged. They are planted
 among all rows of the files; a pair is merged when one of its two rows goes.
 
-    python benchmarks/near_copies.py DATA [--part 0|1] [--each 40] [--others 60] [--show KIND]
-    python benchmarks/near_copies.py DATA --rephrased REPHRASED    # also items that models put in other words
+    python research/near_copies.py DATA [--part 0|1] [--each 40] [--others 60] [--show KIND]
+    python research/near_copies.py DATA --rephrased REPHRASED    # also items that models put in other words
 
 REPHRASED holds `rephrase_gsm8k.jsonl` of lm-sys/llm-decontaminator and `gsmplus_testmini.jsonl` of qtli/GSM-Plus.
 """

@@ -1,4 +1,4 @@
-"""The tables of fidelity: `python -m benchmarks.fidelity` makes docs/evidence/{acereason,prorl}.md from docs/facts.
+"""The tables of fidelity: `python -m docs.tools.fidelity` makes docs/evidence/{acereason,prorl}.md from docs/facts.
 
 Each fact is a claim of a paper with its value and section, where it lives here, and its state; what a recipe has is
 read from the recipe, and a test fails where that is not what the fact says. `findings` names declared experiments
@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.rehearsals import DOCS, RECORD
+from docs.tools.rehearsals import DOCS, RECORD
 from ratchet.infra.recipe import load_recipe
 
 FACTS = sorted((DOCS / "facts").glob("*.yaml"))
@@ -97,7 +97,7 @@ def page(file: Path) -> str:
         f"{counted['set']} are *set*: a recipe has the value, which no rehearsal shows; and {counted['absent']} are "
         f"absent, with the reason. {counted['target']} further rows are *targets*: results of the paper, which nobody "
         f"has reproduced here. Fields are those of `{main}` where no other recipe is named. This page is made from "
-        f"`docs/facts/{file.name}` (`python -m benchmarks.fidelity`); a test compares every value with its recipe and "
+        f"`docs/facts/{file.name}` (`python -m docs.tools.fidelity`); a test compares every value with its recipe and "
         "every mechanism with the rehearsals. *Declared* are experiments in small worlds that were written down before "
         "they were run ([findings](findings.md)).",
         "",

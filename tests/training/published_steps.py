@@ -1,6 +1,6 @@
 """Published times of reinforcement-learning steps beside what `ratchet plan` says of them, for docs/howto/sizing.md.
 
-    python -m benchmarks.published_steps
+    python -m tests.training.published_steps
 
 Each row is a run whose model, GPUs, batch and lengths are given where it was published; the last table has runs that
 were published with and without staleness. The rates of `training/machine.py` were fitted to those marked `fitted`, none
@@ -66,7 +66,7 @@ class Published:
         machine = parse_machine(self.machine)
         engine: dict = {"kind": "vllm", "memory_share": 0.6, "tensor_parallel": self.tensor_parallel}
         if self.servers:
-            engine |= {"kind": "benchmarks.published_steps:Beside", "memory_share": 0.8}
+            engine |= {"kind": "tests.training.published_steps:Beside", "memory_share": 0.8}
             engine["devices"] = tuple(range(self.servers))
         stage = Stage.model_validate(
             {

@@ -1,26 +1,21 @@
 """How well rules do on published statements that were read and labeled by hand.
 
-`tests/data_curation/rules/public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that
-it should take and of those that it should leave. `half` says what the labels were for: U are of files that no rule was
-fixed on, B and V were looked at once; the others were fixed on. The texts are public, and not here: give files that
-hold them, of any layout with a column of statements, and directories with `problem.md` (Codeforces) or `problem.html`
-files (Google's competitions), or with a textbook in CNXML or PreTeXt.
+`public_labels.jsonl` has, for each rule, the identities (`problem_id`) of the statements that it should take and of
+those that it should leave. `half` says what the labels were for: U are of files that no rule was fixed on, B and V were
+looked at once; the others were fixed on. The texts are public, and not here: give files that hold them, of any layout
+with a column of statements.
 
-    python -m benchmarks.public_rules DATA/*.json* codeforces/ osbooks-prealgebra-bundle/ APEXCalculusPTX/
+    python -m tests.data_curation.rules.public_labels DATA/*.json*
 """
 
 from __future__ import annotations
 
 import argparse
-import html
 import json
-import re
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.book_exercises import exercises
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
@@ -30,29 +25,21 @@ from ratchet.data_curation.rules.pictures import IN_CODE
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem, problem_id
 
-LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "public_labels.jsonl"
+LABELS = Path(__file__).with_suffix(".jsonl")
 STATEMENTS = (
     "instruction", "intent", *MATH_COLUMNS["prompt"], "text", "informal_statement", "problem_text",
     "problem_description", "query", "Problem", "Q", "original_text",
 )  # fmt: skip
-_PRE = re.compile(r"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
 def labels() -> list[dict[str, Any]]:
     return [json.loads(line) for line in LABELS.read_text().splitlines()]
 
 
-def problems(paths: Iterable[Path]) -> Iterator[Problem]:
+def problems(files: Iterable[Path]) -> Iterator[Problem]:
     """Every statement in the files, as a problem of either domain; one with a drawing in code also without it."""
-    for path in paths:
-        if path.is_dir():
-            tasks = ({"text": statement(p.read_text())} for p in sorted(path.rglob("problem.md")))
-            pages = ({"text": _text(_PRE.sub(r"\n\1\n", p.read_text()))} for p in sorted(path.rglob("problem.html")))
-            printed = ({"text": text, "answer": answer} for text, answer in exercises(path))
-            rows: Iterable[Any] = chain(tasks, pages, printed)
-        else:
-            rows = read_rows(path)
-        for row in rows:
+    for file in files:
+        for row in read_rows(file):
             if isinstance(row, Malformed):
                 continue
             context = "".join(
@@ -66,26 +53,6 @@ def problems(paths: Iterable[Path]) -> Iterator[Problem]:
             for prompt in {clean_statement(context + said).text for said in (text, IN_CODE.sub(" ", text))}:
                 for domain in ("math", "code"):
                     yield Problem(problem_id(domain, prompt), domain, prompt, answer=answer)
-
-
-def statement(markup: str) -> str:
-    """The text of a statement in HTML, its pictures as Markdown has them, each section once."""
-    sections = re.split(r"^## (.+)$", markup, flags=re.MULTILINE)
-    of = dict(zip(sections[1::2], sections[2::2], strict=True))
-    opening, *named = re.split(r'<div class="(input|output)-specification">', of.pop("Description", ""))
-    parts = [_text(opening)]
-    parts += [f"{name.title()}\n\n{_text(body)}" for name, body in zip(named[::2], named[1::2], strict=True)]
-    parts += [f"{name}\n\n{_text(body)}" for name, body in of.items() if name not in ("Input", "Output")]
-    return "\n\n".join(parts)
-
-
-def _text(markup: str) -> str:
-    for pattern, plain in (
-        (r'<img[^>]*src="([^"]*)"[^>]*>', r"![](\1)"), (r"</p>|<br ?/?>|</div>|</li>", "\n"), (r"<li>", "- "),
-        (r"<sup[^>]*>(.*?)</sup>", r"^{\1}"), (r"<sub[^>]*>(.*?)</sub>", r"_{\1}"), (r"</?[a-zA-Z][^>]*>", ""),
-    ):  # fmt: skip
-        markup = re.sub(pattern, plain, markup)
-    return re.sub(r"\n\s*\n+", "\n\n", html.unescape(markup)).strip()
 
 
 def measured(paths: Iterable[Path]) -> Iterator[tuple[str, str, str, int, int, int, int]]:

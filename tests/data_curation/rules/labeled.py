@@ -3,8 +3,8 @@
 A row of the corpus has `domain`, `rule`, `takes` (what a person says), `text`, the columns that the rule reads, `note`
 (why), and `half`: 1 was written before anyone had read the rule, 2 after.
 
-    python benchmarks/rules.py            # precision and recall of every rule
-    python benchmarks/rules.py --wrong    # and the examples that a rule gets wrong
+    python -m tests.data_curation.rules.labeled            # precision and recall of every rule
+    python -m tests.data_curation.rules.labeled --wrong    # and the examples that a rule gets wrong
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem
 
-CORPUS = Path(__file__).parents[1] / "tests" / "data_curation" / "rules" / "corpus"
+CORPUS = Path(__file__).with_name("corpus")
 COLUMNS = ("answer", "entry_point", "starter_code", "golden_solutions")
 
 

@@ -1,6 +1,6 @@
 """Declared experiments, written to docs/evidence/findings.md.
 
-    python -m benchmarks.experiments benchmarks/declared/order.yaml [--write PAGE]
+    python -m research.experiments research/declared/order.yaml [--write PAGE]
 
 A declaration is a YAML file with a family of experiments: each one's hypothesis and its direction, what is compared,
 the measure, the seeds, the smallest difference that matters, and what was tuned on which other seeds. It is written
@@ -34,8 +34,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.stats import t, ttest_1samp
 
-from benchmarks.seeds import ROOT, with_section
-from benchmarks.wind_tunnel import (
+from research.seeds import ROOT, with_section
+from research.wind_tunnel import (
     Measure,
     Run,
     mean_of,
@@ -49,7 +49,7 @@ from benchmarks.wind_tunnel import (
 )
 
 FACTS = ROOT / "docs" / "facts" / "experiments"
-DECLARATIONS = ROOT / "benchmarks" / "declared"
+DECLARATIONS = ROOT / "research" / "declared"
 LEVEL = 0.05
 """Of the corrected p-value, two-sided."""
 DECLARATION = "declaration.yaml"
@@ -267,7 +267,7 @@ ORDER = ("failed", "not seen", "opposite", "seen, but too small to matter", "see
 def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
     """The family's section of the page."""
     lines = [
-        f"    python -m benchmarks.experiments {file} --write docs/evidence/findings.md", "", family.question, "",
+        f"    python -m research.experiments {file} --write docs/evidence/findings.md", "", family.question, "",
         f"Declaration `{found['declaration'][:12]}`, seeds {', '.join(map(str, family.seeds))} ({family.why_seeds}). "
         f"Tuned on seeds {', '.join(map(str, family.tuned.seeds))}: {family.tuned.what}", "",
         "| hypothesis | evidence for it | difference | 95 % | p, corrected | M tokens | minutes | here |",
@@ -342,7 +342,7 @@ def main() -> None:
     hold_to(arguments.declaration, home)
     rows = run_family(family, home, declaration)
     found = facts(family, declaration, rows, cpu_minutes(home))
-    file = f"benchmarks/declared/{arguments.declaration.name}"
+    file = f"research/declared/{arguments.declaration.name}"
     lines = section(family, file, found)
     print("\n".join(lines))
     if arguments.write:

@@ -6,7 +6,7 @@ steps were made on part 0, the docs report part 1. Copies keep the item's answer
 disguises or a habit of TeX; rewordings are those of `near_copies.py`. A near miss has one or all of its numbers drawn
 again. Passages are pairs of two problems with an identity, an instruction or a famous text in common, in two halves.
 
-    python -m benchmarks.planted_items DATA [--part 0|1] [--show KIND]
+    python -m research.planted_items DATA [--part 0|1] [--show KIND]
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from random import Random
 import pyarrow as pa
 import yaml
 
-from benchmarks.near_copies import COPIES, Change, as_table, changed_number, kept_rows, part_of
 from ratchet.data_curation.decontamination.problems import decontaminate
 from ratchet.data_curation.decontamination.self_test import DISGUISES
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.settings.curation import Decontamination, Deduplication
+from research.near_copies import COPIES, Change, as_table, changed_number, kept_rows, part_of
 
 FILES = (
     "benchmarks/math500.json", "benchmarks/aime24.json", "benchmarks/amc22_23.json", "benchmarks/olympiad_bench.json",

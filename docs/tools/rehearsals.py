@@ -1,7 +1,7 @@
 """Rehearse shipped recipes; write docs/facts/rehearsals.json, and docs/evidence/rehearsals.md from it.
 
-python -m benchmarks.rehearsals HOME acereason-7b prorl-1.5b   # run these two, keep the others' results
-python -m benchmarks.rehearsals HOME prorl-1.5b --page         # take what HOME has of it, run nothing
+python -m docs.tools.rehearsals HOME acereason-7b prorl-1.5b   # run these two, keep the others' results
+python -m docs.tools.rehearsals HOME prorl-1.5b --page         # take what HOME has of it, run nothing
 """
 
 import argparse
@@ -16,7 +16,7 @@ from typing import Any
 
 from ratchet.infra.recipe import load_recipe
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[1]
 RECORD, PAGE = DOCS / "facts" / "rehearsals.json", DOCS / "evidence" / "rehearsals.md"
 FAULTS = DOCS / "facts" / "rehearsal_faults.json"
 VERSION = 4
@@ -31,7 +31,7 @@ are of all processes together; half of them is the least that two quiet cores ta
 else the machine does, which was a lot. A mechanism that is seen happened; that it is *right* is what the tests and
 [results](results.md) are for.
 
-This page is made by `python -m benchmarks.rehearsals HOME RECIPE…`.
+This page is made by `python -m docs.tools.rehearsals HOME RECIPE…`.
 """
 OF_EARLIER = """
 Results marked "earlier" are of a rehearsal before its small model came to learn fewer and shorter lessons.

@@ -1,4 +1,4 @@
-"""The wind tunnel: `python -m benchmarks.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/evidence/results.md]`.
+"""The wind tunnel: `python -m research.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/evidence/results.md]`.
 
 Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed. All recipes of a seed share one
 home: curation and supervised start are made once, and finished work is not repeated. For each effect it prints a table
@@ -25,13 +25,13 @@ import numpy as np
 import pandas as pd
 from scipy.stats import entropy, t
 
-from benchmarks.seeds import ROOT, with_section
 from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.examples.wind_tunnel.world import READINGS
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.pipeline_run import PlannedStep, plan_run
+from research.seeds import ROOT, with_section
 
 Steps = list[dict[str, Any]]
 Measure = Callable[["Run"], float | None]
@@ -338,7 +338,7 @@ def main() -> None:
             picture(effect, runs, arguments.write.parent / image)
             seeds = " ".join(map(str, arguments.seeds))
             command = (
-                f"    python -m benchmarks.wind_tunnel --seeds {seeds} --only {name} --write docs/evidence/results.md"
+                f"    python -m research.wind_tunnel --seeds {seeds} --only {name} --write docs/evidence/results.md"
             )
             section = [command, "", *lines, "", f"![{effect.title}]({image})"]
             arguments.write.write_text(with_section(arguments.write.read_text(), f"## {effect.title}", section))

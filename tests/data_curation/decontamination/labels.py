@@ -5,7 +5,7 @@ says what they have in common: `contaminated` (the same problem), `other numbers
 or another quantity of the same set-up), `phrase only` (words, forms of answers, drawings). The texts are read from the
 published files.
 
-    python benchmarks/contamination_labels.py DATA
+    python -m tests.data_curation.decontamination.labels DATA
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.tokens import tokenise
 
-LABELS = Path(__file__).parents[1] / "tests" / "data_curation" / "contamination_labels.jsonl"
+LABELS = Path(__file__).parents[1] / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")
 DEFAULTS = {domain: Decontamination(ngram=plan_of(domain).ngram) for domain in ("math", "code")}
 THRESHOLDS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

@@ -1,4 +1,4 @@
-"""How often do the 95 % intervals of a report hold the truth? `python -m benchmarks.coverage` prints the tables of
+"""How often do the 95 % intervals of a report hold the truth? `python -m research.coverage` prints the tables of
 docs/reference/evaluation.md, in three minutes.
 
 Evaluations are drawn from worlds whose scores are known: solve rates of the questions from a beta distribution, 16

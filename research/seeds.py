@@ -1,4 +1,4 @@
-"""A recipe over several seeds: `python -m benchmarks.seeds [tiny] --seeds 0 1 2 3 4 [--write PAGE]`.
+"""A recipe over several seeds: `python -m research.seeds [tiny] --seeds 0 1 2 3 4 [--write PAGE]`.
 
 Each seed is a whole pipeline of its own, from its own raw problems to its report. Prints every number and, with
 `--write`, the recipe's section of the page that the README points to. A seed that is finished in the home is not run
@@ -163,7 +163,7 @@ def main() -> None:
     print("\n".join(lines))
     if arguments.write:
         named = " ".join(map(str, arguments.seeds))
-        command = f"    python -m benchmarks.seeds {recipe} --seeds {named} --write docs/evidence/results.md"
+        command = f"    python -m research.seeds {recipe} --seeds {named} --write docs/evidence/results.md"
         written = arguments.write.read_text() if arguments.write.is_file() else ""
         arguments.write.write_text(with_section(written, HEADINGS[recipe], [command, "", TEXTS[recipe], "", *lines]))
 

@@ -1,6 +1,6 @@
 """The control: the compute of all stages spent on more supervised warm start instead.
 
-    python -m benchmarks.more_warm_start --seed 0
+    python -m research.more_warm_start --seed 0
 
 Runs the tiny recipe, adds up the seconds that its warm start and its stages took, and runs it again without stages
 and with as many more teacher traces as those seconds would have paid for. Prints both evaluations.
@@ -12,8 +12,8 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks.seeds import ROOT, means, read_scores, run_seed
 from ratchet.infra.recipe import load_recipe
+from research.seeds import ROOT, means, read_scores, run_seed
 
 
 def checkpoint_seconds(home: Path) -> dict[str, float]:
