@@ -125,7 +125,7 @@ def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
 def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
     """`table` with `values[i]` under `key` in the JSON metadata of row i, or under `ratchet.key` where the row has a
     column of that name. Metadata can be long: it is only parsed where the key may exist already."""
-    written = {id(value): to_json(value) for value in values}
+    written = {key: to_json(value) for key, value in {id(value): value for value in values}.items()}
     old = table.column("metadata").to_pylist()
     merged = [_with(text, key, value, written[id(value)]) for text, value in zip(old, values, strict=True)]
     return set_column(table, "metadata", merged)

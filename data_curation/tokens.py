@@ -134,6 +134,18 @@ def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
     return twice[:-1] * _power(1) + hashes[n - 1 :] if n % 2 else twice
 
 
+def bitmap(hashes: np.ndarray, bits: int) -> np.ndarray:
+    """(2**bits,) bool: the leading bits of these hashes."""
+    seen = np.zeros(1 << bits, bool)
+    seen[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
+    return seen
+
+
+def look_up(seen: np.ndarray, hashes: np.ndarray, bits: int) -> np.ndarray:
+    """A mask of the hashes that may be among those of a `bitmap`."""
+    return seen[(hashes >> np.uint64(64 - bits)).view(np.int64)]
+
+
 def tokenise(texts: Texts) -> Tokens:
     """Tokens of all texts, at tens of megabytes per second. A null is a text without tokens."""
     raw, offsets = _bytes(texts)

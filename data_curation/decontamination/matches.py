@@ -8,6 +8,7 @@ equal, and compared by what stands in and between the aligned parts.
 
 from collections import Counter
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -73,12 +74,13 @@ def match(row: Text, item: Text) -> Match:
         return Match("copy")
     differing = all(differing_numbers(row.text, item.text))
     common = sum(block.size for block in blocks) / max(1, min(len(words), len(its_words)))
-    own = _own(words, [(block.a, block.size) for block in blocks], its_words)
-    its_own = _own(its_words, [(block.b, block.size) for block in blocks], words)
     enough, most = (3, NEARLY_ALL) if differing else (5, MOST_OF_A_TEXT)
-    both_ask = min(own.words, its_own.words) >= enough and min(own.share, its_own.share) >= OWN_WORDS
-    if common < most and both_ask and max(own.known, its_own.known) < 0.5:
-        return Match("passage")
+    if common < most:
+        own = _own(words, [(block.a, block.size) for block in blocks], its_words)
+        its_own = _own(its_words, [(block.b, block.size) for block in blocks], words)
+        both_ask = min(own.words, its_own.words) >= enough and min(own.share, its_own.share) >= OWN_WORDS
+        if both_ask and max(own.known, its_own.known) < 0.5:
+            return Match("passage")
     if not differing:
         return Match("copy")
     if common < MOST_OF_A_TEXT:
@@ -113,6 +115,7 @@ def _own(words: list[bytes], aligned: list[tuple[int, int]], others: list[bytes]
     return _Own(count, count / max(1, every.total()), (own & Counter(others)).total() / max(1, count))
 
 
+@lru_cache(maxsize=1 << 14)
 def _says_something(word: bytes) -> bool:
     return len(word) > 1 and not word.isdigit() and (word[0] >= 0x80 or word.isalpha()) and (
         word.decode(errors="replace") not in INSTRUCTION_WORDS

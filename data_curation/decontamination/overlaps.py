@@ -9,7 +9,7 @@ text has enough other n-grams, because all drawings look alike.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +20,16 @@ from ratchet.data_curation.deduplication.rewording import Items
 from ratchet.data_curation.deduplication.same_problem import differing_numbers
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection
-from ratchet.data_curation.tokens import Texts, Tokens, cut, run_hashes, tokenise, tokenised_batches
+from ratchet.data_curation.tokens import (
+    Texts,
+    Tokens,
+    bitmap,
+    cut,
+    look_up,
+    run_hashes,
+    tokenise,
+    tokenised_batches,
+)
 
 MIN_SHARED_NGRAMS = 3
 """Fewer never drop a row under `coverage`: one or two are shared by chance."""
@@ -73,7 +82,7 @@ class BenchmarkIndex:
         self._owners, self._is_prose = owners, prose
         self.gram_counts = np.bincount(owners, minlength=len(self.texts))
         self._prose_counts = np.bincount(owners[prose], minlength=len(self.texts))
-        self._seen = _bitmap(self._grams, _SEEN_BITS)
+        self._seen = bitmap(self._grams, _SEEN_BITS)
 
         # For each length below n: from the hash of a whole item to the first item that has it.
         self._short: dict[int, dict[int, int]] = {}
@@ -84,13 +93,13 @@ class BenchmarkIndex:
             self._short[length] = dict(zip(hashes.tolist(), items.tolist(), strict=True))
         held = np.flatnonzero((lengths >= MIN_CONTAINED_TOKENS) & (lengths < n))
         openings = self.tokens.runs(MIN_CONTAINED_TOKENS)
-        self._short_seen = _bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
+        self._short_seen = bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
 
     def compare(self, tokens: Tokens) -> dict[int, list[Overlap]]:
         """For each text that shares an n-gram with an item, its overlaps, the highest coverage first; of equals the one
         that shares more, then the earlier item."""
         grams = tokens.runs(self.n)
-        at = np.flatnonzero(_look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
+        at = np.flatnonzero(look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
         rows, inside = _rows_of(tokens, at, self.n)
         first, end = (np.searchsorted(self._grams, grams[at], side=side) for side in ("left", "right"))
         hits = np.flatnonzero(inside & (end > first))
@@ -130,7 +139,7 @@ class BenchmarkIndex:
         """By row the longest item in it that is too short for an n-gram."""
         matches: dict[int, int] = {}
         row_lengths = np.diff(tokens.bounds)
-        held = np.flatnonzero(_look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
+        held = np.flatnonzero(look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
         for length, items in self._short.items():
             at = tokens.bounds[:-1][row_lengths == length] if length < MIN_CONTAINED_TOKENS else held
             rows, inside = _rows_of(tokens, at, length)
@@ -207,18 +216,16 @@ def find(
 
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:
-    """Whether `find` would reject each text; far cheaper, without evidence."""
+    """A mask of the texts that `find` would reject as copies; far cheaper, without evidence."""
     verdicts, first = list[bool](), 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         for row in range(len(tokens.bounds) - 1):
-            facts = CLEAN
-            if row in overlaps and row not in whole:
-                facts = _facts(index, overlaps[row], settings)
-                if facts["coverage_hit"]:
-                    found, _ = _matches(index, tokens, row, texts[first + row], overlaps[row], settings)
-                    facts["match"] = found.kind
-            verdicts.append(row in whole or _rule(facts, settings) == "ngram")
+            if row in whole or row not in overlaps or settings.preset == "paper":
+                verdicts.append(row in whole or row in overlaps)
+            else:
+                kinds = _kinds(index, tokens, row, texts[first + row], overlaps[row], settings)
+                verdicts.append(any(found.kind == "copy" for found, _ in kinds))
         first = len(verdicts)
     return verdicts
 
@@ -236,16 +243,23 @@ def _rule(facts: dict[str, Any], settings: Decontamination) -> str | None:
 def _matches(
     index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap], settings: Decontamination
 ) -> tuple[Match, list[Overlap]]:
-    """How a row belongs to the items that it covers enough of, the closest kind first, and the items of that kind. Text
-    that is shared completely needs no comparison."""
-    covering = [each for each in overlaps[:TIED_ITEMS] if _is_enough(index, each, settings)]
+    """How a row belongs to the items that it covers enough of, the closest kind first, and the items of that kind."""
     found: dict[str, tuple[Match, list[Overlap]]] = {}
-    mine = Text(tokens, row, str(text))
-    for overlap in covering:
-        item = Text(index.tokens, overlap.item, index.texts[overlap.item])
-        one = Match("copy") if overlap.coverage == 1 else match(mine, item)
+    for one, overlap in _kinds(index, tokens, row, text, overlaps, settings):
         found.setdefault(one.kind, (one, []))[1].append(overlap)
     return next(found[kind] for kind in ("copy", "variant", "passage") if kind in found)
+
+
+def _kinds(
+    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap], settings: Decontamination
+) -> Iterator[tuple[Match, Overlap]]:
+    """How a row belongs to each of the items that it covers enough of. Text that is shared completely needs no
+    comparison."""
+    mine = Text(tokens, row, str(text))
+    for overlap in overlaps[:TIED_ITEMS]:
+        if _is_enough(index, overlap, settings):
+            item = Text(index.tokens, overlap.item, index.texts[overlap.item])
+            yield Match("copy") if overlap.coverage == 1 else match(mine, item), overlap
 
 
 def _is_enough(index: BenchmarkIndex, overlap: Overlap, settings: Decontamination) -> bool:
@@ -351,13 +365,3 @@ def _first_of_equals(*columns: np.ndarray) -> np.ndarray:
     new = np.ones(len(columns[0]), bool)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return new
-
-
-def _bitmap(hashes: np.ndarray, bits: int) -> np.ndarray:
-    seen = np.zeros(1 << bits, bool)
-    seen[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
-    return seen
-
-
-def _look_up(seen: np.ndarray, hashes: np.ndarray, bits: int) -> np.ndarray:
-    return seen[(hashes >> np.uint64(64 - bits)).view(np.int64)]

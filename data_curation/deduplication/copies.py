@@ -24,6 +24,8 @@ from ratchet.data_curation.urls import problem_key
 
 CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
+_FEW = 8
+"""Rows of a bucket that are compared one by one: cheaper than to read all their numbers."""
 STEP = "deduplicate"
 NAMES = ("problem_id", "source", "source_id")
 RULES = ("exact", "url", "near", "variant", "reworded", "disagreement")
@@ -202,17 +204,17 @@ def near_copies(
 ) -> Iterator[tuple[int, int]]:
     """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
     first. Copies have a Jaccard similarity of at least `least` and are the `same`. `buckets` are those of
-    `minhash.buckets`; a row in no bucket has no candidates. Rows of another `part` are never the same and not compared:
-    the variants of a template share a bucket, and would each be compared with all others."""
+    `minhash.buckets`; a row in no bucket has no candidates. Rows of another `part` are never the same; a bucket of
+    many rows is split by it, because the variants of a template share one and would each be compared with all others.
+    """
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)
     places = dict(zip(rows.tolist(), pairwise([*starts.tolist(), len(members)]), strict=True))
-    kept_in: dict[tuple[int, Hashable], list[int]] = defaultdict(list)
+    kept_in: dict[int, _Bucket] = defaultdict(lambda: _Bucket(part))
     for row in sorted(places, key=preference):
-        own_part = part(row)
-        mine = [(number, own_part) for number in numbers[slice(*places[row])].tolist()]
+        mine = [kept_in[number] for number in numbers[slice(*places[row])].tolist()]
         similar: list[tuple[float, int]] = []
-        if others := {other for number in mine for other in kept_in[number]}:
+        if others := {other for bucket in mine for other in bucket.candidates(row)}:
             own = shingles.of(row)
             for other in others:
                 similarity = minhash.jaccard(own, shingles.of(other))
@@ -221,8 +223,32 @@ def near_copies(
         if similar:
             yield row, min(similar)[1]
         else:
-            for number in mine:
-                kept_in[number].append(row)
+            for bucket in mine:
+                bucket.add(row)
+
+
+class _Bucket:
+    """Kept rows that a new one may be a copy of; more than `_FEW` are told apart by their part."""
+
+    __slots__ = ("_part", "_parts", "_rows")
+
+    def __init__(self, part: Callable[[int], Hashable]) -> None:
+        self._part = part
+        self._rows: list[int] = []
+        self._parts: dict[Hashable, list[int]] | None = None
+
+    def candidates(self, row: int) -> list[int]:
+        return self._rows if self._parts is None else self._parts.get(self._part(row), [])
+
+    def add(self, row: int) -> None:
+        new = [row]
+        if self._parts is None:
+            self._rows.append(row)
+            if len(self._rows) <= _FEW:
+                return
+            self._parts, new = {}, self._rows
+        for each in new:
+            self._parts.setdefault(self._part(each), []).append(each)
 
 
 def _similarity(shingles: Shingles, row: int, other: int) -> float:

@@ -22,7 +22,7 @@ from ratchet.data_curation.deduplication.same_problem import (
     sentences,
 )
 from ratchet.data_curation.folding import folded
-from ratchet.data_curation.tokens import Tokens, mixed, tokenise
+from ratchet.data_curation.tokens import Tokens, bitmap, look_up, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 LEAST = 0.25
@@ -33,6 +33,7 @@ MIN_WORDS = 4
 """A text with fewer words is compared by its n-grams only."""
 DRAWS = 12
 """Words that MinHash draws from each text: of pairs at `LEAST`, three in a hundred have none in common."""
+_SEEN_BITS = 16
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _NUMBERS = VOCABULARY["numbers"]
 _VALUES = {word: value for value, word in enumerate(_NUMBERS["ones"].split())}
@@ -55,10 +56,14 @@ class _Known(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Tokens) -> "_Known":
-        listed, weights = _listed()
-        place = np.minimum(np.searchsorted(listed, tokens.hashes), len(listed) - 1)
-        is_known = listed[place] == tokens.hashes
-        return cls(tokens, is_known, np.where(is_known, weights[place], np.uint64(0)))
+        listed, weights, seen = _listed()
+        perhaps = np.flatnonzero(look_up(seen, tokens.hashes, _SEEN_BITS))  # nearly all others are excluded
+        place = np.minimum(np.searchsorted(listed, tokens.hashes[perhaps]), len(listed) - 1)
+        is_listed = listed[place] == tokens.hashes[perhaps]
+        is_known, weighs = np.zeros(len(tokens.hashes), bool), np.zeros(len(tokens.hashes), np.uint64)
+        is_known[perhaps] = is_listed
+        weighs[perhaps[is_listed]] = weights[place[is_listed]]
+        return cls(tokens, is_known, weighs)
 
     def words(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         tokens = self.tokens
@@ -66,7 +71,9 @@ class _Known(NamedTuple):
         first = data[tokens.starts]
         is_ideograph = (first >= 0xE3) & (first <= 0xE9)  # the UTF-8 of U+3000 to U+9FFF
         is_word = (first >= ord("a")) & (tokens.ends - tokens.starts > 1) & ~is_ideograph
-        digits = _sums(_WEIGHTS[data], tokens.offsets) + _sums(self.weights, tokens.bounds)
+        counted = np.flatnonzero((data - np.uint8(ord("2"))) < 8)
+        digits = _sums(_WEIGHTS[data[counted]], np.searchsorted(counted, tokens.offsets))
+        digits += _sums(self.weights, tokens.bounds)
         places = np.flatnonzero(is_word & ~self.is_known)
         counts = np.bincount(tokens.texts[places], minlength=texts)
         silent = np.cumsum(counts)[counts == 0]  # a text needs at least one shingle
@@ -180,11 +187,11 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _listed() -> tuple[np.ndarray, np.ndarray]:
-    """Hashes, sorted, of the words that are no evidence of a story, and their weights as numbers."""
+def _listed() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hashes, sorted, of the words that are no evidence of a story, their weights as numbers, and their `bitmap`."""
     listed = [*_VALUES, *sorted(INSTRUCTION_WORDS - _VALUES.keys())]
     tokens = tokenise(listed)
     weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
     hashes = tokens.hashes[tokens.bounds[:-1]]
     order = np.argsort(hashes)
-    return hashes[order], np.array(weights, np.uint64)[order]
+    return hashes[order], np.array(weights, np.uint64)[order], bitmap(hashes, _SEEN_BITS)

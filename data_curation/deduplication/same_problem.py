@@ -38,6 +38,10 @@ _IN_WORDS = re.compile(  # "twenty-five", "two thirds", "5 million"
     rf"\b(?:\d[\d,.]*\s(?:{'|'.join(_NAMES['magnitudes'])})|(?:{_COUNT}))(?:[\s-](?:and\s)?(?:{_COUNT}|{_PART})){{0,9}}\b",
     re.IGNORECASE,
 )
+_NUMBER_WORDS = frozenset(_COUNT.split("|"))
+"""Without one of these, or one of `_MULTIPLES`, the patterns need not be tried."""
+_MULTIPLES = frozenset(["twice", "double", "doubled", "doubles", "thrice", "triple", "tripled", "triples"])
+_GROUPED = re.compile(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)")  # 1,000 and 10^5
 _TIMES = (
     (re.compile(r"\b(?:twice|doubled?|doubles)\b", re.IGNORECASE), "2 times"),
     (re.compile(r"\b(?:thrice|tripled?|triples)\b", re.IGNORECASE), "3 times"),
@@ -181,12 +185,15 @@ class _Read(NamedTuple):
 @lru_cache(maxsize=1 << 14)
 def _read(statement: str) -> _Read:
     text = folded(without_pictures(statement))
-    for word, digits in _TIMES:
-        text = word.sub(digits, text)
-    text = _IN_WORDS.sub(_in_digits, text)
-    text = _HEADING.sub("", text)
-    text = re.sub(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)", "", text)
-    return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)))
+    words = {*_LETTERS.findall(text.lower())}
+    for pattern, digits in () if words.isdisjoint(_MULTIPLES) else _TIMES:
+        text = pattern.sub(digits, text)
+    if not words.isdisjoint(_NUMBER_WORDS):
+        text = _IN_WORDS.sub(_in_digits, text)
+    if heading := _HEADING.match(text):
+        text = text[heading.end() :]
+    text = _GROUPED.sub("", text)
+    return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)) if "one" in words else 0)
 
 
 def _in_digits(match: re.Match[str]) -> str:

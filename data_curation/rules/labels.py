@@ -4,6 +4,7 @@ list has options, questions or conditions."""
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 _ORDERS = {
     "upper": tuple("ABCDEFGH"),
@@ -17,17 +18,19 @@ _ORDERS = {
 }
 _NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
 _PART = r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)"  # Part (A): in any case of letters
-_ANYWHERE = (
-    r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])",  # (A), also in \textbf{{(A)}}; not P(A)
+# Each form with what it ends with: a text without that behind the second label of a style has no list of this form.
+_ANYWHERE = {
+    # (A), also in \textbf{(A)}; not P(A)
+    r"(?<![\w\\)'^_])[(\[][ ]?({})[ ]?[)\]](?!\s{{0,4}}[\^_=<>*])": (")", "]", " )", " ]"),
     r"\\(?:text|math|rm|bf|underline)[a-z]{{0,8}}[ ]?\{{{{1,2}}[ ]?({})[).:}}]"  # \text{{A.}}
-    r"(?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))",  # not \mathbf{{a}} + \mathbf{{b}}
-    r"\*\*\(?({})[).:]?\*\*",
-    _PART,
-)
-_AT_SPACE = (r"(?<![\w\\])({})[)\]](?!\w)",)  # A)
-_AT_BREAK = (r"(?<![\w\\])({})[.:](?=[\s$*\\])",)  # A.
-_UPPER = (r"(?<![\w\\])({})[.:](?![A-Z.])",)  # after a blank, for capital letters: "is A. 7 B. 9"
-_AT_LINE = (r"(?:\n|\A)({})(?=[ \t]+[^\s=+*/<>(^-])",)  # A 7
+    r"(?!\s{{0,4}}(?:[\^_=<>*+/-]|\\[a-z]+dot))": (")", ".", ":", "}"),  # not \mathbf{{a}} + \mathbf{{b}}
+    r"\*\*\(?({})[).:]?\*\*": ("**", ")**", ".**", ":**"),
+    _PART: (),
+}
+_AT_SPACE = {r"(?<![\w\\])({})[)\]](?!\w)": (")", "]")}  # A)
+_AT_BREAK = {r"(?<![\w\\])({})[.:](?=[\s$*\\])": (".", ":")}  # A.
+_UPPER = {r"(?<![\w\\])({})[.:](?![A-Z.])": (".", ":")}  # after a blank, for capital letters: "is A. 7 B. 9"
+_AT_LINE = {r"(?:\n|\A)({})(?=[ \t]+[^\s=+*/<>(^-])": (" ", "\t")}  # A 7
 
 _BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|\}|[;.?:!,]\s|\\\\|\s/\s)[\s$*]{0,6}\Z")
 _SPACE = re.compile(r"(?:\A|[\s$}*])\Z")
@@ -50,11 +53,18 @@ class LabeledList:
     parts: list[str]  # the text after each label; after the last, the rest
 
 
-def labeled_lists(text: str) -> Iterator[LabeledList]:
-    """Every list of at least two labels of one style, in order from the first (A, 1, i, …)."""
-    text = text.translate(_ONE_FOR_ONE)
+@lru_cache(maxsize=4)
+def labeled_lists(text: str) -> tuple[LabeledList, ...]:
+    """Every list of at least two labels of one style, in order from the first (A, 1, i, …). Two rules ask for those of
+    the same text."""
+    return tuple(_lists(text.translate(_ONE_FOR_ONE)))
+
+
+def _lists(text: str) -> Iterator[LabeledList]:
     if _SECOND.search(text):
-        for kind, pattern, place in _STYLES:
+        for kind, pattern, place, seconds in _STYLES:
+            if seconds and not any(second in text for second in seconds):
+                continue
             marks = [
                 mark
                 for mark in pattern.finditer(text)
@@ -68,16 +78,21 @@ def labeled_lists(text: str) -> Iterator[LabeledList]:
         yield _listed("item", text, items)
 
 
-def _styles() -> Iterator[tuple[str, re.Pattern[str], re.Pattern[str] | None]]:
+_Style = tuple[str, re.Pattern[str], re.Pattern[str] | None, tuple[str, ...]]
+"""Kind, pattern, what must precede a label, and the second label in the forms that it may have; () for any."""
+
+
+def _styles() -> Iterator[_Style]:
     for kind, name in _NAMES.items():
         places = [(_ANYWHERE, None), (_AT_SPACE, _SPACE), (_AT_BREAK, _BREAK)]
         places += [(_UPPER, _SPACE), (_AT_LINE, None)] if kind == "upper" else []
         for forms, place in places:
-            for form in forms:
-                yield kind, re.compile(form.format(name), re.I if form == _PART else 0), place
-    yield "①", re.compile(f"([{''.join(_ORDERS['①'])}])"), None
-    yield "Ⅰ", re.compile(rf"\(([{''.join(_ORDERS['Ⅰ'])}])\)"), None
-    yield "ordinal", re.compile(r"\b(first|second|third|fourth)(?:ly)?(?:,|[ ]part,|[ ]question,)", re.I), None
+            for form, ends in forms.items():
+                pattern = re.compile(form.format(name), re.I if form == _PART else 0)
+                yield kind, pattern, place, tuple(_ORDERS[kind][1] + end for end in ends)
+    yield "①", re.compile(f"([{''.join(_ORDERS['①'])}])"), None, ("②",)
+    yield "Ⅰ", re.compile(rf"\(([{''.join(_ORDERS['Ⅰ'])}])\)"), None, ("Ⅱ",)
+    yield "ordinal", re.compile(r"\b(first|second|third|fourth)(?:ly)?(?:,|[ ]part,|[ ]question,)", re.I), None, ()
 
 
 def _stands(text: str, start: int, place: re.Pattern[str]) -> bool:

@@ -13,6 +13,11 @@ PICTURE = any_of(
     flags=re.DOTALL | re.IGNORECASE,
 )
 """A link, or the mark of a lost picture."""
+_MARKS = (
+    "](", "<img", "<svg", "<image", "[image", "[figure", "[diagram", "[picture", "\\includegraphics", "://", ".png?",
+    ".jpg?", ".jpeg?",
+)  # fmt: skip
+"""Each match of `PICTURE` has one of these."""
 IN_CODE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy|picture|pspicture)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL
 )
@@ -118,7 +123,15 @@ _AS_A_WORD = re.compile(r"\b(?:in|on|from|of|with|see|at|under|using) <image_?\d
 
 
 def without_pictures(text: str) -> str:
-    return PICTURE.sub(" ", IN_CODE.sub(" ", text))
+    if "[asy]" in text or "\\begin{" in text:
+        text = IN_CODE.sub(" ", text)
+    return PICTURE.sub(" ", text) if has_marks(text) else text
+
+
+def has_marks(text: str) -> bool:
+    """Whether `PICTURE` can match at all: far cheaper than to try it."""
+    lowered = text.lower()
+    return any(mark in lowered for mark in _MARKS)
 
 
 def needed(text: str) -> re.Match[str] | None:
