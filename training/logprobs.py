@@ -11,7 +11,7 @@ from ratchet.infra.inference.products import by_onednn, logits, onednn
 
 TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}
 """Tokens and vocabulary entries of the logits that exist at once, by device: tokens x vocabulary is never held. On a
-CPU they should fit into its cache; on a GPU small products wait for their launches (docs/evidence/one_gpu.md)."""
+CPU they should fit into its cache; on a GPU small products wait for their launches (docs/evidence/results.md)."""
 
 OWN_LOGITS = 2**27
 """Logits that exist at once where a model's own code computes them, 0.5 GiB; a backward pass needs a few times that."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
+from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from pydantic.fields import FieldInfo
@@ -29,6 +30,8 @@ AT_ROOT = {
 PAGE_OF = {"cli": "reference/cli.md", "infra/recipe": "reference/recipe.md", "recipes": "reference/recipes.md"}
 """Directories that pages link to, and the page that is about them."""
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
+FORMULA = re.compile(r"^( *)\$\$(.+?)\$\$$", re.MULTILINE)
+"""A formula on a line of its own: as MathML, which browsers show without a script from elsewhere."""
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
 
 
@@ -43,6 +46,9 @@ def on_files(files: Files, config: Any) -> Files:
         parts = FENCE.split(text)
         parts[0] = "---\nhide: [navigation]\n---\n" * (page == "index.md") + parts[0]
         parts[::2] = [LINK.sub(partial(_on_site, source, page, linked), part) for part in parts[::2]]
+        parts[::2] = [
+            FORMULA.sub(lambda formula: formula[1] + convert(formula[2], display="block"), part) for part in parts[::2]
+        ]
         _put(files, config, page, "".join(parts))
     for source in sorted(linked):
         language = {".py": "python", ".yaml": "yaml"}.get(Path(source).suffix, "text")

@@ -59,7 +59,7 @@ def on_each_machine(launcher: str, argv: Sequence[str], machines: int) -> list[s
         raise RatchetError(
             f"training.hardware.machines is {machines}, but it is not set how to start a process on each: set "
             "RATCHET_SLURM to submit jobs, or, in a SLURM allocation, RATCHET_LAUNCHER to "
-            f"'{ON_EACH_NODE}' (docs/howto/operations.md), or use one machine with --set training.hardware.machines=1."
+            f"'{ON_EACH_NODE}' (docs/howto/slurm.md), or use one machine with --set training.hardware.machines=1."
         )
     if shutil.which(command[0]) is None:
         raise RatchetError(f"RATCHET_LAUNCHER is {launcher!r}, but there is no program {command[0]!r} here.")

@@ -119,7 +119,7 @@ exit $code
         except OSError as error:
             raise RatchetError(
                 f"RATCHET_SLURM is {file}: {error.strerror}. It names a file with the #SBATCH lines of jobs "
-                "(docs/howto/operations.md)."
+                "(docs/howto/slurm.md)."
             ) from error
         shell = lines.pop(0) if lines and lines[0].startswith("#!") else "#!/bin/bash"
         return "\n".join([shell, DEFAULTS, *lines])

@@ -82,7 +82,7 @@ class Recipe(Section):
     becomes a version of the registered model with the recipe's name, and the newest has the alias `candidate`."""
     approve: NotInKey[tuple[str, ...]] = ()
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
-    checkpoint), or a stage by name (docs/howto/operations.md)."""
+    checkpoint), or a stage by name (docs/howto/workers.md)."""
 
     @cached_property
     def fitted(self) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def test_the_losses_and_the_advantage_of_the_pages_prefer_what_was_rewarded(besi
 
     (own,), (better,) = (
         fenced("howto/loss.md", "python"),
-        [block for block in fenced("reference/training.md", "python") if "def better_only" in block],
+        [block for block in fenced("reference/losses.md", "python") if "def better_only" in block],
     )
     beside("my_losses", own)
     beside("better_losses", better)
@@ -164,9 +164,20 @@ def test_the_decontamination_of_the_page_drops_what_is_held_out(tmp_path, monkey
         (tmp_path / f"{name}.json").write_text(json.dumps([{"problem": text, "answer": "1"}]))
     monkeypatch.chdir(tmp_path)
     names = {}
-    (snippet,) = [block for block in fenced("reference/curation.md", "python") if "decontaminate_files" in block]
+    (snippet,) = [
+        block for block in fenced("explanation/decontamination.md", "python") if "decontaminate_files" in block
+    ]
     exec(snippet, names)
     assert names["summary"]["dropped"]["ngram"] == 1 and (tmp_path / "clean" / "kept.parquet").is_file()
+
+
+DOMAINS = ["reference/math_verifier.md", "reference/code_judge.md", "reference/science.md", "reference/instructions.md"]
+
+
+@pytest.mark.parametrize("page", DOMAINS)
+def test_the_snippet_of_a_domain_asserts_what_it_says(page):
+    (snippet,) = fenced(page, "python")
+    exec(snippet, {})
 
 
 def test_every_block_of_python_is_run_by_a_test():

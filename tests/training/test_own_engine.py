@@ -1,4 +1,4 @@
-"""The engine of docs/reference/engines.md, in a file of its own, in a real stage and a real evaluation."""
+"""The engine of docs/howto/engine.md, in a file of its own, in a real stage and a real evaluation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Thread(Beside):
 def lab(tmp_path_factory, monkeypatch):
     directory = tmp_path_factory.mktemp("lab")
     (code,) = re.findall(
-        r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/reference/engines.md").read_text(), re.DOTALL
+        r"```python\n(# lab_engine\.py\n.*?)```", (ROOT / "docs/howto/engine.md").read_text(), re.DOTALL
     )
     (directory / "lab_engine.py").write_text(code)
     (directory / "lab_thread.py").write_text(THREAD)

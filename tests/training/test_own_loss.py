@@ -15,7 +15,7 @@ from ratchet.verifiers.registry import IMPORT_PATH
 from tests.training.batch import groups, learner, stage
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = {"my_losses": "reference/training.md", "page_losses": "howto/loss.md"}
+EXAMPLES = {"my_losses": "reference/losses.md", "page_losses": "howto/loss.md"}
 
 
 @pytest.fixture(scope="module")
