@@ -45,7 +45,7 @@ def decontaminate(
     """
     from pydantic import ValidationError
 
-    from ratchet.cli.live import watching
+    from ratchet.cli.live import reporting
     from ratchet.data_curation.decontamination.files import decontaminate_files
     from ratchet.data_curation.readers.sources import local_files
     from ratchet.data_curation.settings.curation import Decontamination
@@ -61,10 +61,10 @@ def decontaminate(
         raise RatchetError(f"{option} {problem['input']}: {problem['msg']}.") from None
 
     files = [file for name in benchmarks for file in local_files(named_path(name))]
-    with watching() as watcher:
-        watcher.step_started("rows")
+    with reporting() as reporter:
+        reporter.step_started("rows")
         summary = decontaminate_files(
-            input_, files, output, settings, text_column, lambda done, total: watcher.progress(done, total, {})
+            input_, files, output, settings, text_column, lambda done, total: reporter.progress(done, total, {})
         )
     if output_options.json:
         print_json({**summary, "output": str(output)})

@@ -17,7 +17,7 @@ from ratchet.infra.tracking.events import not_received
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
-    from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep
+    from ratchet.tasks.run_context import PlannedStep, RunContext
 
 
 LONGEST = 800
@@ -76,7 +76,7 @@ def _may_be_found(step: "PlannedStep") -> bool:
     return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
 
 
-def show_result(run: "PipelineRun", result: Any) -> None:
+def show_result(run: "RunContext", result: Any) -> None:
     """The result of a run, and where to look."""
     artifact = run.outcome(result)
     console.print()
@@ -92,7 +92,7 @@ def show_result(run: "PipelineRun", result: Any) -> None:
     hint(f"  {line}")
 
 
-def result_facts(run: "PipelineRun", result: Any) -> dict[str, Any]:
+def result_facts(run: "RunContext", result: Any) -> dict[str, Any]:
     """The result of a run as data."""
     artifact = run.outcome(result)
     pages = [str(artifact.path / page) for page in artifact.manifest.get("shown", [])]

@@ -16,11 +16,11 @@ from rich.text import Text
 
 from ratchet.cli.terminal import console, errors, output
 from ratchet.tasks import prefect_page
-from ratchet.tasks.pipeline_run import Watcher
 from ratchet.tasks.progress import Progress, duration
+from ratchet.tasks.reporter import ProgressReporter
 
 
-class QuietWatcher(Watcher):
+class QuietReporter(ProgressReporter):
     """Reports warnings only, on stderr."""
 
     def show(self, text: str, style: str = "") -> None:
@@ -31,7 +31,7 @@ class QuietWatcher(Watcher):
         self._progress, self._shown_at = Progress(title), math.inf
 
 
-class StderrWatcher(Watcher):
+class StderrReporter(ProgressReporter):
     """For `--json` in a pipe: stdout has the result alone."""
 
     def show(self, text: str, style: str = "") -> None:
@@ -39,18 +39,18 @@ class StderrWatcher(Watcher):
 
 
 @contextmanager
-def watching() -> Iterator[Watcher]:
-    """The watcher that suits the terminal and the command's options."""
+def reporting() -> Iterator[ProgressReporter]:
+    """The reporter that suits the terminal and the command's options."""
     if output.quiet:
-        yield QuietWatcher()
+        yield QuietReporter()
     elif console.is_terminal:
-        with LiveWatcher(console) as live:
+        with LiveReporter(console) as live:
             yield live
     else:
-        yield StderrWatcher() if output.json else Watcher()
+        yield StderrReporter() if output.json else ProgressReporter()
 
 
-class LiveWatcher(Watcher):
+class LiveReporter(ProgressReporter):
     """Finished steps scroll up as lines; the current step has a bar, its latest metrics, and the time left."""
 
     def __init__(self, console: Console) -> None:
@@ -58,7 +58,7 @@ class LiveWatcher(Watcher):
         self.console = console
         self._live = Live(console=console, refresh_per_second=5, get_renderable=self._render, transient=True)
 
-    def __enter__(self) -> "LiveWatcher":
+    def __enter__(self) -> "LiveReporter":
         self._live.start()
         return self
 

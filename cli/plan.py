@@ -51,7 +51,7 @@ def plan(
 
     Example: `ratchet plan acereason-7b --machine 16x8xH100 --advise`
     """
-    from ratchet.tasks.pipeline_run import ON_CPU
+    from ratchet.flows.runs import ON_CPU
 
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     names = [each.name for each in resolved.training.stages]

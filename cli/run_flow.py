@@ -17,7 +17,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting
 
 if TYPE_CHECKING:
-    from ratchet.tasks.pipeline_run import PlannedStep
+    from ratchet.tasks.run_context import PlannedStep
 
 
 def overrides_of(set_: list[str] | None, seed: int | None) -> list[str]:
@@ -39,10 +39,10 @@ def run_flow(
     the results at which it waits, or the reason to reject them."""
     settings = load_settings(home)
     from ratchet.cli.inspection import result_facts, show_result, show_steps, step_facts
-    from ratchet.cli.live import watching
+    from ratchet.cli.live import reporting
     from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
-    from ratchet.tasks.flow import plan_flow
-    from ratchet.tasks.pipeline_run import ON_CPU, Caller, called_by
+    from ratchet.flows.flow import plan_flow
+    from ratchet.flows.runs import ON_CPU, Caller, called_by
 
     with ExitStack() as stack:
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
@@ -76,9 +76,9 @@ def run_flow(
             from prefect.exceptions import Pause
 
             suspended = (Pause,)
-        watcher = stack.enter_context(watching())
-        stopped.watch(watcher)
-        with called_by(Caller(settings, watcher, prefect, overrides)) as caller:
+        reporter = stack.enter_context(reporting())
+        stopped.watch(reporter)
+        with called_by(Caller(settings, reporter, prefect, overrides)) as caller:
             try:
                 result = flow(recipe, *arguments)
             except suspended as waiting:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from ratchet.cli.terminal import errors, print_command
 
 if TYPE_CHECKING:  # imports pyarrow, which --help does without
-    from ratchet.tasks.pipeline_run import Watcher
+    from ratchet.tasks.reporter import ProgressReporter
 
-_watched: "list[Watcher]" = []
-"""The watcher of the flow that this command runs, if it runs one."""
+_watched: "list[ProgressReporter]" = []
+"""The reporter of the flow that this command runs, if it runs one."""
 
 
-def watch(watcher: "Watcher") -> None:
-    _watched[:] = [watcher]
+def watch(reporter: "ProgressReporter") -> None:
+    _watched[:] = [reporter]
 
 
 def say_where_it_stopped() -> None:

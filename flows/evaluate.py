@@ -3,11 +3,11 @@
 import re
 
 from ratchet.data_curation.settings.teacher import Endpoint
+from ratchet.flows.flow import flow
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
-from ratchet.tasks.flow import flow
-from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.report import report
 
 
@@ -17,7 +17,7 @@ def evaluate(recipe: Recipe, model: str) -> Artifact:
     report."""
     with open_run(recipe, "evaluate") as run:
         run.phase("Evaluate")
-        subject = given_model(model)
+        subject = given_model(run, model)
         label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
         label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)
-        return report(recipe, [evaluate_model(recipe, subject, label, training_of(subject))])
+        return report(run, [evaluate_model(run, subject, label, training_of(run, subject))])

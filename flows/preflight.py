@@ -10,12 +10,12 @@ from typing import Any
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.flows.curate import curate_each
+from ratchet.flows.runs import plan_run
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.tracking.events import mlflow_address
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.machine import KILLED, LINES, measured_file
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
@@ -125,8 +125,8 @@ def _reason(work: Path, ended: str) -> str:
 def _curated(recipe: Recipe, settings: Settings) -> dict[str, str]:
     """The curated problems that exist already, by domain."""
     try:
-        with plan_run(recipe, settings):
-            problems = curate_each(recipe)
+        with plan_run(recipe, settings) as run:
+            problems = curate_each(recipe, run.domains)
     except RatchetError:
         return {}  # missing files, which the plan of a run reports
     return {domain: str(artifact.kept) for domain, artifact in problems.items() if artifact.kept.is_file()}

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from ratchet.flows.flow import flow
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import report as step
-from ratchet.tasks.flow import flow
-from ratchet.tasks.pipeline_run import open_run
 
 
 @flow
@@ -14,8 +14,8 @@ def report(recipe: Recipe, evaluations: Sequence[str], paired: bool = False) -> 
     """The report of these evaluations in order (default: the newest). `paired` refuses different settings."""
     with open_run(recipe, "report") as run:
         run.phase("Report")
-        evaluations_named = step.stored_evaluations(evaluations)
+        evaluations_named = step.stored_evaluations(run.store, evaluations)
         if paired:
             step.require_same_settings(evaluations_named)
         title = ", ".join(artifact.name for artifact in evaluations_named)
-        return step.report(recipe, evaluations_named, title=title)
+        return step.report(run, evaluations_named, title=title)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from ratchet.flows.curate import curate_each
+from ratchet.flows.flow import flow
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.approval import gate
 from ratchet.tasks.evaluation import check_evaluation, evaluate_model, given_checkpoint, validation_problems
-from ratchet.tasks.flow import flow
-from ratchet.tasks.pipeline_run import open_run
 from ratchet.tasks.registration import register
 from ratchet.tasks.traces import warm_start_traces
 from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
@@ -35,32 +35,32 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
         raise RatchetError(f"The recipe {recipe.name} has no stage {only!r}; its stages are {', '.join(names)}.")
     with open_run(recipe, "train") as run:
         if not curated:
-            check_evaluation(recipe)
-        problems = curated or curate_each(recipe)
-        check_mixes(recipe, problems)
+            check_evaluation(run)
+        problems = curated or curate_each(recipe, run.domains)
+        check_mixes(recipe.training.stages, problems)
         training = list(problems.values())
-        gate(recipe, "curated", training)
+        gate(run, "curated", training)
 
         run.phase("Train")
         if start:
-            checkpoint = given_checkpoint(start)
+            checkpoint = given_checkpoint(run, start)
             if checkpoint.kind == "model":
-                check_model(str(checkpoint.path))
+                check_model(run, str(checkpoint.path))
         else:
-            traces = warm_start_traces(recipe, problems) if recipe.training.warm_start else None
-            checkpoint = warm_start(recipe, traces)
+            traces = warm_start_traces(run, problems) if recipe.training.warm_start else None
+            checkpoint = warm_start(run, traces)
         evaluations = []
         if "start" in recipe.evaluation.after and not only:
-            evaluations.append(evaluate_model(recipe, checkpoint, "start", training))
-        gate(recipe, "start", [checkpoint], evaluations)
+            evaluations.append(evaluate_model(run, checkpoint, "start", training))
+        gate(run, "start", [checkpoint], evaluations)
         stages = recipe.training.stages[names.index(only) if only and start else 0 :]
         for stage in stages:
-            checkpoint = train_stage(recipe, stage, checkpoint, problems, validation_problems(recipe, stage))
+            checkpoint = train_stage(run, stage, checkpoint, problems, validation_problems(run, stage))
             if stage.name in recipe.evaluation.after and only in ("", stage.name):
-                evaluations.append(evaluate_model(recipe, checkpoint, stage.name, training))
+                evaluations.append(evaluate_model(run, checkpoint, stage.name, training))
             if stage.name == only:
                 break
-            gate(recipe, stage.name, [checkpoint], evaluations)
+            gate(run, stage.name, [checkpoint], evaluations)
         if not only:
-            register(recipe, checkpoint, evaluations)
+            register(run, checkpoint, evaluations)
         return Trained(checkpoint, tuple(evaluations))

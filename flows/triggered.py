@@ -20,12 +20,13 @@ from ratchet.flows import pipeline as whole
 from ratchet.flows import report as reporting
 from ratchet.flows import train as training
 from ratchet.flows.cancellation import unless_cancelled
+from ratchet.flows.flow import Flow, plan_flow
 from ratchet.flows.forms import ALL_STEPS, CurationChanges, EvaluationChanges, StepOrAll, TrainingChanges
+from ratchet.flows.runs import Caller, called_by
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
-from ratchet.tasks.flow import Flow, plan_flow
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
 
 P = ParamSpec("P")
@@ -179,7 +180,7 @@ def _run(
         raise RatchetError("\n".join(faults))
 
     def run() -> str:
-        with called_by(Caller(settings, Watcher(), overrides=overrides)) as caller:
+        with called_by(Caller(settings, ProgressReporter(), overrides=overrides)) as caller:
             result = work.fn(recipe, *arguments)
         return caller.opened.outcome(result).ref
 

@@ -14,12 +14,14 @@ from typing import Any
 from ratchet.data_curation import read_problems
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
+from ratchet.flows.runs import Caller, called_by, open_run
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.rehearsal.answers import candidates, wrong
 from ratchet.rehearsal.invented import OTHER_AMOUNT
 from ratchet.tasks.inputs import GENERATED, generated
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, open_run
+from ratchet.tasks.reporter import ProgressReporter
+from ratchet.tasks.run_context import RunContext
 from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
@@ -54,9 +56,10 @@ class Asked:
     right: str | None = None
 
 
-def read_all(recipe: Recipe) -> list[Asked]:
+def read_all(run: RunContext) -> list[Asked]:
     """The problems of every source and benchmark that is evaluated. A file that cannot be read is left to the pipeline,
     which says why."""
+    recipe = run.recipe
     own, curations = recipe.model.prompt, recipe.curation.items()
     wanted: list[Any] = [
         (domain, path, of.columns, own, sorted, SHARES) for domain, of in curations for path in of.inputs
@@ -69,7 +72,7 @@ def read_all(recipe: Recipe) -> list[Asked]:
     problems: dict[tuple[str, str], Asked] = {}
     for domain, path, columns, prompt_format, select, shares in wanted:
         try:
-            table = read_problems(_local(recipe, path), domain, columns=columns).kept
+            table = read_problems(_local(run, path), domain, columns=columns).kept
         except RatchetError as error:
             print(f"! {error}")
             continue
@@ -84,12 +87,12 @@ def read_all(recipe: Recipe) -> list[Asked]:
     return [problems[key] for key in sorted(problems)]
 
 
-def _local(recipe: Recipe, path: str) -> str:
+def _local(run: RunContext, path: str) -> str:
     """The path; of a generated file, that of the run's artifact, which the pipeline finds."""
     if not path.startswith(GENERATED):
         return path
     name, _, file = path.removeprefix(GENERATED).partition("/")
-    return str(generated(recipe, name).path / file)
+    return str(generated(run, name).path / file)
 
 
 def answer(problems: Sequence[Asked], workers: int) -> None:
@@ -119,8 +122,11 @@ def lessons(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, Any
 
 def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
     recipe, settings = load_recipe(spec["recipe"]), load_settings(Path(spec["home"]))
-    with called_by(Caller(settings, Watcher(), prefect=False, mirrored=False)), open_run(recipe, "prepare"):
-        problems = read_all(recipe)
+    with (
+        called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)),
+        open_run(recipe, "prepare") as run,
+    ):
+        problems = read_all(run)
     answer(problems, spec["workers"])
     with open(spec["answers"], "w") as file:
         for asked in problems:

@@ -9,12 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from ratchet.flows.curate import curate_each
+from ratchet.flows.flow import plan_flow
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import Caller, called_by, open_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.approval import decide
-from ratchet.tasks.flow import plan_flow
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, open_run
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError, Waiting
 
 
@@ -23,10 +24,10 @@ def curate(path: Path, home: Path) -> None:
     recipe, settings = load_recipe(path), load_settings(home)
     with (
         suppress(RatchetError),
-        called_by(Caller(settings, Watcher(), prefect=False, mirrored=False)),
-        open_run(recipe, "curate"),
+        called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)),
+        open_run(recipe, "curate") as run,
     ):
-        curate_each(recipe)
+        curate_each(recipe, run.domains)
 
 
 def run(path: Path, home: Path) -> None:
@@ -38,7 +39,7 @@ def run(path: Path, home: Path) -> None:
         if any(step.approval for step in plan):
             print(decide(plan, settings, approved=True), flush=True)
         try:
-            with called_by(Caller(settings, Watcher(), prefect=False, mirrored=False)):
+            with called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)):
                 pipeline(recipe)
             return
         except Waiting as waiting:

@@ -27,10 +27,11 @@ from scipy.stats import entropy, t
 
 from ratchet.evaluation.pass_at_k import pass_at_k_table
 from ratchet.examples.wind_tunnel.world import READINGS
+from ratchet.flows.runs import plan_run
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import PlannedStep, plan_run
+from ratchet.tasks.run_context import PlannedStep
 from research.seeds import ROOT, with_section
 
 Steps = list[dict[str, Any]]

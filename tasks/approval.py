@@ -2,24 +2,23 @@
 
 from collections.abc import Sequence
 
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.approvals import Approval, Approvals
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import prefect_page
-from ratchet.tasks.pipeline_run import PlannedStep, active_run
+from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.verifiers.errors import RatchetError
 
 
-def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
+def gate(run: RunContext, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
     """Pass if the recipe has no gate of this name, or these artifacts are approved. Otherwise the run ends here with a
     message, or is suspended where Prefect can start it again. Raises RatchetError when they were rejected.
 
     The message names `evaluations` beside the artifacts.
     """
+    recipe = run.recipe
     if name not in recipe.approve:
         return
-    run = active_run()
     approvals = Approvals(run.settings)
     if run.planning:
         finished = all(artifact.finished for artifact in artifacts)
@@ -46,7 +45,7 @@ def gate(recipe: Recipe, name: str, artifacts: Sequence[Artifact], evaluations: 
     run.tracking.event("tags", run.root, tags={f"ratchet.approval.{name}": f"{approval}; {approval.summary}"})
     if not approval.approved:
         raise RatchetError(f"{approval}. Change the recipe, or continue anyway: the same command with --approve.")
-    run.watcher.say(f"✓ {approval}")
+    run.reporter.say(f"✓ {approval}")
 
 
 def decide(plan: Sequence[PlannedStep], settings: Settings, approved: bool, reason: str = "") -> Approval:

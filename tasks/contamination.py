@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.settings.curation import Decontamination
-from ratchet.infra.recipe.recipe import Recipe
+from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.curation import decontamination_settings
 from ratchet.tasks.row_steps import row_batches
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import domain_of
 
@@ -31,11 +31,11 @@ SCHEMA = pa.schema(
 
 
 def contamination(
-    recipe: Recipe, benchmarks: Sequence[tuple[str, str, Artifact]], training: Sequence[Artifact]
+    run: RunContext, benchmarks: Sequence[tuple[str, str, Artifact]], training: Sequence[Artifact]
 ) -> Artifact:
     """Compare every item with every training row of its domain: by `settings_for_scores`, or by identity in domains
     without decontamination. `benchmarks` are (name, domain, problems)."""
-    settings = {domain: settings_for_scores(recipe, domain) for _, domain, _ in benchmarks}
+    settings = {domain: settings_for_scores(run.recipe.curation_of(domain), domain) for _, domain, _ in benchmarks}
 
     def make(draft: Draft) -> None:
         flagged, sharing = [], 0
@@ -59,14 +59,14 @@ def contamination(
     parameters = {"benchmarks": [[name, domain] for name, domain, _ in benchmarks], "settings": settings}
     inputs = [*(problems for _, _, problems in benchmarks), *training]
     return run_step(
-        CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
+        run, CONTAMINATION, "benchmarks", parameters=parameters, inputs=inputs, make=make, title="contamination",
         code=[domain_of(domain).curation for _, domain, _ in benchmarks],
     )  # fmt: skip
 
 
-def settings_for_scores(recipe: Recipe, domain: str) -> Decontamination:
+def settings_for_scores(curation: Curation, domain: str) -> Decontamination:
     """The recipe's, but the coverage rule whatever its preset, because `paper` flags boilerplate."""
-    return decontamination_settings(recipe, domain).model_copy(update={"preset": "coverage", "released_after": None})
+    return decontamination_settings(curation, domain).model_copy(update={"preset": "coverage", "released_after": None})
 
 
 def flagged_items(

@@ -20,23 +20,22 @@ from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
 from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
-from ratchet.data_curation.settings.curation import Decontamination
+from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import named_path
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
-from ratchet.tasks import pipeline_run
+from ratchet.tasks import run_context
 from ratchet.tasks.inputs import given_files
-from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of_losses
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import NotGiven, RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
-HELD_OUT = Step(pipeline_run.HELD_OUT, 14, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 14, "problems")
 NORMALISE = Step("normalise", 18, "problems")
 RULES = Step("rules", 12, "problems")
 DECONTAMINATE = Step("decontaminate", 7, "problems")
@@ -46,40 +45,41 @@ CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 
 
-def raw_files(recipe: Recipe, domain: str) -> list[Artifact]:
+def raw_files(run: RunContext, domain: str) -> list[Artifact]:
     """The raw files of a domain."""
-    if not recipe.curation_of(domain).inputs:
+    if not run.recipe.curation_of(domain).inputs:
         raise NotGiven(
-            f"curation.{domain}.inputs is empty in recipe {recipe.name}: give the raw files, e.g. "
+            f"curation.{domain}.inputs is empty in recipe {run.recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    files = given_files(recipe, recipe.curation_of(domain).inputs)
+    files = given_files(run, run.recipe.curation_of(domain).inputs)
     for file in files:
         if file.kind == FILE_KIND:  # unreadable files are reported before any work
-            open_raw_file(file.path, domain, recipe.curation_of(domain).columns)
+            open_raw_file(file.path, domain, run.recipe.curation_of(domain).columns)
     return files
 
 
-def held_out(recipe: Recipe, domain: str) -> list[Artifact]:
+def held_out(run: RunContext, domain: str) -> list[Artifact]:
     """The held-out benchmarks, each as a data set."""
-    files = given_files(recipe, [named_path(name) for name in recipe.curation_of(domain).benchmarks])
+    files = given_files(run, [named_path(name) for name in run.recipe.curation_of(domain).benchmarks])
     names = source_names([file.path for file in files])
-    columns = recipe.curation_of(domain).columns
+    columns = run.recipe.curation_of(domain).columns
     return [
-        benchmark_problems(domain, [file], columns, source=source) for file, source in zip(files, names, strict=True)
+        benchmark_problems(run, domain, [file], columns, source=source)
+        for file, source in zip(files, names, strict=True)
     ]
 
 
 def benchmark_problems(
-    domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "", window: Window | None = None,
-    source: str = "",
+    run: RunContext, domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "",
+    window: Window | None = None, source: str = "",
 ) -> Artifact:  # fmt: skip
     """One benchmark as a data set, called `name` or like its file. The recipe's `columns` are used for files that have
     them. `source` distinguishes its items from those of another file with that name."""
 
     def make(draft: Draft) -> None:
         write_splits(draft, read_benchmark(domain, files, columns, window, source), max_rejected=1.0)
-        warn_of_losses(draft)
+        warn_of_losses(run, draft)
 
     name = name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
@@ -89,7 +89,9 @@ def benchmark_problems(
         name = source.replace("/", "-")
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
-    return run_step(HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain))
+    return run_step(
+        run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain)
+    )
 
 
 def read_benchmark(
@@ -100,9 +102,9 @@ def read_benchmark(
         yield read_problems(file.path, domain, mapped, source, window, max_shortened=1)  # items are compared, not asked
 
 
-def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
+def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact:
     """Read the files, remove templates, and give each problem its content identity."""
-    paths, columns = [file.path for file in raw], recipe.curation_of(domain).columns
+    paths, columns = [file.path for file in raw], run.recipe.curation_of(domain).columns
     names = source_names(paths)
     parameters = {
         "domain": domain,
@@ -111,21 +113,21 @@ def normalise(recipe: Recipe, domain: str, raw: Sequence[Artifact]) -> Artifact:
     }
 
     def work(draft: Draft) -> Iterable[Split]:
-        most = recipe.curation_of(domain).advanced.max_shortened
-        _show_previews(draft, domain, paths, columns)
-        return read_files(paths, domain, columns, partial(in_batches, recipe), most)
+        most = run.recipe.curation_of(domain).advanced.max_shortened
+        _show_previews(run, draft, domain, paths, columns)
+        return read_files(paths, domain, columns, partial(in_batches, run), most)
 
-    return split_step(NORMALISE, recipe, domain, raw, parameters, work, code=_reads(domain))
+    return split_step(run, NORMALISE, domain, raw, parameters, work, code=_reads(domain))
 
 
-def _show_previews(draft: Draft, domain: str, paths: Sequence[Path], columns: Columns) -> None:
+def _show_previews(run: RunContext, draft: Draft, domain: str, paths: Sequence[Path], columns: Columns) -> None:
     """How the rows of each source are read, in the terminal and for the page of the curated set."""
     previews = [preview_file(p, domain, columns, name) for p, name in zip(paths, source_names(paths), strict=True)]
     (draft.path / PREVIEWS).write_text(json.dumps([preview.as_json() for preview in previews], ensure_ascii=False))
-    watcher = active_run().watcher
+    reporter = run.reporter
     for preview in previews:
         for line in preview.lines():
-            (watcher.warning if line.startswith("!") else watcher.note)(line.removeprefix("! "))
+            (reporter.warning if line.startswith("!") else reporter.note)(line.removeprefix("! "))
 
 
 def _reads(domain: str) -> list[str]:
@@ -133,53 +135,53 @@ def _reads(domain: str) -> list[str]:
     return [*code_of([domain]), domain_of(domain).curation]
 
 
-def filter_by_rules(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    settings = recipe.curation_of(domain).rules
+def filter_by_rules(run: RunContext, domain: str, problems: Artifact) -> Artifact:
+    settings = run.recipe.curation_of(domain).rules
     rule_filter.rules_of(domain, settings)  # wrong names are reported before any work
     judge = partial(rule_filter.filter_by_rules, settings=settings, domain=domain)
 
     def work(draft: Draft) -> Iterable[Split]:
-        return in_batches(recipe, judge, row_batches(problems.kept), _rows(problems))
+        return in_batches(run, judge, row_batches(problems.kept), _rows(problems))
 
-    return split_step(RULES, recipe, domain, [problems], settings, work, code=_reads(domain))
+    return split_step(run, RULES, domain, [problems], settings, work, code=_reads(domain))
 
 
 def _rows(problems: Artifact) -> int:
     return pq.read_metadata(problems.kept).num_rows
 
 
-def decontaminate(recipe: Recipe, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
-    settings = decontamination_settings(recipe, domain)
+def decontaminate(run: RunContext, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
+    settings = decontamination_settings(run.recipe.curation_of(domain), domain)
 
     def work(draft: Draft) -> Iterable[Split]:
         items = pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks])
         decontaminator = Decontaminator(items, settings)
         draft.extra["summary"] = decontaminator.facts()
-        return in_batches(recipe, decontaminator.split, row_batches(problems.kept), _rows(problems))
+        return in_batches(run, decontaminator.split, row_batches(problems.kept), _rows(problems))
 
     if not benchmarks:
         raise RatchetError(
             f"curation.{domain}.benchmarks is empty: give the held-out files to decontaminate against, "
             "e.g. --benchmark math500.json."
         )
-    return split_step(DECONTAMINATE, recipe, domain, [problems, *benchmarks], settings, work)
+    return split_step(run, DECONTAMINATE, domain, [problems, *benchmarks], settings, work)
 
 
-def decontamination_settings(recipe: Recipe, domain: str) -> Decontamination:
+def decontamination_settings(curation: Curation, domain: str) -> Decontamination:
     """The recipe's settings; the n-gram is by default the domain's."""
-    settings = recipe.curation_of(domain).decontaminate
+    settings = curation.decontaminate
     return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
 
 
-def deduplicate(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    settings = recipe.curation_of(domain).deduplicate
+def deduplicate(run: RunContext, domain: str, problems: Artifact) -> Artifact:
+    settings = run.recipe.curation_of(domain).deduplicate
 
     def work(draft: Draft) -> Iterable[Split]:
         table = _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow")
         verdicts, draft.extra["summary"] = copies.judge(table, settings)
         return copies.splits(table, verdicts)
 
-    return split_step(DEDUPLICATE, recipe, domain, [problems], settings, work, code=code_of([domain]))
+    return split_step(run, DEDUPLICATE, domain, [problems], settings, work, code=code_of([domain]))
 
 
 def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Table:
@@ -192,17 +194,17 @@ def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.T
     return pa.ipc.open_file(source).read_all()
 
 
-def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+def validate_tests(run: RunContext, domain: str, problems: Artifact) -> Artifact:
     """Golden solutions must pass their tests, and the tests must detect faults."""
-    settings = recipe.curation_of(domain).validation
+    settings = run.recipe.curation_of(domain).validation
 
     def work(draft: Draft) -> Iterable[Split]:
-        record_isolation(draft, recipe, here=True)
-        watcher, journal = active_run().watcher, draft.path / "journal.jsonl"  # left in the draft by a killed run
-        with VerifierPool(settings=recipe.verification.settings()) as pool:
+        record_isolation(run, draft, here=True)
+        reporter, journal = run.reporter, draft.path / "journal.jsonl"  # left in the draft by a killed run
+        with VerifierPool(settings=run.recipe.verification.settings()) as pool:
             split = validation.validate_tests(
                 pq.read_table(problems.kept), settings, pool, journal=journal,
-                progress=lambda count, total: watcher.progress(count, total, {}),
+                progress=lambda count, total: reporter.progress(count, total, {}),
             )  # fmt: skip
         journal.unlink(missing_ok=True)
         # No part of the artifact's content: it varies with the load of the machine.
@@ -210,15 +212,15 @@ def validate_tests(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
             draft.extra["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
         draft.extra["metrics"] = {"mutants_timed_out": timed_out}
         if unchecked := split.summary["unchecked"]:
-            teacher = recipe.curation_of(domain).teacher.kind
+            teacher = run.recipe.curation_of(domain).teacher.kind
             after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"
-            watcher.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
+            reporter.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
         yield split
 
-    return split_step(VALIDATE_TESTS, recipe, domain, [problems], settings, work, code=code_of([domain]))
+    return split_step(run, VALIDATE_TESTS, domain, [problems], settings, work, code=code_of([domain]))
 
 
-def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
+def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
     """The curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
 
     def make(draft: Draft) -> None:
@@ -229,7 +231,7 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
         rejected = _on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
         rows_in = int(steps[0].manifest["counts"]["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)
-        refused = _refused_numbers(domain, kept)
+        refused = _refused_numbers(run, domain, kept)
         draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "refused_numbers": refused}
         manifests = [step.manifest for step in steps]
         table = funnel.funnel([manifest["summary"] for manifest in manifests])
@@ -247,15 +249,15 @@ def curated(recipe: Recipe, domain: str, steps: Sequence[Artifact], missing: Seq
 
     parameters = {"domain": domain, "not_done": list(missing)}
     name, title = f"{domain}-curated", f"curated {domain}"
-    return run_step(CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
+    return run_step(run, CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
 
 
-def _refused_numbers(domain: str, kept: pa.Table) -> int:
+def _refused_numbers(run: RunContext, domain: str, kept: pa.Table) -> int:
     """How many references have a number that alone would be a wrong answer; warns of them."""
     of = domain_of(domain).refused_number
     answers = [p.answer for batch in kept.to_batches() for p in from_table(pa.Table.from_batches([batch])) if of(p)]
     if answers:
-        active_run().watcher.warning(
+        run.reporter.warning(
             f"{domain}: {len(answers):,} of {len(kept):,} references are a number and words, e.g. {answers[0]!r}, and "
             "the number alone is no right answer. Correct these references."
         )

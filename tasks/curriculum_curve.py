@@ -6,7 +6,7 @@ from typing import Any
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
-from ratchet.tasks.pipeline_run import PipelineRun
+from ratchet.tasks.run_context import RunContext
 
 DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_response_tokens")
 
@@ -14,7 +14,7 @@ DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_
 class Curve:
     """The part of one stage, which starts from the checkpoint `start`."""
 
-    def __init__(self, run: PipelineRun, start: Artifact) -> None:
+    def __init__(self, run: RunContext, start: Artifact) -> None:
         before = stages_up_to(start, run.made_from)
         self._run = run
         self._steps = sum(stage.manifest["counts"]["steps"] for stage in before)
@@ -35,7 +35,7 @@ class Curve:
             self._run.tracking.metrics(self._run.root, curve, self._steps + record["step"], record.get("time"))
 
 
-def draw_again(run: PipelineRun, stage: Artifact) -> None:
+def draw_again(run: RunContext, stage: Artifact) -> None:
     """Log the curve of a cached stage."""
     start = next(read for read in run.made_from(stage) if read.kind in ("checkpoint", "model"))
     curve = Curve(run, start)

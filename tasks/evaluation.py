@@ -19,7 +19,7 @@ from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.spec import SEED
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe.cautions import cautions
-from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, benchmark_name
+from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
@@ -28,7 +28,7 @@ from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
-from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_machines, check_model, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
@@ -44,23 +44,24 @@ Chosen = tuple[Benchmark, Artifact]
 """A benchmark of the recipe and its problems."""
 
 
-def chosen_benchmarks(recipe: Recipe) -> list[Chosen]:
+def chosen_benchmarks(run: RunContext) -> list[Chosen]:
     """Raises RatchetError if there is none."""
-    if not recipe.evaluation.benchmarks:
+    benchmarks = run.recipe.evaluation.benchmarks
+    if not benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
-    return [(benchmark, _problems(recipe, benchmark)) for benchmark in recipe.evaluation.benchmarks]
+    return [(benchmark, _problems(run, benchmark)) for benchmark in benchmarks]
 
 
-def _problems(recipe: Recipe, benchmark: Benchmark) -> Artifact:
+def _problems(run: RunContext, benchmark: Benchmark) -> Artifact:
     name, path = benchmark.name, benchmark.path
     if path is None:
         raise RatchetError(f"evaluation.benchmarks: {name} has no path: give its file.")
-    files = given_files(recipe, [path])
+    files = given_files(run, [path])
     here = path.startswith(GENERATED) or Path(path).expanduser().exists()  # then the data set is named after the file
     if len(files) > 1 and here:
         raise RatchetError(f"{path} matches {len(files)} files, but a benchmark is one file. Name one of them.")
-    columns = recipe.curation_of(benchmark.domain).columns
-    return benchmark_problems(benchmark.domain, files, columns, "" if here else name, benchmark.advanced.window)
+    columns = run.recipe.curation_of(benchmark.domain).columns
+    return benchmark_problems(run, benchmark.domain, files, columns, "" if here else name, benchmark.advanced.window)
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
@@ -80,22 +81,22 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
     if wanted or samples is not None:  # only k that are defined
         for name, benchmark in chosen.items():
-            possible = tuple(k for k in _pass_at(recipe, benchmark) if k <= benchmark.samples) or (1,)
-            if possible != _pass_at(recipe, benchmark):
+            possible = tuple(k for k in _pass_at(recipe.evaluation, benchmark) if k <= benchmark.samples) or (1,)
+            if possible != _pass_at(recipe.evaluation, benchmark):
                 chosen[name] = benchmark.model_copy(update={"pass_at": possible})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
 
 
-def _pass_at(recipe: Recipe, benchmark: Benchmark) -> tuple[int, ...]:
-    return benchmark.pass_at or recipe.evaluation.pass_at
+def _pass_at(evaluation: Evaluation, benchmark: Benchmark) -> tuple[int, ...]:
+    return benchmark.pass_at or evaluation.pass_at
 
 
-def require_defined(recipe: Recipe) -> None:
+def require_defined(evaluation: Evaluation) -> None:
     """Raises RatchetError naming each benchmark with a k of pass@k above its number of responses."""
     undefined = [
         f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
-        for benchmark in recipe.evaluation.benchmarks
-        if (beyond := [f"pass@{k}" for k in _pass_at(recipe, benchmark) if k > benchmark.samples])
+        for benchmark in evaluation.benchmarks
+        if (beyond := [f"pass@{k}" for k in _pass_at(evaluation, benchmark) if k > benchmark.samples])
     ]
     if undefined:
         raise RatchetError(
@@ -103,22 +104,21 @@ def require_defined(recipe: Recipe) -> None:
         )
 
 
-def check_evaluation(recipe: Recipe) -> None:
+def check_evaluation(run: RunContext) -> None:
     """Before hours of curation and training: warns of scores that may not be trusted, and raises RatchetError for what
     would end the evaluations: a k of pass@k above the number of responses, a question that no response can be graded
     for."""
-    if not recipe.evaluation.after:
+    if not run.recipe.evaluation.after:
         return
-    run = active_run()
-    for words in () if run.planning else cautions(recipe):
-        run.watcher.warning(words)
-    require_defined(recipe)
-    for benchmark, problems in chosen_benchmarks(recipe):
+    for words in () if run.planning else cautions(run.recipe):
+        run.reporter.warning(words)
+    require_defined(run.recipe.evaluation)
+    for benchmark, problems in chosen_benchmarks(run):
         if problems.finished:  # not in a plan
             load_problems(benchmark, problems.kept)
 
 
-def given_model(model: str) -> Subject:
+def given_model(run: RunContext, model: str) -> Subject:
     """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
     endpoint, whose key is in OPENAI_API_KEY."""
     if re.match(r"https?://", model):
@@ -127,15 +127,15 @@ def given_model(model: str) -> Subject:
             raise RatchetError(f"{model} has no model name: write URL#NAME, e.g. {model.rstrip('#')}#my-model.")
         refuse_secrets(base_url, "--model", "the address")
         return Endpoint(model=name, base_url=base_url)
-    artifact = given_checkpoint(model)
+    artifact = given_checkpoint(run, model)
     if artifact.kind == "model":
-        check_model(str(artifact.path), trained=False)
+        check_model(run, str(artifact.path), trained=False)
     return artifact
 
 
-def given_checkpoint(model: str) -> Artifact:
+def given_checkpoint(run: RunContext, model: str) -> Artifact:
     """A checkpoint of the store by its reference, or a directory with a Hugging Face model."""
-    directory, store = Path(model).expanduser(), active_run().store
+    directory, store = Path(model).expanduser(), run.store
     if directory.is_dir() and not (directory / "manifest.json").is_file():
         return store.directory(directory, "model")
     artifact = store.open(model)
@@ -149,16 +149,15 @@ def _updated(recipe: Recipe, **evaluation: Any) -> Recipe:
 
 
 def evaluate_model(
-    recipe: Recipe, subject: Subject, label: str, training: Sequence[Artifact] | None = None
+    run: RunContext, subject: Subject, label: str, training: Sequence[Artifact] | None = None
 ) -> Artifact:
     """Generations, verdicts and scores of one model on every benchmark of the recipe. Benchmark questions among the
     `training` problems are flagged; None: the training set is unknown."""
-    require_defined(recipe)
-    benchmarks = chosen_benchmarks(recipe)
+    recipe = run.recipe
+    require_defined(recipe.evaluation)
+    benchmarks = chosen_benchmarks(run)
     check = (
-        contamination(recipe, [(b.name, b.domain, problems) for b, problems in benchmarks], training)
-        if training
-        else None
+        contamination(run, [(b.name, b.domain, problems) for b, problems in benchmarks], training) if training else None
     )
     settings = _settings(recipe, label, benchmarks)
 
@@ -166,7 +165,6 @@ def evaluate_model(
         from ratchet.evaluation.scores import flat  # imports pandas, which planning does not need
         from ratchet.evaluation.tables import estimate, warnings
 
-        run = active_run()
         spec = {
             "model": _model(subject),
             "label": label,
@@ -179,12 +177,13 @@ def evaluate_model(
             "work_dir": str(draft.path),
         }
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
-            record_isolation(draft, recipe)
-        follow = EvaluationFollower(run, draft.path / "progress.jsonl")
+            record_isolation(run, draft)
+        follow = EvaluationFollower(run, draft.tracking_id, draft.path / "progress.jsonl")
         hardware, sampled = recipe.training.hardware, isinstance(subject, Artifact)
         run_worker(
-            "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes, hardware.machines,
-            once=True, here=not sampled, resident=sampled and recipe.training.engine.kind == "transformers",
+            run, "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes,
+            hardware.machines, once=True, here=not sampled,
+            resident=sampled and recipe.training.engine.kind == "transformers",
         )  # fmt: skip
         (draft.path / "progress.jsonl").unlink(missing_ok=True)  # times are not part of the content
         scores = json.loads((draft.path / "scores.json").read_text())
@@ -198,7 +197,7 @@ def evaluate_model(
             f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)
         ]
         for words in draft.extra["warnings"]:
-            run.watcher.warning(words)
+            run.reporter.warning(words)
 
     inputs = [subject] if isinstance(subject, Artifact) else []
     inputs += [*(problems for _, problems in benchmarks), *([check] if check else [])]
@@ -208,20 +207,20 @@ def evaluate_model(
     engine = [ENGINES.path(recipe.training.engine.kind)] if isinstance(subject, Artifact) else []
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
-        EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
-        check=lambda: _check(recipe, subject, benchmarks),
+        run, EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
+        check=lambda: _check(run, subject, benchmarks),
         code=[*code_of(b.domain for b, _ in benchmarks), *engine],
     )  # fmt: skip
 
 
-def _check(recipe: Recipe, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
+def _check(run: RunContext, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
     """Raises RatchetError if the engine or the endpoint is not available, or a prompt does not fit. An endpoint with
     stored answers is not checked: these may suffice, and the evaluation waits for it."""
     if isinstance(subject, Artifact):
-        check_machines(recipe)
-        lengths.check_evaluation(recipe, subject, benchmarks)
+        check_machines(run)
+        lengths.check_evaluation(run, subject, benchmarks)
         return
-    generations = active_run().settings.home / "generations"
+    generations = run.settings.home / "generations"
     stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))
     if not any(facts.get("model") == _identity(subject) for facts in stored):
         check_endpoint(subject.base_url, os.environ.get(subject.api_key_env))
@@ -246,7 +245,7 @@ def _settings(recipe: Recipe, label: str, benchmarks: Sequence[Chosen]) -> dict[
         "dtype": recipe.training.hardware.dtype,
         "rollout_batch": recipe.training.hardware.rollout_batch,
         "engine": recipe.training.engine,
-        **judged_math(recipe, [b.domain for b, _ in benchmarks]),
+        **judged_math(recipe.verification, [b.domain for b, _ in benchmarks]),
     }  # fmt: skip
 
 
@@ -270,18 +269,18 @@ def _model(subject: Subject) -> dict[str, Any]:
     return {"identity": subject.content(), "directory": str(directory)}
 
 
-def training_of(subject: Subject) -> list[Artifact] | None:
+def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:
     """The curated problems in the lineage of a checkpoint; None for other models."""
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
-    behind = [a for a in active_run().store.ancestors([subject]) if a.kind == "problems" and a.finished]
+    behind = [a for a in run.store.ancestors([subject]) if a.kind == "problems" and a.finished]
     return [problems for problems in behind if problems.manifest["step"] == "curated"]
 
 
-def validation_problems(recipe: Recipe, stage: Stage) -> dict[str, Artifact]:
+def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:
     """The validation problems of a stage, by benchmark."""
-    validated = recipe.validation_benchmarks(stage)
-    return {b.name: problems for b, problems in chosen_benchmarks(recipe) if b in validated} if validated else {}
+    validated = run.recipe.validation_benchmarks(stage)
+    return {b.name: problems for b, problems in chosen_benchmarks(run) if b in validated} if validated else {}
 
 
 class EvaluationFollower(MetricsFollower):
@@ -289,7 +288,7 @@ class EvaluationFollower(MetricsFollower):
 
     def _record(self, record: dict[str, Any]) -> None:
         if "note" in record:
-            self.run.watcher.progress(self.last.get("done", 0), self.last.get("total"), {"note": record["note"]})
+            self.run.reporter.progress(self.last.get("done", 0), self.last.get("total"), {"note": record["note"]})
         else:
             self.last = record
-            self.run.watcher.progress(record["done"], record["total"], {})
+            self.run.reporter.progress(record["done"], record["total"], {})

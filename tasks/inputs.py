@@ -18,9 +18,9 @@ from ratchet.data_curation.base.waiting import by_proxy
 from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.recipe.evaluation import CATALOG
 from ratchet.infra.recipe.load import explain
-from ratchet.infra.recipe.recipe import Generator, Recipe
+from ratchet.infra.recipe.recipe import Generator
 from ratchet.infra.store.artifacts import UNKNOWN, Artifact
-from ratchet.tasks.pipeline_run import PlannedStep, active_run
+from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
@@ -39,8 +39,9 @@ GENERATORS: Registry[Callable[..., str | None]] = Registry(
 )
 
 
-def generated(recipe: Recipe, name: str) -> Artifact:
+def generated(run: RunContext, name: str) -> Artifact:
     """The output of the generator with this name, of the recipe or of a known benchmark."""
+    recipe = run.recipe
     if name in recipe.generate:
         generator = recipe.generate[name]
     elif "generate" in CATALOG.get(name, {}):
@@ -65,14 +66,15 @@ def generated(recipe: Recipe, name: str) -> Artifact:
         for file in sorted(draft.path.glob("*.jsonl")):
             draft.counts[file.stem] = sum(1 for _ in open(file, "rb"))
         if note:
-            active_run().watcher.note(note)
+            run.reporter.note(note)
         draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
     check_settings(name, function, generator.settings)
     check = checked and partial(checked, **generator.settings)
     return run_step(
-        GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}", check=check, code=code
-    )
+        run, GENERATE, name, parameters=parameters, inputs=[], make=make, title=f"generate {name}", check=check,
+        code=code,
+    )  # fmt: skip
 
 
 PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
@@ -103,26 +105,26 @@ def check_settings(name: str, function: Callable[..., Any], settings: Mapping[st
             raise RatchetError("; ".join(problems)) from error
 
 
-def given_files(recipe: Recipe, paths: Sequence[str]) -> list[Artifact]:
+def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
     """Expand a recipe's paths and remove duplicates; generated files are made."""
     files_by_name: dict[str, Artifact] = {}
     for path in paths:
         if path.startswith(GENERATED):
             name, _, file = path.removeprefix(GENERATED).partition("/")
-            directory = generated(recipe, name)
+            directory = generated(run, name)
             files_by_name[path] = Artifact("raw", directory.name, directory.key, directory.path / file)
             continue
         try:
             for local in local_files(path):
-                files_by_name.setdefault(os.path.abspath(local.expanduser()), active_run().store.file(local))
+                files_by_name.setdefault(os.path.abspath(local.expanduser()), run.store.file(local))
         except NotFetched as error:
-            if not active_run().planning:
+            if not run.planning:
                 raise
-            files_by_name[path] = _to_fetch(path, error)
+            files_by_name[path] = _to_fetch(run, path, error)
     return list(files_by_name.values())
 
 
-def _to_fetch(name: str, error: NotFetched) -> Artifact:
+def _to_fetch(run: RunContext, name: str, error: NotFetched) -> Artifact:
     """In a plan, a placeholder for files that are not downloaded yet; a run raises the error."""
 
     def check() -> None:
@@ -134,7 +136,7 @@ def _to_fetch(name: str, error: NotFetched) -> Artifact:
             "directory."
         )
 
-    run, absent = active_run(), Artifact("hub", name, UNKNOWN + name, Path(name))
+    absent = Artifact("hub", name, UNKNOWN + name, Path(name))
     if absent.key not in run.inputs:
         run.plan.append(PlannedStep(f"fetch {name}", absent, (), cached=False, check=check))
     return absent

@@ -5,18 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.data_curation.base.draft import Draft
-from ratchet.infra.recipe.recipe import Gate, Recipe
-from ratchet.infra.store.artifacts import Artifact
-from ratchet.tasks.pipeline_run import active_run
+from ratchet.infra.recipe.recipe import Gate
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 
 GATE = Step("gate", 2, "gate")
 
 
-def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
+def register(run: RunContext, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
     """The alias `candidate` moves to the checkpoint; `best` only if it passes the recipe's gate."""
-    run, gate = active_run(), recipe.gate
-    verdict = _pass_gate(recipe, gate, evaluations[-1]) if gate else None
+    recipe, gate = run.recipe, run.recipe.gate
+    verdict = _pass_gate(run, gate, evaluations[-1]) if gate else None
     if run.tracking is None:
         return
     best = verdict is not None and verdict.manifest["passed"]
@@ -32,9 +32,9 @@ def register(recipe: Recipe, checkpoint: Artifact, evaluations: Sequence[Artifac
     )  # fmt: skip
 
 
-def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
+def _pass_gate(run: RunContext, gate: Gate, evaluation: Artifact) -> Artifact:
     """The verdict, an artifact made from the two evaluations that it compares."""
-    best = _best_before(recipe, evaluation)
+    best = _best_before(run.store, run.recipe.name, evaluation)
 
     def make(draft: Draft) -> None:
         from ratchet.evaluation.report import read_scores
@@ -50,15 +50,14 @@ def _pass_gate(recipe: Recipe, gate: Gate, evaluation: Artifact) -> Artifact:
         draft.extra["shown"] = ["gate.json"]
 
     inputs = [evaluation, *([best] if best else [])]
-    return run_step(GATE, recipe.name, parameters={"gate": gate}, inputs=inputs, make=make)
+    return run_step(run, GATE, run.recipe.name, parameters={"gate": gate}, inputs=inputs, make=make)
 
 
-def _best_before(recipe: Recipe, evaluation: Artifact) -> Artifact | None:
+def _best_before(store: ArtifactStore, name: str, evaluation: Artifact) -> Artifact | None:
     """The last other evaluation that passed."""
-    store = active_run().store
-    for verdict in reversed(list(store.all(f"gate/{recipe.name}-*"))):
+    for verdict in reversed(list(store.all(f"gate/{name}-*"))):
         passed = store.parents(verdict)[0]
-        if verdict.name == recipe.name and verdict.manifest["passed"] and passed.key != evaluation.key:
+        if verdict.name == name and verdict.manifest["passed"] and passed.key != evaluation.key:
             return passed if passed.finished else None
     return None
 

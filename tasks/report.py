@@ -13,11 +13,10 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
-from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
+from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import mlflow_address, read_state, run_page
-from ratchet.tasks.pipeline_run import PipelineRun, active_run
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.errors import RatchetError
 
@@ -25,14 +24,14 @@ REPORT = Step("report", 13, "report")
 
 
 def report(
-    recipe: Recipe, evaluations: Sequence[Artifact], curated: Mapping[str, Artifact] = {}, title: str = ""
+    run: RunContext, evaluations: Sequence[Artifact], curated: Mapping[str, Artifact] = {}, title: str = ""
 ) -> Artifact:
     """One HTML page, and the same in Markdown: the pipeline's last artifact, with the lineage of all others.
 
     `curated` are the problems of each domain."""
     if not evaluations:
         raise RatchetError("Nothing was evaluated: evaluation.after in the recipe names no stage.")
-    run, store = active_run(), active_run().store
+    recipe, store = run.recipe, run.store
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
     def make(draft: Draft) -> None:
@@ -49,7 +48,7 @@ def report(
             draft.path,
             title=title,
             sections=sections,
-            origin=_origin(run, recipe, evaluations),
+            origin=_origin(run, evaluations),
         )
         manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
@@ -60,14 +59,14 @@ def report(
 
     inputs = [*evaluations, *curated.values()]
     parameters = {"recipe": recipe.name, "title": title}
-    return run_step(REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
+    return run_step(run, REPORT, recipe.name, parameters=parameters, inputs=inputs, make=make, whole=inputs)
 
 
-def _origin(run: PipelineRun, recipe: Recipe, evaluations: Sequence[Artifact]) -> dict[str, str]:
+def _origin(run: RunContext, evaluations: Sequence[Artifact]) -> dict[str, str]:
     """When the report was made, of which model, by which run and version."""
     model = run.made_from(evaluations[-1])[0]
     scored = json.loads((evaluations[-1].path / "scores.json").read_text())["model"]
-    settings = run.settings
+    recipe, settings = run.recipe, run.settings
     page = run_page(settings, run.root, server) if (server := mlflow_address(settings.tracking_uri)) else ""
     code = code_version()
     version = importlib.metadata.version("ratchet-rl")
@@ -86,10 +85,9 @@ def _labels(evaluations: Sequence[Artifact]) -> list[str]:
     return [a.name if names.count(a.name) == 1 else f"{a.name}-{a.key[:6]}" for a in evaluations]
 
 
-def stored_evaluations(references: Sequence[str]) -> list[Artifact]:
+def stored_evaluations(store: ArtifactStore, references: Sequence[str]) -> list[Artifact]:
     """Evaluations by their references, or all those of a report by its reference; without any, the newest. Raises
     RatchetError for anything else."""
-    store = active_run().store
     if not references:
         every = [artifact for artifact in store.all() if artifact.kind == "evaluation"]
         if not every:
@@ -168,7 +166,7 @@ def _curation_section(domain: str, problems: Artifact) -> Section:
     return Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)
 
 
-def _lineage(run: PipelineRun, behind: Sequence[Artifact]) -> list[dict[str, str]]:
+def _lineage(run: RunContext, behind: Sequence[Artifact]) -> list[dict[str, str]]:
     """Steps link to their MLflow page where a tracking server has it, else to the artifact's directory."""
     server = mlflow_address(run.settings.tracking_uri)
     state = read_state(run.settings, run.root) if server else {}

@@ -12,9 +12,8 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.draft import REJECTED, Draft
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact, Parameters
-from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.verifiers.workers import in_order
 
@@ -29,40 +28,40 @@ def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
 
 
 def in_batches(
-    recipe: Recipe, judge: Callable[[Any], Split], batches: Iterable[Any], rows: int | None = None
+    run: RunContext, judge: Callable[[Any], Split], batches: Iterable[Any], rows: int | None = None
 ) -> Iterator[Split]:
     """The splits of all batches, by several processes, reporting progress."""
     rows_judged = 0
-    for split in in_order(judge, batches, recipe.workers):
+    for split in in_order(judge, batches, run.recipe.workers):
         yield split
         rows_judged += split.summary["rows_in"]
-        active_run().watcher.progress(rows_judged, rows, {})
+        run.reporter.progress(rows_judged, rows, {})
 
 
 def split_step(
-    step: Step, recipe: Recipe, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
+    run: RunContext, step: Step, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
     work: Callable[[Draft], Iterable[Split]], code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
     """A step of a domain's curation. `work` gives the splits to write; facts that it leaves in the draft's `summary`
     are added to the counts."""
 
     def make(draft: Draft) -> None:
-        write_splits(draft, work(draft), recipe.curation_of(domain).advanced.max_rejected)
+        write_splits(draft, work(draft), run.recipe.curation_of(domain).advanced.max_rejected)
         summary = draft.extra["summary"]
         if test := summary.get("self_test"):
             draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
         if sharing := summary.get("kept_sharing"):
             draft.extra["metrics"] |= {"kept_sharing": sharing}
             draft.extra["headline"] = f"{sharing:,} kept rows share an n-gram with a benchmark item"
-        warn_of_losses(draft)
+        warn_of_losses(run, draft)
 
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
-        step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code
+        run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code
     )
 
 
-def warn_of_losses(draft: Draft) -> None:
+def warn_of_losses(run: RunContext, draft: Draft) -> None:
     """Warn of files of which more than half could not be read: wrong columns, or an unknown layout."""
     summary = draft.extra["summary"]
     lost = {file: n for file, n in summary.get("unreadable", {}).items() if n > summary["files"][file] / 2}
@@ -73,7 +72,7 @@ def warn_of_losses(draft: Draft) -> None:
     for file, count in lost.items():
         sources = zip(malformed["source"], malformed["evidence"], strict=True)
         example = next(str(e) for s, e in sources if file.startswith(str(s)) and json.loads(str(e))["file"] in file)
-        active_run().watcher.warning(
+        run.reporter.warning(
             f"{file}: {count:,} of {summary['files'][file]:,} rows cannot be read as problems, e.g. {example}. Correct "
             "the file, or map its columns with `columns` in the recipe."
         )

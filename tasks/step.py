@@ -6,9 +6,7 @@ task run, the draft and its lock, the MLflow child run with its data sets and mo
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,13 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
-from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
 from ratchet.infra.store.lineage import stages_up_to
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.curriculum_curve import draw_again
-from ratchet.tasks.pipeline_run import PipelineRun, PlannedStep, active_run, outside_prefect
+from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.training.interventions import Taken
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
@@ -49,6 +47,7 @@ class Step:
 
 
 def run_step(
+    run: RunContext,
     step: Step,
     name: str,
     *,
@@ -67,7 +66,6 @@ def run_step(
     raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`;
     `code` are the import paths of domains, losses, engines and the like that it runs, perhaps the user's own.
     """
-    run = active_run()
     inputs, own = tuple(inputs), own_code(code)
     key = artifact_key(step.name, step.version, name, parameters, inputs, whole, own)
     target = run.store.locate(step.kind, name, key)
@@ -77,10 +75,9 @@ def run_step(
     chosen = run.chooses(step.name, title, inputs)
     cached = target.path.exists() and step.name not in run.steps.refresh
     same_as = run.store.earlier_same(target) if run.planning and cached else None
-    here = copy_context()  # both are called later, perhaps when this run is no longer the active one
     planned = PlannedStep(
         title, target, inputs, cached, name=step.name, left_out=not chosen, same_as=same_as,
-        estimate=estimate and partial(here.run, estimate), check=check and partial(here.run, check),
+        estimate=estimate, check=check,
     )  # fmt: skip
     run.plan.append(planned)
     if run.planning or not chosen:
@@ -89,7 +86,7 @@ def run_step(
     def execute(*_read: Artifact) -> Artifact:  # Prefect draws the arrows from its arguments
         return _find_or_make(run, step, planned, parameters, make, whole, own)
 
-    if not outside_prefect():
+    if run.in_prefect:
         from prefect import task
         from prefect.cache_policies import NO_CACHE
 
@@ -99,12 +96,12 @@ def run_step(
 
 
 def _find_or_make(
-    run: PipelineRun, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None],
+    run: RunContext, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None],
     whole: Sequence[Artifact], own: Mapping[str, str],
 ) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
     assert tracking is not None
-    run.watcher.step_started(planned.title)
+    run.reporter.step_started(planned.title)
     started_at = time.time()
     existing = run.store.find(target.kind, target.name, target.key)
     cached = existing is not None and step.name not in run.steps.refresh
@@ -125,13 +122,13 @@ def _find_or_make(
             _warn_of_newer(run, step, target)
             for artifact in inputs:
                 run.store.check_content(artifact, artifact in whole)
-            with run.store.draft(target, resumable=step.resumable, wait=run.watcher.note) as draft:
+            with run.store.draft(target, resumable=step.resumable, wait=run.reporter.note) as draft:
                 # Another run in this home may have made it since it was looked for.
                 cached = existing is None and run.store.find(target.kind, target.name, target.key) is not None
                 if cached:
                     draft.path.rmdir()
                 else:
-                    run.current_child = child
+                    draft.tracking_id = child
                     make(draft)
                     run.store.finish(
                         target, draft, step=step.name, step_version=step.version, parameters=parameters,
@@ -147,30 +144,29 @@ def _find_or_make(
         tracking.event("end", child, status="FAILED" if isinstance(error, Exception) else "KILLED")
         raise
     tracking.event("end", child, status="FINISHED", output=target.facts, cached=cached)
-    run.watcher.step_finished(planned.title, summary, time.time() - started_at, cached)
+    run.reporter.step_finished(planned.title, summary, time.time() - started_at, cached)
     return target
 
 
-def _warn_of_newer(run: PipelineRun, step: Step, target: Artifact) -> None:
+def _warn_of_newer(run: RunContext, step: Step, target: Artifact) -> None:
     """A home that a newer Ratchet has written to has results that this one does not find."""
     for other in run.store.all(f"{target.kind}/{target.name}-*"):
         version = other.manifest.get("step_version", 0)
         if other.manifest.get("step") == step.name and version > step.version:
-            run.watcher.warning(
+            run.reporter.warning(
                 f"{other.ref} is of a newer Ratchet (version {version} of the step {step.name}, here {step.version}) "
                 "and is not used. Update Ratchet to go on from it."
             )
             return
 
 
-def not_done(step: str, domain: str, reason: str) -> None:
+def not_done(run: RunContext, step: str, domain: str, reason: str) -> None:
     """Record a step of the recipe that cannot run: shown in the plan, the terminal and the lineage."""
-    run = active_run()
     title, never = f"{step} {domain}", run.store.locate("problems", domain, "0" * 64)
     run.plan.append(PlannedStep(title, never, (), False, reason, name=step))
     if run.tracking is None or run.steps.only:
         return
-    run.watcher.not_done(title, reason)
+    run.reporter.not_done(title, reason)
     child = run.tracking.start_run(f"{title} (not done)", parent=run.root, tags={"ratchet.not_done": reason})
     run.tracking.event("end", child, status="FINISHED")
 
@@ -201,17 +197,17 @@ def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> 
     draft.extra["metrics"] = draft.extra.get("metrics", {}) | counts
 
 
-def record_isolation(draft: Draft, recipe: Recipe, here: bool = False) -> None:
+def record_isolation(run: RunContext, draft: Draft, here: bool = False) -> None:
     """Record how this machine confines the programs that the step judges; with reward servers, only if the step also
     runs programs `here`. Raises RatchetError when the isolation is less than the recipe demands."""
-    if here or not recipe.training.reward_servers:
-        draft.extra["isolation"] = str(demand(recipe.verification.minimum_isolation))
+    if here or not run.recipe.training.reward_servers:
+        draft.extra["isolation"] = str(demand(run.recipe.verification.minimum_isolation))
 
 
-def judged_math(recipe: Recipe, domains: Iterable[str]) -> dict[str, str]:
+def judged_math(verification: Verification, domains: Iterable[str]) -> dict[str, str]:
     """The part of `verification.math` in the keys of steps that judge responses."""
     concerned = any(domain_of(domain).compares_math for domain in domains)
-    return {"verified": "either"} if concerned and recipe.verification.math == "either" else {}
+    return {"verified": "either"} if concerned and verification.math == "either" else {}
 
 
 def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) -> None:
@@ -225,7 +221,7 @@ def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) 
         tracking.event("dataset", child, context=context, dataset=facts)
 
 
-def _log_output(run: PipelineRun, child: str, artifact: Artifact, inputs: Sequence[Artifact], cached: bool) -> None:
+def _log_output(run: RunContext, child: str, artifact: Artifact, inputs: Sequence[Artifact], cached: bool) -> None:
     tracking, manifest = run.tracking, artifact.manifest
     assert tracking is not None
     scored: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """The steps of curation that ask a teacher, or use its answers."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import KEPT, Draft
-from ratchet.data_curation.base.prompts import with_templates
+from ratchet.data_curation.base.prompts import PromptFormat, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.domains import plan_of
@@ -19,11 +19,11 @@ from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher import difficulty, length_filter
 from ratchet.data_curation.teacher import majority_vote as voting
 from ratchet.data_curation.teacher.bill import Bill
-from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.own_code import own_code
-from ratchet.tasks.pipeline_run import active_run
 from ratchet.tasks.row_steps import row_batches, split_step
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, judged_math, not_done, record_isolation, run_step
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
@@ -42,17 +42,17 @@ PROMPTS_AT_ONCE = 256
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
-def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
+def teacher_attempts(run: RunContext, domain: str, problems: Artifact) -> Artifact:
     """Ask the teacher several times for each problem. Answers are journaled, so that none is paid for twice."""
-    teacher = recipe.curation_of(domain).teacher
+    teacher, prompt = run.recipe.curation_of(domain).teacher, run.recipe.model.prompt
     parameters = {
         "teacher": teacher,
-        "prompt": with_templates(recipe.model.prompt, [domain]),
-        "seed": teacher_seed(recipe, teacher),
+        "prompt": with_templates(prompt, [domain]),
+        "seed": teacher_seed(run.recipe.seed, teacher),
     }
 
     def make(draft: Draft) -> None:
-        bill = draft_attempts(recipe, draft, prompts_of(recipe, problems), teacher, "curation")
+        bill = draft_attempts(run, draft, prompts_of(prompt, problems), teacher, "curation")
         rows = pq.read_metadata(problems.kept).num_rows
         draft.extra["metrics"] = bill.totals()
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
@@ -60,38 +60,39 @@ def teacher_attempts(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         draft.extra["headline"] = f"{bill.answered:,} answers to {rows:,} problems{missing}, {bill.summary()}"
 
     return run_step(
-        TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
+        run, TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
         title=f"teacher attempts {domain}", code=[*teacher_code(teacher), *code_of([domain])],
-        estimate=lambda: _known(recipe, problems, teacher, "curation").estimate(),
-        check=lambda: check_teacher(recipe, teacher, problems, "curation"),
+        estimate=lambda: _known(run, problems, teacher, "curation").estimate(),
+        check=lambda: check_teacher(run, teacher, problems, "curation"),
     )  # fmt: skip
 
 
-def prompts_of(recipe: Recipe, problems: Artifact) -> attempting.Prompts:
+def prompts_of(prompt: PromptFormat, problems: Artifact) -> attempting.Prompts:
     """The user turns of a data set's problems."""
-    return attempting.problem_prompts(lambda: row_batches(problems.kept, PROMPTS_AT_ONCE), recipe.model.prompt)
+    return attempting.problem_prompts(lambda: row_batches(problems.kept, PROMPTS_AT_ONCE), prompt)
 
 
-def _known(recipe: Recipe, problems: Artifact, teacher: Teacher, purpose: str) -> Bill:
+def _known(run: RunContext, problems: Artifact, teacher: Teacher, purpose: str) -> Bill:
     """The attempts at these problems, and how many of them the journal has."""
-    seed = teacher_seed(recipe, teacher, purpose)
-    return attempting.known_attempts(prompts_of(recipe, problems), teacher, journal_of(teacher), seed)
+    seed = teacher_seed(run.recipe.seed, teacher, purpose)
+    prompts = prompts_of(run.recipe.model.prompt, problems)
+    return attempting.known_attempts(prompts, teacher, journal_of(run.settings.home, teacher), seed)
 
 
-def draft_attempts(recipe: Recipe, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str) -> Bill:
+def draft_attempts(run: RunContext, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str) -> Bill:
     """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
     The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
     """
-    watcher, journal = active_run().watcher, journal_of(teacher)
+    reporter, journal = run.reporter, journal_of(run.settings.home, teacher)
     journal.parent.mkdir(parents=True, exist_ok=True)
     chosen = TEACHERS.get(teacher.kind)
     engine = chosen.for_teacher(teacher)
     try:
         bill = attempting.collect_attempts(
-            prompts, engine, teacher, journal, teacher_seed(recipe, teacher, purpose), draft.path / KEPT,
-            watcher.progress, watcher.note if chosen.paid else lambda text: None,
+            prompts, engine, teacher, journal, teacher_seed(run.recipe.seed, teacher, purpose), draft.path / KEPT,
+            reporter.progress, reporter.note if chosen.paid else lambda text: None,
         )  # fmt: skip
     finally:
         engine.close()
@@ -100,11 +101,11 @@ def draft_attempts(recipe: Recipe, draft: Draft, prompts: attempting.Prompts, te
     return bill
 
 
-def teacher_seed(recipe: Recipe, teacher: Teacher, purpose: str = "") -> int:
+def teacher_seed(seed: int, teacher: Teacher, purpose: str = "") -> int:
     """Paid answers are shared by all seeds of the recipe."""
     if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
         return 0
-    return derive_seed(recipe.seed, purpose) if purpose else recipe.seed
+    return derive_seed(seed, purpose) if purpose else seed
 
 
 def teacher_code(*teachers: Teacher) -> list[str]:
@@ -112,37 +113,38 @@ def teacher_code(*teachers: Teacher) -> list[str]:
     return [TEACHERS.path(teacher.kind) for teacher in teachers if teacher.kind != "none"]
 
 
-def journal_of(teacher: Teacher) -> Path:
+def journal_of(home: Path, teacher: Teacher) -> Path:
     """Free answers belong to the code that gave them; those that were paid for are kept whatever it is now."""
     code = () if TEACHERS.get(teacher.kind).paid else own_code(teacher_code(teacher)).values()
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([teacher.kind, teacher.model, *(digits[:12] for digits in code)]))
-    return active_run().settings.home / "teacher" / f"{name}.jsonl"
+    return home / "teacher" / f"{name}.jsonl"
 
 
-def check_teacher(recipe: Recipe, teacher: Teacher, problems: Artifact, purpose: str) -> None:
+def check_teacher(run: RunContext, teacher: Teacher, problems: Artifact, purpose: str) -> None:
     """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal counts
     as proof: the teacher may be gone by now with every answer journaled."""
-    if journal_of(teacher).exists():
+    if journal_of(run.settings.home, teacher).exists():
         if not problems.path.exists():
             return
-        counted = _known(recipe, problems, teacher, purpose)
+        counted = _known(run, problems, teacher, purpose)
         if counted.answered == counted.answers:
             return
     TEACHERS.get(teacher.kind).check(teacher)
 
 
-def majority_vote(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
+def majority_vote(run: RunContext, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     def work(draft: Draft) -> Iterable[Split]:
-        with _verifier(recipe) as verify:
+        with _verifier(run.recipe.verification, run.recipe.training.reward_servers) as verify:
             yield voting.vote(pq.read_table(problems.kept), _batches(attempts), verify)
 
-    return split_step(MAJORITY_VOTE, recipe, domain, [problems, attempts], judged_math(recipe, [domain]), work)
+    parameters = judged_math(run.recipe.verification, [domain])
+    return split_step(run, MAJORITY_VOTE, domain, [problems, attempts], parameters, work)
 
 
 @contextmanager
-def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
+def _verifier(verification: Verification, reward_servers: Sequence[str]) -> Iterator[voting.Verify]:
     """The verifier of answers: a pool where the recipe accepts either of two verifiers."""
-    if recipe.verification.math == "strict":
+    if verification.math == "strict":
         yield verify_answer
         return
 
@@ -152,12 +154,12 @@ def _verifier(recipe: Recipe) -> Iterator[voting.Verify]:
             raise RatchetError(f"The answer {answer[:60]!r} cannot be verified: {verdict.detail}.")
         return verdict
 
-    with open_pool(recipe.training.reward_servers, workers=1, settings=recipe.verification.settings()) as pool:
+    with open_pool(reward_servers, workers=1, settings=verification.settings()) as pool:
         yield verify
 
 
-def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifact:
-    curation = recipe.curation_of(domain)
+def filter_by_length(run: RunContext, domain: str, problems: Artifact) -> Artifact:
+    curation, seed = run.recipe.curation_of(domain), run.recipe.seed
     settings, longest = curation.length, curation.teacher.max_tokens
     if settings.drop_below_tokens > longest:
         raise RatchetError(
@@ -166,28 +168,29 @@ def filter_by_length(recipe: Recipe, domain: str, problems: Artifact) -> Artifac
         )
 
     def work(draft: Draft) -> Iterable[Split]:
-        yield length_filter.filter_by_length(pq.read_table(problems.kept), settings, recipe.seed)
+        yield length_filter.filter_by_length(pq.read_table(problems.kept), settings, seed)
 
-    return split_step(LENGTH, recipe, domain, [problems], {"length": settings, "seed": recipe.seed}, work)
+    return split_step(run, LENGTH, domain, [problems], {"length": settings, "seed": seed}, work)
 
 
-def grade_difficulty(recipe: Recipe, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
+def grade_difficulty(run: RunContext, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
     """Judge the teacher's attempts; difficulty is the failures out of eight."""
-    settings = recipe.curation_of(domain)
+    recipe = run.recipe
+    most = recipe.curation_of(domain).max_difficulty
 
     def work(draft: Draft) -> Iterable[Split]:
         if domain_of(domain).runs_programs:
-            record_isolation(draft, recipe)
-        watcher, total = active_run().watcher, pq.read_metadata(attempts.kept).num_rows
+            record_isolation(run, draft)
+        reporter, total = run.reporter, pq.read_metadata(attempts.kept).num_rows
         with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
             yield difficulty.grade(
-                pq.read_table(problems.kept), _batches(attempts), pool, settings.max_difficulty,
-                lambda judged: watcher.progress(judged, total, {}),
+                pq.read_table(problems.kept), _batches(attempts), pool, most,
+                lambda judged: reporter.progress(judged, total, {}),
             )  # fmt: skip
 
-    parameters = {"max_difficulty": settings.max_difficulty, **judged_math(recipe, [domain])}
+    parameters = {"max_difficulty": most, **judged_math(recipe.verification, [domain])}
     code = code_of([domain])
-    return split_step(DIFFICULTY, recipe, domain, [problems, attempts], parameters, work, code=code)
+    return split_step(run, DIFFICULTY, domain, [problems, attempts], parameters, work, code=code)
 
 
 def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
@@ -195,9 +198,9 @@ def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
     return pq.ParquetFile(attempts.kept).iter_batches(attempting.ROWS_AT_ONCE)
 
 
-def without_teacher(domain: str) -> list[str]:
+def without_teacher(run: RunContext, domain: str) -> list[str]:
     """The steps that need a teacher, recorded as not done."""
     steps = ["teacher_attempts", *plan_of(domain).teacher_steps]
     for name in steps:
-        not_done(name, domain, NO_TEACHER.format(domain=domain))
+        not_done(run, name, domain, NO_TEACHER.format(domain=domain))
     return steps

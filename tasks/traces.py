@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
 from ratchet.data_curation.base.problem_table import from_table, to_table
-from ratchet.data_curation.base.prompts import user_message, with_templates
+from ratchet.data_curation.base.prompts import PromptFormat, user_message, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.decontamination.problems import Decontaminator
 from ratchet.data_curation.readers.sources import source_names
@@ -20,12 +20,11 @@ from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
-from ratchet.tasks.pipeline_run import active_run
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
 from ratchet.verifiers.domains import code_of
@@ -37,30 +36,31 @@ SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "pr
 """Of a teacher's traces."""
 
 
-def warm_start_traces(recipe: Recipe, problems: Mapping[str, Artifact]) -> Artifact:
+def warm_start_traces(run: RunContext, problems: Mapping[str, Artifact]) -> Artifact:
     """The warm start's traces; `problems` are the curated ones of each domain."""
-    start = recipe.training.warm_start
+    start = run.recipe.training.warm_start
     assert start is not None
-    return own_traces(recipe, start, list(problems)) if start.files else teacher_traces(recipe, start, problems)
+    return own_traces(run, start, list(problems)) if start.files else teacher_traces(run, start, problems)
 
 
-def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact:
+def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifact:
     """The rows of the recipe's trace files as (prompt, response) pairs. Rows that cannot be read, or that share text
     with a held-out item of one of `domains`, are rejected with the reason.
 
     Columns: problem_id, domain, source, source_id, prompt (the user turn), response. Raises RatchetError for an
     unusable file, and when no row is left.
     """
+    recipe, prompt = run.recipe, run.recipe.model.prompt
     domain = start.domain or (domains[0] if len(domains) == 1 else None)
     if domain is None:
         raise RatchetError(
             f"training.warm_start.files: the recipe {recipe.name} has the domains {', '.join(domains)}. Name the "
             "traces' domain, as in `warm_start: {domain: math}`."
         )
-    files = given_files(recipe, start.files)
+    files = given_files(run, start.files)
     sources = source_names([file.path for file in files])
-    benchmarks = {d: held_out(recipe, d) for d in domains}
-    settings = {d: decontamination_settings(recipe, d) for d, items in benchmarks.items() if items}
+    benchmarks = {d: held_out(run, d) for d in domains}
+    settings = {d: decontamination_settings(recipe.curation_of(d), d) for d, items in benchmarks.items() if items}
 
     def make(draft: Draft) -> None:
         protected = [
@@ -71,12 +71,12 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         rejected: list[dict[str, Any]] = []
         for file, source in zip(files, sources, strict=True):
             read, aside = read_traces(
-                file.path, source, domain, lambda problem: user_message(problem, recipe.model.prompt), start.columns
+                file.path, source, domain, lambda problem: user_message(problem, prompt), start.columns
             )
             traces += read
             rejected += aside
         if start.template == "recipe":
-            traces = [replace(trace, prompt=_as_asked(recipe, trace)) for trace in traces]
+            traces = [replace(trace, prompt=_as_asked(prompt, trace)) for trace in traces]
         traces, contaminated = without_held_out(traces, protected)
         rejected += contaminated
         if not traces:
@@ -93,32 +93,33 @@ def own_traces(recipe: Recipe, start: WarmStart, domains: list[str]) -> Artifact
         draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
         draft.extra["rejected"] = dict(Counter(row["rule"] for row in rejected))
         draft.extra["headline"] = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
-        draft.extra["prompts"] = _prompts(recipe, chosen)
+        draft.extra["prompts"] = _prompts(run, chosen)
 
     parameters = {
         "columns": start.columns,
         "domain": domain,
         "traces": start.traces,
-        "prompt": with_templates(recipe.model.prompt, [domain]),
+        "prompt": with_templates(prompt, [domain]),
         "decontaminate": settings,
         "seed": recipe.seed,
         **({"template": start.template} if start.template != "as_written" else {}),
     }
     inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
     return run_step(
-        OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
+        run, OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
         code=code_of([domain]),
     )  # fmt: skip
 
 
-def _prompts(recipe: Recipe, traces: Sequence[Trace]) -> dict[str, Any]:
+def _prompts(run: RunContext, traces: Sequence[Trace]) -> dict[str, Any]:
     """How many user turns are not those of training and evaluation, and the first of them, or the first of all, in both
     wordings. Warns of them."""
-    pairs = [(trace.prompt.strip(), _as_asked(recipe, trace).strip()) for trace in traces]
+    prompt = run.recipe.model.prompt
+    pairs = [(trace.prompt.strip(), _as_asked(prompt, trace).strip()) for trace in traces]
     different = [pair for pair in pairs if pair[0] != pair[1]]
     (own, asked), *_ = different or pairs
     if different:
-        active_run().watcher.warning(
+        run.reporter.warning(
             f"warm start: {len(different):,} of {len(pairs):,} user turns are not worded as in training and "
             f"evaluation. Traces: {_short(own)} Training: {_short(asked)} `training.warm_start.template: recipe` gives "
             "the traces the recipe's template."
@@ -126,14 +127,14 @@ def _prompts(recipe: Recipe, traces: Sequence[Trace]) -> dict[str, Any]:
     return {"different": len(different), "of": len(pairs), "traces": own, "training": asked}
 
 
-def _as_asked(recipe: Recipe, trace: Trace) -> str:
+def _as_asked(prompt: PromptFormat, trace: Trace) -> str:
     """The user turn with the statement in the recipe's template; one that is in it already stays as it is."""
     turn, mark = trace.prompt.strip(), "\0"
-    around = user_message(replace(trace.problem, prompt=mark), recipe.model.prompt).partition(mark)
+    around = user_message(replace(trace.problem, prompt=mark), prompt).partition(mark)
     before, after = around[0].strip(), around[2].strip()
     if (before or after) and turn.startswith(before) and turn.endswith(after):
         return turn
-    return user_message(trace.problem, recipe.model.prompt)
+    return user_message(trace.problem, prompt)
 
 
 def _short(text: str) -> str:
@@ -155,23 +156,23 @@ def without_held_out(
     return traces, rejected
 
 
-def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Artifact]) -> Artifact:
+def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Artifact]) -> Artifact:
     """The teacher's answers to the curated problems, right and wrong, as (prompt, response) pairs.
 
     Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
     learn to stop in the middle.
     """
-    wanted = _wanted(start, list(problems))
+    recipe, wanted = run.recipe, _wanted(start, list(problems))
     teachers = {domain: start.teacher or recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
         "teachers": teachers,
         "prompt": with_templates(recipe.model.prompt, wanted),
-        "seed": {domain: teacher_seed(recipe, teacher) for domain, teacher in teachers.items()},
+        "seed": {domain: teacher_seed(recipe.seed, teacher) for domain, teacher in teachers.items()},
     }
 
     def make(draft: Draft) -> None:
-        tables = {d: _traces(recipe, draft, d, problems[d], teachers[d], n) for d, n in wanted.items() if n}
+        tables = {d: _traces(run, draft, d, problems[d], teachers[d], n) for d, n in wanted.items() if n}
         traces = pa.concat_tables(tables.values())
         pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}
@@ -184,11 +185,11 @@ def teacher_traces(recipe: Recipe, start: WarmStart, problems: Mapping[str, Arti
                     f"training.warm_start needs a teacher: set its `teacher` or `files`, or curation.{domain}.teacher."
                 )
             asked = _asked(teachers[domain], wanted[domain], problems[domain])
-            check_teacher(recipe, asked, problems[domain], purpose=f"traces-{domain}")
+            check_teacher(run, asked, problems[domain], purpose=f"traces-{domain}")
 
     inputs = list(problems.values())
     return run_step(
-        TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces",
+        run, TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces",
         check=check, code=[*teacher_code(*teachers.values()), *code_of(wanted)],
     )  # fmt: skip
 
@@ -207,11 +208,14 @@ def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
     return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows))})
 
 
-def _traces(recipe: Recipe, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int) -> pa.Table:
+def _traces(
+    run: RunContext, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int
+) -> pa.Table:  # fmt: skip
+    prompt = run.recipe.model.prompt
     asked = _asked(teacher, wanted, problems)
-    draft_attempts(recipe, draft, prompts_of(recipe, problems), asked, purpose=f"traces-{domain}")
+    draft_attempts(run, draft, prompts_of(prompt, problems), asked, purpose=f"traces-{domain}")
     attempts = pq.read_table(draft.path / KEPT).to_pylist()
-    prompts = {p.problem_id: user_message(p, recipe.model.prompt) for p in from_table(pq.read_table(problems.kept))}
+    prompts = {p.problem_id: user_message(p, prompt) for p in from_table(pq.read_table(problems.kept))}
     finished = [row for row in attempts if row["finish_reason"] == "stop"]
     by_sample = sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]
     return pa.Table.from_pylist(

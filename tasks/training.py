@@ -3,7 +3,7 @@
 import json
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,13 +21,14 @@ from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.training import Stage
+from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import Curve
-from ratchet.tasks.pipeline_run import PipelineRun, active_run
 from ratchet.tasks.progress import in_words
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.interventions import RULE
@@ -49,12 +50,13 @@ ATTEMPTS = 3
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
-def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
+def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
+    recipe = run.recipe
     start, hardware = recipe.training.warm_start, recipe.training.hardware
     spec = specification(recipe, "warm_start", traces=str(traces.kept) if traces else None)
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
-    parameters |= _lora(recipe)
+    parameters |= _lora(recipe.training)
     if start:  # it has its own weight decay
         decay = {"weight_decay": start.weight_decay}
         parameters["optimizer"] = recipe.training.advanced.optimizer.model_copy(update=decay)
@@ -66,27 +68,26 @@ def warm_start(recipe: Recipe, traces: Artifact | None) -> Artifact:
     inputs = [traces] if traces else []
     if recipe.model.path and Path(recipe.model.path).is_dir():  # identified by its content, not its place
         parameters["model"] = recipe.model.model_copy(update={"path": None})
-        inputs.append(active_run().store.directory(Path(recipe.model.path), "model"))
+        inputs.append(run.store.directory(Path(recipe.model.path), "model"))
 
     def check() -> None:
-        launcher_of(active_run().settings).check(hardware.machines)
+        launcher_of(run.settings).check(hardware.machines)
         if recipe.model.path:
-            check_model(recipe.model.path)
+            check_model(run, recipe.model.path)
 
     title = "warm start" if start else "first checkpoint"
     return run_step(
-        WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(spec), title=title, check=check
+        run, WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(run, spec), title=title, check=check
     )
 
 
-def _lora(recipe: Recipe) -> dict[str, Any]:
-    return {"lora": lora} if (lora := recipe.training.advanced.lora) else {}
+def _lora(training: Training) -> dict[str, Any]:
+    return {"lora": lora} if (lora := training.advanced.lora) else {}
 
 
-def check_model(path: str, trained: bool = True) -> None:
+def check_model(run: RunContext, path: str, trained: bool = True) -> None:
     """Raises RatchetError for a faulty model, or one that would be computed as another model, while the run is planned,
     before any work."""
-    run = active_run()
     if run.planning:
         from ratchet.infra.inference import models  # torch and transformers: seconds
         from ratchet.training.model_support import check_support
@@ -97,9 +98,9 @@ def check_model(path: str, trained: bool = True) -> None:
         check_support(path, models.read_config(path), trained, training.hardware.packed, embedded)
 
 
-def check_mixes(recipe: Recipe, problems: Mapping[str, Artifact]) -> None:
+def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:
     """Raises RatchetError if a stage trains on a domain of which curation kept no problem."""
-    for stage in recipe.training.stages:
+    for stage in stages:
         for domain in stage.domains:
             kept = problems[domain].kept
             if kept.is_file() and not pq.read_metadata(kept).num_rows:
@@ -122,8 +123,9 @@ def check_choices(stage: Stage) -> list[str]:
 
 
 def train_stage(
-    recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
+    run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
+    recipe = run.recipe
     engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
     code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
     problems = {domain: problems[domain] for domain in stage.domains}
@@ -131,7 +133,7 @@ def train_stage(
     spec = _spec(recipe, "stage", stage, start, problems, validation=blend)
     inputs = [start, *problems.values(), *validation.values()]
     if stage.max_pass_rate is not None:
-        measured = _pass_rates(recipe, stage, start, problems)
+        measured = _pass_rates(run, stage, start, problems)
         spec["pass_rates"] = str(measured.path / "pass_rates.jsonl")
         inputs.append(measured)
     parameters = {
@@ -142,33 +144,34 @@ def train_stage(
         "hardware": recipe.training.hardware,
         "engine": engine,
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
-        **_lora(recipe),
-        **_validated(recipe, validation),
-        **judged_math(recipe, [*stage.domains, *validated]),
+        **_lora(recipe.training),
+        **_validated(recipe.evaluation, validation),
+        **judged_math(recipe.verification, [*stage.domains, *validated]),
     }
 
     def check() -> None:
-        check_machines(recipe)
-        lengths.check_stage(recipe, stage, start)
+        check_machines(run)
+        lengths.check_stage(run, stage, start)
 
     return run_step(
-        STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(spec, start), code=code, check=check
-    )
+        run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(run, spec, start), code=code,
+        check=check,
+    )  # fmt: skip
 
 
-def _validated(recipe: Recipe, names: Collection[str]) -> dict[str, Any]:
+def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]:
     """What decides a validation score, for the key of a stage that validates."""
     if not names:
         return {}
-    sampling = [recipe.evaluation.temperature, recipe.evaluation.top_p]
-    chosen = {b.name: (b.advanced.part, b.limit) for b in recipe.evaluation.benchmarks if b.name in names}
+    sampling = [evaluation.temperature, evaluation.top_p]
+    chosen = {b.name: (b.advanced.part, b.limit) for b in evaluation.benchmarks if b.name in names}
     parts = {name: settings for name, settings in chosen.items() if any(settings)}
     return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
 
 
-def check_machines(recipe: Recipe) -> None:
+def check_machines(run: RunContext) -> None:
     """Raises RatchetError if the recipe's machines, its engine or its reward servers are not available."""
-    settings = active_run().settings
+    recipe, settings = run.recipe, run.settings
     launcher_of(settings).check(recipe.training.hardware.machines)
     recipe.training.engine.check(settings.python)
     if recipe.training.reward_servers and (fault := _silence_of(recipe.training.reward_servers)):
@@ -186,8 +189,9 @@ def _silence_of(reward_servers: tuple[str, ...]) -> str:
     return ""
 
 
-def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
+def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
     """How often the starting policy solves each prompt that the stage may train on."""
+    recipe = run.recipe
     spec = _spec(recipe, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded",
@@ -200,14 +204,14 @@ def _pass_rates(recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping
         "domains": sorted(stage.domains),
         "hardware": recipe.training.hardware,
         "engine": recipe.training.engine,
-        **_lora(recipe),
-        **judged_math(recipe, stage.domains),
+        **_lora(recipe.training),
+        **judged_math(recipe.verification, stage.domains),
     }
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it
         parameters["longest_response"] = stage.longest_response
     return run_step(
-        PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(spec),
-        title=f"pass rates {stage.name}", check=lambda: check_machines(recipe),
+        run, PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(run, spec),
+        title=f"pass rates {stage.name}", check=lambda: check_machines(run),
         code=[ENGINES.path(recipe.training.engine.kind), *code_of(stage.domains)],
     )  # fmt: skip
 
@@ -219,20 +223,22 @@ def _spec(
     return specification(recipe, kind, stage, model, {name: part.kept for name, part in problems.items()}, **facts)
 
 
-def _train(spec: dict[str, Any], start: Artifact | None = None) -> Any:
+def _train(run: RunContext, spec: dict[str, Any], start: Artifact | None = None) -> Any:
     def make(draft: Draft) -> None:
-        run = active_run()
         hardware = run.recipe.training.hardware
         name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
         if any(domain_of(domain).runs_programs for domain in spec["problems"]):
-            record_isolation(draft, run.recipe)
+            record_isolation(run, draft)
         measures = spec["kind"] == "pass_rates"
         file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
-        follow = StageFollower(run, file, start) if spec["kind"] == "stage" and start else MetricsFollower(run, file)
+        follow = MetricsFollower(run, draft.tracking_id, file)
+        if spec["kind"] == "stage" and start:
+            follow = StageFollower(run, draft.tracking_id, file, start)
         work = {**spec, "work_dir": str(draft.path)}
         run_worker(
-            "ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines, resident=True
-        )
+            run, "ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines,
+            resident=True,
+        )  # fmt: skip
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
         if measures:
             draft.extra["headline"] = _describe_pass_rates(draft)
@@ -260,13 +266,12 @@ def _describe_pass_rates(draft: Draft) -> str:
 
 
 def run_worker(
-    module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower", processes: int,
-    machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
+    run: RunContext, module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower",
+    processes: int, machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
     that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises RatchetError with
     the group's message."""
-    run = active_run()
     settings = replace(run.settings, slurm=None) if here else run.settings
     # Not in the artifact, whose content must not depend on the home; found again by a resumed run.
     spec_file, status_file = run.settings.logs / f"{draft.path.name}.spec.json", draft.path / STATUS
@@ -281,7 +286,7 @@ def run_worker(
     while status.get("state") != "finished":
         furthest = follow.tail.furthest
         try:
-            with launcher_of(settings, run.resident).launch(group, run.watcher.note) as worker:
+            with launcher_of(settings, run.resident).launch(group, run.reporter.note) as worker:
                 while (code := worker.poll()) is None:
                     follow.poll()
                     time.sleep(POLL_S)
@@ -293,7 +298,7 @@ def run_worker(
                     f"{name}: lost its machines {ATTEMPTS} times without progress; the last time: {reason}. Give it "
                     f"more time or other machines; the end of {log}:\n{last_lines(log, 25)}"
                 ) from reason
-            run.watcher.note(f"{name}: {reason}; continuing from its last checkpoint")
+            run.reporter.note(f"{name}: {reason}; continuing from its last checkpoint")
             continue
         if not draft.path.is_dir():  # with all that the group would have said
             raise RatchetError(
@@ -311,7 +316,7 @@ def run_worker(
             )
     follow.poll()
     if warning := status.get("message"):
-        run.watcher.warning(f"{name}: {warning}")
+        run.reporter.warning(f"{name}: {warning}")
 
 
 def _status(file: Path) -> dict[str, Any]:
@@ -321,8 +326,8 @@ def _status(file: Path) -> dict[str, Any]:
 class MetricsFollower:
     """Reads a worker's `metrics.jsonl` as it grows, for the terminal and the tracking journal."""
 
-    def __init__(self, run: PipelineRun, path: Path) -> None:
-        self.run, self.child, self.tail = run, run.current_child, Tail(path)
+    def __init__(self, run: RunContext, child: str, path: Path) -> None:
+        self.run, self.child, self.tail = run, child, Tail(path)
         self.last: dict[str, Any] = {}
         self.alarmed: dict[str, int] = {}  # step at which an alarm was last on
 
@@ -335,20 +340,20 @@ class MetricsFollower:
         facts = {k: v for k, v in record.items() if isinstance(v, int | float) and k not in ("step", "steps", "time")}
         for name, words in record.get("alarms", {}).items():
             if record["step"] - self.alarmed.get(name, -CLEARED_STEPS) >= CLEARED_STEPS:
-                self.run.watcher.warning(f"step {record['step']}: {words}")
+                self.run.reporter.warning(f"step {record['step']}: {words}")
             self.alarmed[name] = record["step"]
         for words in record.get("intervened", ()):
-            self.run.watcher.note(f"after step {record['step']}: {words}")
+            self.run.reporter.note(f"after step {record['step']}: {words}")
         if facts and self.run.tracking:
             self.run.tracking.metrics(self.child, facts, step=record["step"], at=record.get("time"))
-        self.run.watcher.progress(record["step"], record.get("steps"), facts)
+        self.run.reporter.progress(record["step"], record.get("steps"), facts)
 
 
 class StageFollower(MetricsFollower):
     """For a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
-    def __init__(self, run: PipelineRun, path: Path, start: Artifact) -> None:
-        super().__init__(run, path)
+    def __init__(self, run: RunContext, child: str, path: Path, start: Artifact) -> None:
+        super().__init__(run, child, path)
         self.curve = Curve(run, start)
         self._samples, self._shown = path.with_name("samples.jsonl"), 0
 

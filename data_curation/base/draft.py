@@ -22,6 +22,8 @@ class Draft:
     path: Path
     counts: dict[str, int] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
+    tracking_id: str = ""
+    """The step's run in the tracking journal, empty outside a run."""
 
     def write_dataset(self, kept: pa.Table, rejected: pa.Table, rows_in: int) -> None:
         """Write both sides of a step. Raises AssertionError when they do not partition the input."""

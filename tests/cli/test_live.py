@@ -12,24 +12,24 @@ import time
 import pytest
 from rich.console import Console
 
-from ratchet.cli.live import LiveWatcher
+from ratchet.cli.live import LiveReporter
 from tests.flows.conftest import MINI, ROOT
 from tests.waiting import happens
 
 
 def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
     screen = io.StringIO()
-    with LiveWatcher(Console(file=screen, force_terminal=True, width=120)) as watcher:
-        watcher.phase("Train")
-        watcher.step_started("train math-24")
-        watcher.progress(1, 4, {"reward": 0.25, "response_tokens": 17.0})
+    with LiveReporter(Console(file=screen, force_terminal=True, width=120)) as reporter:
+        reporter.phase("Train")
+        reporter.step_started("train math-24")
+        reporter.progress(1, 4, {"reward": 0.25, "response_tokens": 17.0})
         time.sleep(0.3)
-        watcher.progress(2, 4, {"reward": 0.5, "response_tokens": 18.0})
+        reporter.progress(2, 4, {"reward": 0.5, "response_tokens": 18.0})
         assert happens(lambda: "2/4" in screen.getvalue() and "left" in screen.getvalue())
-        watcher.step_finished("train math-24", "4 steps", 75.0, cached=False)
-        watcher.step_started("evaluate start")
-        watcher.step_finished("evaluate start", "pass@1 0.5", 0.0, cached=True)
-        watcher.not_done("difficulty code", "no teacher is configured")
+        reporter.step_finished("train math-24", "4 steps", 75.0, cached=False)
+        reporter.step_started("evaluate start")
+        reporter.step_finished("evaluate start", "pass@1 0.5", 0.0, cached=True)
+        reporter.not_done("difficulty code", "no teacher is configured")
     shown = screen.getvalue()
     for part in ("2/4", "left", "reward 0.50", "18 tok", "1m 15s", "4 steps", "cached", "no teacher is configured"):
         assert part in shown, part

@@ -12,7 +12,7 @@ from ratchet.cli import stopped
 from ratchet.cli.main import app
 from ratchet.cli.renamed import OPTIONS, answer_old_names
 from ratchet.cli.terminal import Terminal, print_command
-from ratchet.tasks.pipeline_run import Watcher
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
 
@@ -156,14 +156,14 @@ def test_what_was_stopped_says_where(monkeypatch, capsys):
     monkeypatch.setattr(stopped, "_watched", [])
     stopped.say_where_it_stopped()
     assert "Stopped. Nothing half-written is left; the same command starts over:" in capsys.readouterr().err
-    watcher = Watcher()
-    watcher.step_started("train math-36")
-    watcher.progress(12, 40, {})
-    stopped.watch(watcher)
+    reporter = ProgressReporter()
+    reporter.step_started("train math-36")
+    reporter.progress(12, 40, {})
+    stopped.watch(reporter)
     stopped.say_where_it_stopped()
     said = " ".join(capsys.readouterr().err.split())
     assert "Stopped in train math-36 (12/40). Nothing finished is lost; the same command goes on from there:" in said
     assert said.endswith("/nowhere/ratchet run tiny")
-    watcher.step_finished("train math-36", "", 1.0, cached=False)
+    reporter.step_finished("train math-36", "", 1.0, cached=False)
     stopped.say_where_it_stopped()
     assert "Stopped. Nothing finished is lost" in capsys.readouterr().err

@@ -101,12 +101,12 @@ def test_names_that_people_write(name):
 def test_an_undefined_pass_at_k_is_refused_and_clipped_where_benchmarks_are_chosen():
     recipe = load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.pass_at=[1, 4, 16]"])
     with pytest.raises(RatchetError, match=r"tiny-math has 4 responses per question, for pass@16: undef"):
-        require_defined(recipe)
+        require_defined(recipe.evaluation)
     require_defined(
-        load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.benchmarks.0.pass_at=[1, 4]"])
+        load_recipe("tiny", ["evaluation.benchmarks.0.samples=4", "evaluation.benchmarks.0.pass_at=[1, 4]"]).evaluation
     )
     for chosen in (select_benchmarks(recipe, ["math500"], None), select_benchmarks(recipe, [], 4)):
-        require_defined(chosen)
+        require_defined(chosen.evaluation)
         assert all(benchmark.pass_at == (1, 4) for benchmark in chosen.evaluation.benchmarks)
     for name in shipped_recipes():
-        require_defined(load_recipe(name))
+        require_defined(load_recipe(name).evaluation)

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 
 from ratchet.cli.main import app
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.tracking.events import start_mirror
-from ratchet.tasks.pipeline_run import PlannedStep, missing, plan_run
+from ratchet.tasks.run_context import PlannedStep, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"

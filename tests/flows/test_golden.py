@@ -27,12 +27,12 @@ import pytest
 
 from ratchet.evaluation.report import write_report
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.infra.keys import in_key
 from ratchet.infra.recipe.load import load_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore, artifact_key
 from ratchet.tasks import step as steps
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers import Problem, verify
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.test_report import evaluation

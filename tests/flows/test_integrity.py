@@ -12,10 +12,11 @@ import pytest
 
 from ratchet.data_curation import rule_filter
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import Caller, called_by
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI, in_process
 
@@ -31,8 +32,8 @@ def home(finished_home, tmp_path) -> Path:
     return shutil.copytree(finished_home, tmp_path / "home", symlinks=True)
 
 
-def run_again(home: Path, watcher: Watcher | None = None) -> None:
-    with called_by(Caller(load_settings(home), watcher or Watcher(), prefect=False, mirrored=False)):
+def run_again(home: Path, reporter: ProgressReporter | None = None) -> None:
+    with called_by(Caller(load_settings(home), reporter or ProgressReporter(), prefect=False, mirrored=False)):
         pipeline.fn(load_recipe(str(MINI)))
 
 
@@ -118,7 +119,7 @@ run_again(sys.argv[1])
 """
 
 
-class Notes(Watcher):
+class Notes(ProgressReporter):
     def __init__(self, waiting: Path) -> None:
         super().__init__()
         self.notes: list[str] = []
@@ -145,10 +146,10 @@ def test_runs_side_by_side_wait_for_a_shared_step_and_use_its_result(home, tmp_p
         assert other.stdout is not None
         while "judging" not in other.stdout.readline():
             assert other.poll() is None
-        watcher = Notes(waiting)
+        reporter = Notes(waiting)
         monkeypatch.setattr(rule_filter, "filter_by_rules", only_the_other_does)
-        run_again(home, watcher)
-        assert [note for note in watcher.notes if f"process {other.pid}" in note and "Waiting for it" in note]
+        run_again(home, reporter)
+        assert [note for note in reporter.notes if f"process {other.pid}" in note and "Waiting for it" in note]
         assert other.wait() == 0
     finally:
         other.kill()

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.report import require_same_settings
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import Server

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.training.estimate import Shape, estimate
 from ratchet.training.machine import parse_machine
 from ratchet.verifiers.errors import RatchetError
@@ -118,8 +118,8 @@ def test_a_run_is_refused_where_its_files_cannot_be_fetched(tmp_path, monkeypatc
 
     recipe = load_recipe("prorl-1.5b")
     with plan_run(recipe, load_settings(str(tmp_path))) as run:
-        [absent] = inputs.given_files(recipe, ["org/set"])
+        [absent] = inputs.given_files(run, ["org/set"])
         assert not absent.key_known and [step.output for step in run.plan] == [absent]
         monkeypatch.setattr(type(run), "planning", False)
         with pytest.raises(RatchetError, match="org/set: no such file here, and the Hub does not provide it"):
-            inputs.given_files(recipe, ["org/set"])
+            inputs.given_files(run, ["org/set"])

@@ -27,9 +27,9 @@ from ratchet.flows.forms import (
     TrainingChanges,
     ValidationChanges,
 )
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
 

@@ -93,7 +93,8 @@ def test_off_is_a_field_and_yes_is_true(tmp_path):
 
 def test_a_domain_keeps_its_ngram_when_another_field_is_set():
     recipe = Recipe.model_validate({"name": "x", "curation": {"code": {"decontaminate": {"preset": "paper"}}}})
-    assert decontamination_settings(recipe, "code").ngram == 14 and decontamination_settings(recipe, "math").ngram == 9
+    ngrams = {domain: decontamination_settings(recipe.curation_of(domain), domain).ngram for domain in ("code", "math")}
+    assert ngrams == {"code": 14, "math": 9}
 
 
 def test_files_that_are_no_recipes(tmp_path):

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.approval import decide, gate
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.errors import RatchetError, Waiting
 from tests.flows.conftest import in_process
 
@@ -38,7 +38,7 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
     with plan_run(RECIPE, settings) as run:
         run.tracking = Tracking(settings, "tiny")  # no plan any more
         try:
-            gate(RECIPE, name, [problems])
+            gate(run, name, [problems])
         finally:
             run.tracking.close(wait_s=0)
     return (settings.journals / f"{run.tracking.run_id}.jsonl").read_text()
@@ -48,7 +48,7 @@ def decided(home: Path, problems: Artifact, approved: bool, reason: str = "") ->
     """What `ratchet run --approve` and `--reject` do before the run."""
     settings = load_settings(home)
     with plan_run(RECIPE, settings) as run:
-        gate(RECIPE, "curated", [problems])
+        gate(run, "curated", [problems])
     decide(run.plan, settings, approved, reason)
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_decision_is_named(made, tmp_path):
 def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
     problems = made("1", "a")
     with plan_run(RECIPE, load_settings(tmp_path)) as plan:
-        gate(RECIPE, "curated", [problems])
+        gate(plan, "curated", [problems])
     assert [step.not_done for step in plan.plan] == ["the run waits here for --approve"]
 
 

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store import artifacts
 from ratchet.tasks import step as steps
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
 from ratchet.verifiers.registry import IMPORT_PATH

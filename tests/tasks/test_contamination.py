@@ -44,5 +44,5 @@ def test_boilerplate_is_no_contamination_of_a_score_whatever_the_recipe_says():
     overrides = ["curation.math.decontaminate.preset=paper", "curation.math.decontaminate.released_after=2024-01-01"]
     recipe = load_recipe("tiny", overrides)
     assert recipe.curation["math"].decontaminate.preset == "paper"
-    settings = settings_for_scores(recipe, "math")
+    settings = settings_for_scores(recipe.curation_of("math"), "math")
     assert (settings.preset, settings.released_after, bool(settings.ngram)) == ("coverage", None, True)

@@ -1,5 +1,6 @@
 import json
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -7,6 +8,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
 from ratchet.tasks import row_steps
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.conftest import problems
@@ -15,11 +17,10 @@ GOOD, BAD, WORSE = {"problem": "Find 1.", "answer": "1"}, {"problem": 7, "answer
 
 
 @pytest.fixture
-def warned(tmp_path, monkeypatch):
+def warned(tmp_path):
     """What is said of files with these rows."""
     said: list[str] = []
-    run = SimpleNamespace(watcher=SimpleNamespace(warning=said.append))
-    monkeypatch.setattr(row_steps, "active_run", lambda: run)
+    run = cast(RunContext, SimpleNamespace(reporter=SimpleNamespace(warning=said.append)))
 
     def warned(**files: list[dict]) -> list[str]:
         paths = [tmp_path / f"{name}.jsonl" for name in files]
@@ -27,7 +28,7 @@ def warned(tmp_path, monkeypatch):
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         draft = Draft(tmp_path)
         write_splits(draft, read_files(paths, "math"), max_rejected=1.0)
-        row_steps.warn_of_losses(draft)
+        row_steps.warn_of_losses(run, draft)
         return said
 
     return warned

@@ -1,8 +1,8 @@
 """The lines of a run."""
 
-from ratchet.tasks.pipeline_run import Watcher
+from ratchet.tasks.reporter import ProgressReporter
 
 
 def test_what_a_model_wrote_commands_no_terminal(capsys):
-    Watcher().warning("They end: “\x1b]0;title\x07\x00 \x9b31m”\tα")
+    ProgressReporter().warning("They end: “\x1b]0;title\x07\x00 \x9b31m”\tα")
     assert capsys.readouterr().out == "! They end: “\\x1b]0;title\\x07\\x00 \\x9b31m”\tα\n"

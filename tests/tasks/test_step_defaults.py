@@ -15,12 +15,12 @@ import pytest
 from ratchet.data_curation.base.section import Section
 from ratchet.flows.evaluate import evaluate
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.infra.keys import in_key, not_in_key
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store import artifacts
 from ratchet.tasks import step as steps
-from ratchet.tasks.pipeline_run import plan_run
 from tests.flows.conftest import MINI
 
 TABLE = Path(__file__).with_name("step_defaults.json")

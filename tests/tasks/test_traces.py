@@ -6,10 +6,11 @@ import pytest
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.trace_files import read_traces
+from ratchet.flows.runs import Caller, called_by, open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import Caller, Watcher, called_by, open_run
 from ratchet.tasks.report import _prompt_sections
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.traces import own_traces, without_held_out
 from ratchet.verifiers.problem import problem_id
 
@@ -34,7 +35,7 @@ SUM = "What is 1 plus 3? Count slowly."
 ASKED = SUM + "\n\nReason step by step and put the final answer in \\boxed{}."
 
 
-class Warned(Watcher):
+class Warned(ProgressReporter):
     def __init__(self) -> None:
         super().__init__()
         self.warnings: list[str] = []
@@ -45,7 +46,7 @@ class Warned(Watcher):
 
 @pytest.mark.parametrize("template", ["as_written", "recipe"])
 def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ(tmp_path, template):
-    file, watcher = tmp_path / "t.jsonl", Warned()
+    file, reporter = tmp_path / "t.jsonl", Warned()
     chats = [
         [{"role": "user", "content": text}, {"role": "assistant", "content": "\\boxed{4}"}] for text in (ASKED, SUM)
     ]
@@ -53,17 +54,17 @@ def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ
     start = {"files": [str(file)], "domain": "math", "template": template}
     recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": {"math": {}}})
     with (
-        called_by(Caller(load_settings(tmp_path / "home"), watcher, prefect=False, mirrored=False)),
-        open_run(recipe, "t"),
+        called_by(Caller(load_settings(tmp_path / "home"), reporter, prefect=False, mirrored=False)),
+        open_run(recipe, "t") as run,
     ):
-        traces = own_traces(recipe, recipe.training.warm_start, ["math"])
+        traces = own_traces(run, recipe.training.warm_start, ["math"])
         [section] = _prompt_sections([traces])
     learned = pq.read_table(traces.kept).column("prompt").to_pylist()
     if template == "recipe":
-        assert learned == [ASKED, ASKED] and not watcher.warnings and section.folded
+        assert learned == [ASKED, ASKED] and not reporter.warnings and section.folded
         return
     assert learned == [ASKED, SUM]
-    [warning] = watcher.warnings
+    [warning] = reporter.warnings
     assert (
         "1 of 2 user turns" in warning and repr(SUM) in warning and "boxed" in warning and "template: recipe" in warning
     )

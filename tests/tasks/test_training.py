@@ -9,11 +9,12 @@ import pytest
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.flows.pipeline import pipeline
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks.pipeline_run import PipelineRun, plan_run
+from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import MINI
@@ -23,12 +24,12 @@ from tests.training.conftest import sums
 def test_a_mix_needs_problems_of_each_domain(tmp_path):
     recipe = load_recipe("tiny")
     problems = {name: Artifact("problems", name, name, tmp_path / name) for name in ("math", "code")}
-    check_mixes(recipe, problems)  # a plan: nothing has been curated yet
+    check_mixes(recipe.training.stages, problems)  # a plan: nothing has been curated yet
     for name, rows in (("math", 3), ("code", 0)):
         (tmp_path / name).mkdir()
         pq.write_table(to_table(sums(rows)), problems[name].kept)
     with pytest.raises(RatchetError, match="the mix of code-48 names code, of which curation kept no problem"):
-        check_mixes(recipe, problems)
+        check_mixes(recipe.training.stages, problems)
 
 
 def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):
@@ -58,8 +59,7 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
         def _record(self, record: dict[str, Any]) -> None:
             seen.append(record)
 
-    run = cast(PipelineRun, SimpleNamespace(current_child="child"))
-    follower = Follower(run, tmp_path / "metrics.jsonl")
+    follower = Follower(cast(RunContext, None), "child", tmp_path / "metrics.jsonl")
     follower.poll()
     lines = [json.dumps({"step": step, "time": 1.5}) + "\n" for step in (1, 2, 3)]
     follower.tail.path.write_text("".join(lines) + '{"step": 4')
@@ -77,9 +77,9 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
 
 def test_rollouts_are_shown_while_a_stage_runs(tmp_path):
     tracking = Tracking(Settings(tmp_path, "", sys.executable, trackers=()), "tiny")
-    run = SimpleNamespace(current_child="child", tracking=tracking, recipe=load_recipe("tiny"), made_from=lambda _: ())
+    run = SimpleNamespace(tracking=tracking, recipe=load_recipe("tiny"), made_from=lambda _: ())
     start = Artifact("model", "start", "ab" * 32, tmp_path)
-    follower = StageFollower(cast(PipelineRun, run), tmp_path / "metrics.jsonl", start)
+    follower = StageFollower(cast(RunContext, run), "child", tmp_path / "metrics.jsonl", start)
     samples = tmp_path / "samples.jsonl"
     for text in ("", '{"step": 20}\n', '{"step": 20}\n', '{"step": 20}\n{"step": 40}\n'):
         samples.write_text(text)
@@ -96,7 +96,7 @@ def test_what_waits_says_so(tmp_path):
         def _record(self, record: dict[str, Any]) -> None:
             seen.append(record)
 
-    follower = Follower(cast(PipelineRun, SimpleNamespace(current_child="child")), tmp_path / "progress.jsonl")
+    follower = Follower(cast(RunContext, None), "child", tmp_path / "progress.jsonl")
     follower.tail.path.write_text('{"note": "the server does not answer", "time": 1.5}\n')
     follower.poll()
     assert [record["note"] for record in seen] == ["the server does not answer"]
@@ -104,9 +104,9 @@ def test_what_waits_says_so(tmp_path):
 
 def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     said: list[str] = []
-    watcher = SimpleNamespace(warning=said.append, progress=lambda *_: None)
-    run = cast(PipelineRun, SimpleNamespace(current_child="child", watcher=watcher, tracking=None))
-    follower = MetricsFollower(run, tmp_path / "metrics.jsonl")
+    reporter = SimpleNamespace(warning=said.append, progress=lambda *_: None)
+    run = cast(RunContext, SimpleNamespace(reporter=reporter, tracking=None))
+    follower = MetricsFollower(run, "child", tmp_path / "metrics.jsonl")
     on = {"math/entropy": [*range(3, 40, 2), 41 + CLEARED_STEPS], "code/entropy": [39]}
     lines = [
         {"step": step, "alarms": {name: name for name, steps in on.items() if step in steps}} for step in range(1, 90)

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from ratchet.data_curation.base.draft import Draft
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.verifiers.errors import RatchetError
 
@@ -19,7 +19,9 @@ work.mkdir(exist_ok=True)
 with plan_run(recipe, load_settings()) as run:
     hardware = recipe.training.hardware
     try:
-        follow = MetricsFollower(run, work / "metrics.jsonl")
-        run_worker("ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines)
+        follow = MetricsFollower(run, "", work / "metrics.jsonl")
+        run_worker(
+            run, "ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines
+        )
     except RatchetError as error:
         sys.exit(f"error: {error}")

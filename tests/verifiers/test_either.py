@@ -6,10 +6,10 @@ import os
 import pytest
 
 from ratchet.flows.curate import curate
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math import second_verifier
 from ratchet.verifiers.outcome import Outcome

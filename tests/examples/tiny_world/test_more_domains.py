@@ -8,9 +8,9 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.examples.tiny_world import instruction_prompts, puzzles, science_questions
 from ratchet.examples.tiny_world.more_domains import generate_more_domains
+from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.settings import load_settings
-from ratchet.tasks.pipeline_run import plan_run
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.submission import Submission

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ratchet.data_curation.settings.curation import Steps
+from ratchet.flows.runs import outside_prefect, plan_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
-from ratchet.tasks.pipeline_run import PlannedStep, missing, outside_prefect, plan_run
+from ratchet.tasks.run_context import PlannedStep, missing
 from ratchet.tasks.run_name import run_name
 
 P = ParamSpec("P")

@@ -1,0 +1,62 @@
+"""Tells a person how a run goes: one line a step, and its progress."""
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.tasks import prefect_page
+from ratchet.tasks.progress import Progress, printable
+
+PROGRESS_EVERY_S = 60
+
+
+class ProgressReporter:
+    """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows."""
+
+    def __init__(self) -> None:
+        self._progress = Progress()
+        self._shown_at = 0.0
+
+    def show(self, text: str, style: str = "") -> None:
+        """Print one line; `style` is for terminals."""
+        print(text, flush=True)
+
+    def say(self, text: str, style: str = "", level: int = logging.INFO) -> None:
+        """Print one line, here and in Prefect's log; what a model or a data set wrote in it commands no terminal."""
+        text = printable(text)
+        self.show(text, style)
+        prefect_page.log(text.strip(), level)
+
+    def phase(self, title: str) -> None:
+        self.say(f"\n{title}", "bold")
+
+    def step_started(self, title: str) -> None:
+        self.show(f"… {title}")
+        self._progress, self._shown_at = Progress(title), time.monotonic()
+
+    def note(self, text: str) -> None:
+        self.say(f"  {text}", "dim")
+
+    def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
+        self._progress.update(done, total, facts)
+        if time.monotonic() - self._shown_at >= PROGRESS_EVERY_S:
+            self._shown_at = time.monotonic()
+            self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
+
+    def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
+        took = "cached" if cached else f"{seconds:.1f} s"
+        self.say(f"✓ {title} ({took}) {summary}")
+        self._progress = Progress()
+
+    def not_done(self, title: str, reason: str) -> None:
+        self.say(f"– {title}: not done, {reason}", "yellow")
+
+    @property
+    def now(self) -> str:
+        """The step at work and how far it is, "train math-36 (12/40)"; "" between steps."""
+        done = f" ({self._progress.done:,}/{self._progress.total:,})" if self._progress.total else ""
+        return f"{self._progress.title}{done}" if self._progress.title else ""
+
+    def warning(self, text: str) -> None:
+        self.say(f"! {text}", "yellow", logging.WARNING)
