@@ -10,7 +10,7 @@ The layout is recognized by the columns, or by those that the recipe maps:
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,29 +44,44 @@ class Trace:
 
 
 def read_traces(
-    path: Path, source: str, domain: str, template: Callable[[Problem], str], columns: Mapping[str, str]
-) -> tuple[list[Trace], list[Row]]:
+    path: Path, source: str, domain: str, template: Callable[[Problem], str], columns: Mapping[str, str],
+    domains: Collection[str] = (),
+) -> tuple[list[Trace], list[Row]]:  # fmt: skip
     """The traces of a file and its other rows, each with rule and evidence (columns of `REJECTED_SCHEMA`).
 
     `columns` maps `messages`, or `prompt` and `response`, or the fields of a problem (`metadata.solution` is the worked
-    one) to the file's columns. `template` formats a problem of `domain` as a user turn. Raises RatchetError for a file
-    that cannot be read, that lacks a mapped column, or of which no row can be used.
+    one) to the file's columns; of chats and prompts also `domain`, whose rows must name one of `domains`. `template`
+    formats a problem of `domain` as a user turn. Raises RatchetError for a file that cannot be read, that lacks a
+    mapped column, or of which no row can be used.
     """
     seen = columns_of(path, columns)
     there = ", ".join(sorted(seen)) or "none"
     if missing := [name for name in columns.values() if name not in seen]:
         raise RatchetError(f"{path}: there is no column {missing[0]!r}; its columns are {there}.")
     mapped = {name: (columns[name],) for name in ("messages", "prompt", "response") if name in columns}
-    if "messages" in mapped or (not columns and seen & {*CHATS}):
+    usual = not columns.keys() - {"domain"}
+    if "messages" in mapped or (usual and seen & {*CHATS}):
         names = (mapped.get("messages", CHATS), (), ())
-    elif "response" in mapped or (not columns and seen & {*RESPONSES} and seen & {*PROMPTS}):
+    elif "response" in mapped or (usual and seen & {*RESPONSES} and seen & {*PROMPTS}):
         names = ((), mapped.get("prompt", PROMPTS), mapped.get("response", RESPONSES))
+    elif "domain" in columns:
+        raise RatchetError(
+            f"{path}: a column of domains is for chats and prompts; name the files of each domain instead."
+        )
     else:
         names = None
+
+    def row_domain(row: Row) -> str:
+        if "domain" not in columns:
+            return domain
+        if (value := row.get(columns["domain"])) not in domains:
+            raise Malformed(columns["domain"], f"{value!r} is none of the recipe's domains: {', '.join(domains)}")
+        return str(value)
+
     traces: list[Trace] = []
     rejected: list[Row] = []
     for trace in (
-        _of_rows(path, source, domain, *names) if names else _of_problems(path, source, domain, template, columns)
+        _of_rows(path, source, row_domain, *names) if names else _of_problems(path, source, domain, template, columns)
     ):
         (traces if isinstance(trace, Trace) else rejected).append(trace)  # type: ignore[arg-type]
     if not traces:
@@ -76,12 +91,14 @@ def read_traces(
 
 
 def _of_rows(
-    path: Path, source: str, domain: str, chats: tuple[str, ...], prompts: tuple[str, ...], responses: tuple[str, ...]
-) -> Iterator[Trace | Row]:
+    path: Path, source: str, row_domain: Callable[[Row], str], chats: tuple[str, ...], prompts: tuple[str, ...],
+    responses: tuple[str, ...],
+) -> Iterator[Trace | Row]:  # fmt: skip
     for number, row in enumerate(read_rows(path)):
         try:
             if isinstance(row, Malformed):
                 raise row
+            domain = row_domain(row)
             if chats:
                 name = next((name for name in chats if row.get(name)), chats[0])
                 turns = chat_turns(row.get(name), name)

@@ -78,7 +78,7 @@ def in_cache(name: str) -> str:
 def _paths(recipe: Recipe) -> list[str]:
     paths = [path for own in recipe.curation.values() for path in (*own.inputs, *map(named_path, own.benchmarks))]
     paths += [benchmark.path for benchmark in recipe.evaluation.benchmarks if benchmark.path]
-    paths += recipe.training.warm_start.files if recipe.training.warm_start else ()
+    paths += recipe.training.warm_start.file_names if recipe.training.warm_start else ()
     return list(dict.fromkeys(paths))
 
 
@@ -129,7 +129,7 @@ def _on_this_machine(recipe: Recipe, path: str, samples: Path | None, place: Pat
 def with_paths(value: Any, change: Callable[[str], str], field: str = "") -> Any:
     """The data of a recipe with its paths changed."""
     if isinstance(value, dict):
-        return {name: with_paths(inner, change, name) for name, inner in value.items()}
+        return {name: with_paths(inner, change, field if field in PATHS else name) for name, inner in value.items()}
     if isinstance(value, list):
         return [with_paths(inner, change, field) for inner in value]
     return change(value) if field in PATHS and isinstance(value, str) else value

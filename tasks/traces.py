@@ -51,14 +51,11 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     unusable file, and when no row is left.
     """
     recipe, prompt = run.recipe, run.recipe.model.prompt
-    domain = start.domain or (domains[0] if len(domains) == 1 else None)
-    if domain is None:
-        raise RatchetError(
-            f"training.warm_start.files: the recipe {recipe.name} has the domains {', '.join(domains)}. Name the "
-            "traces' domain, as in `warm_start: {domain: math}`."
-        )
-    files = given_files(run, start.files)
+    named = _files_by_domain(recipe.name, start, domains)
+    files = given_files(run, start.file_names)
+    of_files = [domain for domain, names in named.items() for _ in names]
     sources = source_names([file.path for file in files])
+    asked = domains if "domain" in start.columns else [*named]
     benchmarks = {d: held_out(run, d) for d in domains}
     settings = {d: decontamination_settings(recipe.curation_of(d), d) for d, items in benchmarks.items() if items}
 
@@ -69,9 +66,9 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         ]
         traces: list[Trace] = []
         rejected: list[dict[str, Any]] = []
-        for file, source in zip(files, sources, strict=True):
+        for file, source, domain in zip(files, sources, of_files, strict=True):
             read, aside = read_traces(
-                file.path, source, domain, lambda problem: user_message(problem, prompt), start.columns
+                file.path, source, domain, lambda problem: user_message(problem, prompt), start.columns, domains
             )
             traces += read
             rejected += aside
@@ -81,8 +78,7 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         rejected += contaminated
         if not traces:
             raise RatchetError("training.warm_start.files: every trace contains an item of a benchmark.")
-        rng = Random(derive_seed(recipe.seed, "traces"))
-        chosen = [traces[n] for n in sorted(rng.sample(range(len(traces)), min(start.traces, len(traces))))]
+        chosen = _chosen(start, traces, Random(derive_seed(recipe.seed, "traces")))
         rows = [
             {name: getattr(trace.problem, name) for name in ("problem_id", "domain", "source", "source_id")}
             | {"prompt": trace.prompt, "response": trace.response}
@@ -97,9 +93,10 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
 
     parameters = {
         "columns": start.columns,
-        "domain": domain,
+        **({"domain": of_files[0]} if len(named) == 1 else {"domains": of_files}),
+        **({"mix": start.mix} if start.mix else {}),
         "traces": start.traces,
-        "prompt": with_templates(prompt, [domain]),
+        "prompt": with_templates(prompt, asked),
         "decontaminate": settings,
         "seed": recipe.seed,
         **({"template": start.template} if start.template != "as_written" else {}),
@@ -107,8 +104,38 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
     return run_step(
         run, OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
-        code=code_of([domain]),
+        code=code_of(asked),
     )  # fmt: skip
+
+
+def _files_by_domain(recipe: str, start: WarmStart, domains: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    if isinstance(start.files, Mapping):
+        if unknown := start.files.keys() - {*domains}:
+            raise RatchetError(
+                f"training.warm_start.files: {', '.join(sorted(unknown))}: the recipe {recipe} has the domains "
+                f"{', '.join(domains)}."
+            )
+        return start.files
+    domain = start.domain or (domains[0] if len(domains) == 1 or "domain" in start.columns else None)
+    if domain is None:
+        raise RatchetError(
+            f"training.warm_start.files: the recipe {recipe} has the domains {', '.join(domains)}. Name each "
+            "domain's files, as in `files: {math: [FILE]}`, or the column with each row's domain, as in "
+            "`columns: {domain: COLUMN}`."
+        )
+    return {domain: start.files}
+
+
+def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trace]:
+    """At most `start.traces` of them at random, by the shares of `start.mix` if there are any, in their order."""
+    if not start.mix:
+        numbers = rng.sample(range(len(traces)), min(start.traces, len(traces)))
+    else:
+        numbers = list[int]()
+        for domain, wanted in _wanted(start, []).items():
+            there = [n for n, trace in enumerate(traces) if trace.problem.domain == domain]
+            numbers += rng.sample(there, min(wanted, len(there)))
+    return [traces[n] for n in sorted(numbers)]
 
 
 def _prompts(run: RunContext, traces: Sequence[Trace]) -> dict[str, Any]:

@@ -57,9 +57,10 @@ def test_the_page_of_rehearsals_is_that_of_their_record():
 
 
 def test_a_recipe_that_is_changed_is_noticed(monkeypatch):
-    changed = fidelity.fields_of("acereason-7b")
+    fields_of, name = fidelity.fields_of, "acereason-7b"
+    changed = fields_of(name)
     changed = {**changed, "evaluation": {**changed["evaluation"], "temperature": 0.7}}
-    monkeypatch.setattr(fidelity, "fields_of", lambda recipe: changed)
+    monkeypatch.setattr(fidelity, "fields_of", lambda recipe: changed if recipe == name else fields_of(recipe))
     assert any(
         "evaluation.temperature [0.7], the facts say 0.6" in line for line in fidelity.differing(fidelity.FACTS[0])
     )

@@ -19,7 +19,7 @@ from docs.tools.rehearsals import DOCS, RECORD
 from ratchet.infra.recipe import load_recipe
 
 FACTS = sorted((DOCS / "facts").glob("*.yaml"))
-MAIN = {"acereason": "acereason-7b", "prorl": "prorl-1.5b"}
+MAIN = {"acereason": "acereason-7b", "justrl": "justrl-1.5b", "prorl": "prorl-1.5b"}
 STATES = {
     "miniature": "run in miniature", "rehearsed": "rehearsed", "set": "set", "target": "target", "absent": "absent",
 }  # fmt: skip

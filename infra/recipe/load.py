@@ -166,7 +166,9 @@ def _yaml(text: str) -> Any:
 def _beside(value: Any, directory: Path, field: str = "") -> Any:
     """The value with its paths made relative to the directory."""
     if isinstance(value, dict):
-        return {name: _beside(inner, directory, str(name)) for name, inner in value.items()}
+        return {
+            name: _beside(inner, directory, field if field in PATHS else str(name)) for name, inner in value.items()
+        }
     if isinstance(value, list):
         return [_beside(inner, directory, field) for inner in value]
     if field not in PATHS or not isinstance(value, str) or not value or "://" in value or value[0] in "/~":

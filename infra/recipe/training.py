@@ -49,13 +49,15 @@ class WarmStart(Section):
     weight_decay: ClassVar[float] = 0.01
     """AdamW's, during the warm start only."""
 
-    files: NotInKey[tuple[str, ...]] = ()
+    files: NotInKey[tuple[str, ...] | dict[str, tuple[str, ...]]] = ()
     """Your own traces instead of the teacher's, named like `inputs`: chats (`messages`), prompts and responses, or
-    problems with worked solutions; docs/reference/training.md."""
+    problems with worked solutions; docs/reference/training.md. A recipe with several domains names each domain's, as in
+    `{math: [gsm8k.jsonl], code: [mbpp.jsonl]}`."""
     columns: NotInKey[dict[str, str]] = {}
-    """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names."""
+    """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names. `domain` names the column
+    with each row's domain."""
     domain: NotInKey[str | None] = None
-    """The domain whose prompt template problems in the files get. None: the recipe's only domain."""
+    """The domain of a list of files, whose prompt template their problems get. None: the recipe's only domain."""
     template: NotInKey[Literal["as_written", "recipe"]] = "as_written"
     """The user turns of chats and prompts in the files: as they stand there, or their statements in the recipe's
     template, as in training and evaluation. The run and the report say how many differ."""
@@ -64,13 +66,19 @@ class WarmStart(Section):
     traces: Count = 44000
     """Traces to learn from, over all domains; with files, at most."""
     mix: dict[str, Weight] = {}
-    """Share of each domain; none: equal shares of the recipe's domains."""
+    """Share of each domain; none: equal shares of the recipe's domains, of files in proportion to their rows."""
     batch_size: Count = 16
     """Traces per optimizer step."""
     learning_rate: LearningRate = 3e-3
     """Peak of the schedule; suits the tiny model, a pretrained one needs less."""
     warmup_steps: StepsOrZero = 20
     """Optimizer steps of linear warm-up."""
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The files of all domains."""
+        named = self.files.values() if isinstance(self.files, dict) else [self.files]
+        return tuple(name for names in named for name in names)
 
     @model_validator(mode="after")
     def _fills_a_batch(self) -> "WarmStart":

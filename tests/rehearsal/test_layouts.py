@@ -6,6 +6,7 @@ import pytest
 
 from ratchet.data_curation import read_problems
 from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.trace_files import read_traces
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
 from ratchet.rehearsal import invented
@@ -25,8 +26,8 @@ def named() -> dict[tuple[str, str], str]:
         names = on_hub(recipe)
         wanted = [(domain, path) for domain, own in recipe.curation.items() for path in own.inputs]
         wanted += [(benchmark.domain, benchmark.path or "") for benchmark in recipe.evaluation.benchmarks]
-        if recipe.training.warm_start:
-            wanted += [("math", path) for path in recipe.training.warm_start.files]
+        if (start := recipe.training.warm_start) and not start.columns:
+            wanted += [("math", path) for path in start.file_names]
         paths |= {(domain, path): repository(path) for domain, path in wanted if repository(path) in names}
     return paths
 
@@ -51,6 +52,16 @@ def test_one_problem_of_each_data_set_has_a_right_answer_and_a_wrong_one(domain,
     problem = next(iter(from_table(read_problems(tmp_path, domain).kept)))
     assert any(verify(problem, text).passed for text in candidates(problem))
     assert not verify(problem, wrong(problem)).passed
+
+
+def test_traces_of_several_domains_are_read_by_their_column(tmp_path):
+    recipe = load_recipe("acereason-1.1-7b")
+    start = recipe.training.warm_start
+    [name] = start.file_names
+    write_layout(name, tmp_path)
+    [file] = [file for file in tmp_path.rglob("*") if file.is_file()]
+    traces, rejected = read_traces(file, name, "math", lambda problem: "", start.columns, [*recipe.curation])
+    assert not rejected and {trace.problem.domain for trace in traces} == {"math", "code"} and len(traces) >= 20
 
 
 def test_sources_have_more_rows_than_benchmarks(tmp_path):

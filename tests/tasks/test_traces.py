@@ -12,6 +12,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.tasks.report import _prompt_sections
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.traces import own_traces, without_held_out
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
 
 SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy night, so how many are left at home?"
@@ -42,6 +43,52 @@ class Warned(ProgressReporter):
 
     def warning(self, text: str) -> None:
         self.warnings.append(text)
+
+
+TWO = {"math": {}, "code": {}}
+
+
+def traces_of(tmp_path, start: dict) -> list[dict]:
+    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": TWO})
+    caller = Caller(load_settings(tmp_path / "home"), Warned(), prefect=False, mirrored=False)
+    with called_by(caller), open_run(recipe, "t") as run:
+        return pq.read_table(own_traces(run, recipe.training.warm_start, [*TWO]).kept).to_pylist()
+
+
+def written(path, rows: list[dict]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_each_domain_has_files_of_its_own(tmp_path):
+    math = [{"question": f"What is {n} plus 3?", "answer": f"It is {n + 3}.\n#### {n + 3}"} for n in range(6)]
+    code = {"task_id": 1, "text": "Write a function to add one.", "code": "def add(n):\n    return n + 1"}
+    code |= {"test_list": ["assert add(1) == 2", "assert add(2) == 3"]}
+    files = {"math": [written(tmp_path / "m.jsonl", math)], "code": [written(tmp_path / "c.jsonl", [code])]}
+    rows = traces_of(tmp_path, {"files": files, "traces": 100})
+    assert [row["domain"] for row in rows] == ["math"] * 6 + ["code"]
+    assert "def add(n):" in rows[-1]["prompt"] and rows[-1]["response"].startswith("```python\ndef add(n):")
+    assert "\\boxed{" in rows[0]["prompt"] and rows[0]["response"].endswith("\\boxed{3}")
+    rows = traces_of(tmp_path, {"files": files, "traces": 4, "batch_size": 2, "mix": {"math": 3, "code": 1}})
+    assert [row["domain"] for row in rows] == ["math"] * 3 + ["code"]
+
+
+def test_a_column_names_the_domain_of_each_row(tmp_path):
+    rows = [{"input": "Sum?", "output": "4", "kind": "math"}, {"input": "Sort.", "output": "x", "kind": "code"}]
+    file = written(tmp_path / "t.jsonl", [*rows, {"input": "Hi", "output": "Hi", "kind": "chat"}])
+    columns = {"prompt": "input", "response": "output", "domain": "kind"}
+    got = traces_of(tmp_path, {"files": [file], "columns": columns, "batch_size": 2})
+    assert [(row["domain"], row["prompt"]) for row in got] == [("math", "Sum?"), ("code", "Sort.")]
+
+
+@pytest.mark.parametrize(("start", "said"), [
+    ({"files": ["t.jsonl"]}, r"files: {math: \[FILE\]}"),
+    ({"files": {"logic": ["t.jsonl"]}}, "training.warm_start.files: logic: .* math, code"),
+])  # fmt: skip
+def test_files_whose_domain_is_not_known_are_refused(tmp_path, monkeypatch, start, said):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RatchetError, match=said):
+        traces_of(tmp_path, start)
 
 
 @pytest.mark.parametrize("template", ["as_written", "recipe"])
