@@ -56,7 +56,7 @@ def open_raw_file(
         raise RatchetError(
             f"{path}: unknown {domain} format, its columns are {there}. Say in the recipe which holds what, "
             "`columns: {prompt: COLUMN, answer: COLUMN}` (a benchmark is read by them only if it has them all), or "
-            "give the file in a known format (docs/reference/curation.md lists their columns): "
+            "give the file in a known format (docs/reference/layouts.md lists their columns): "
             f"{', '.join(f.name for f in formats)}."
         )
     return RawFile(path, domain, layout, frozenset(seen), {}, source, window)

@@ -70,8 +70,9 @@ class Decontaminator:
 def decontaminate(
     table: pa.Table, benchmarks: pa.Table | Sequence[pa.Table], settings: Decontamination = Decontamination()
 ) -> Split:
-    """`Decontaminator.split` of a table of one domain, with the facts about the items in the summary. The n-gram is by
-    default the domain's."""
+    """Reject rows of one domain that share their text with a held-out item; the summary counts what was compared.
+
+    `benchmarks` is a table of items, or several. Without `settings.ngram` n-grams have the domain's length."""
     items = benchmarks if isinstance(benchmarks, pa.Table) else pa.concat_tables(benchmarks)
     ngram = settings.ngram or plan_of(domain_in(table)).ngram
     decontaminator = Decontaminator(items, settings.model_copy(update={"ngram": ngram}))

@@ -32,7 +32,7 @@ RULES = ("exact", "url", "near", "variant", "reworded", "disagreement")
 
 
 def deduplicate(table: pa.Table, settings: Deduplication = Deduplication()) -> Split:
-    """As `judge`."""
+    """Keep one of several copies of a problem; reject the others with the row that stays and the similarity to it."""
     verdicts, facts = judge(table, settings)
     return partition(STEP, RULES, table, verdicts, **facts)
 

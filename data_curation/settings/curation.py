@@ -19,7 +19,7 @@ from ratchet.data_curation.settings.teacher import Teacher
 
 
 class Rules(Section):
-    """The rule filters; docs/reference/curation.md lists the rules."""
+    """The rule filters; docs/reference/rules.md lists the rules."""
 
     off: tuple[str, ...] = ()
     """Rules to switch off."""

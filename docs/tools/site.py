@@ -1,8 +1,14 @@
-"""What the documentation site makes of the rest of the repository (a hook of mkdocs.yml): the reference of the command
-line and of recipes, the pages that stand at the root, and a page for each source file that another page links to."""
+"""What the documentation site makes of the rest of the repository (a hook of mkdocs.yml).
 
+The reference of the command line, of recipes and of the Python API, the pages that stand at the root, and a page for
+each source file that another page links to.
+"""
+
+import importlib
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache, partial
 from os.path import normpath, relpath
 from pathlib import Path
@@ -39,7 +45,10 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and point every link at what the site has."""
     pages = {file.src_uri: (file.content_string, f"docs/{file.src_uri}") for file in files.documentation_pages()}
     pages |= {page: ((ROOT / source).read_text(), source) for source, page in AT_ROOT.items()}
-    generated = {"reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes()}
+    generated = {
+        "reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes(),
+        "reference/api.md": api(),
+    }  # fmt: skip
     pages |= {page: (text, f"docs/{page}") for page, text in generated.items()}
     linked: set[str] = set()
     for page, (text, source) in pages.items():
@@ -93,6 +102,65 @@ def cli() -> str:
     ]
     before, _, after = text.partition("**Commands**:\n")
     return f"{before}**Commands**:\n\n" + "\n".join(listed) + "\n\n" + after[after.index("## ") :]
+
+
+PUBLIC = {
+    "ratchet.api": "Everything together; needs `ratchet-rl`.",
+    "ratchet.data_curation": "Curation alone; needs `ratchet-curation`.",
+    "ratchet.verifiers": "Verdicts alone; needs `ratchet-verifiers`.",
+}
+
+
+def api() -> str:
+    """What each public package exports: signature and docstring, a class with its fields and methods."""
+    lines = [
+        "# Python API", "",
+        "What can be imported from Python. [Ratchet from Python](../howto/python.md) has examples that run.", "",
+    ]  # fmt: skip
+    shown: dict[Any, str] = {}
+    for module, needs in PUBLIC.items():
+        lines += [f"## {module}", "", needs, ""]
+        for name in importlib.import_module(module).__all__:
+            member = getattr(importlib.import_module(module), name)
+            lines += [f"### {module.removeprefix('ratchet.')}.{name}", ""]
+            if member in shown:
+                lines += [f"The same as [{shown[member]}](#{shown[member].lower().replace('.', '')}).", ""]
+                continue
+            shown[member] = f"{module.removeprefix('ratchet.')}.{name}"
+            lines += [*_signature(name, member), _docstring(member), ""]
+            lines += _methods(member) if inspect.isclass(member) else []
+    return "\n".join(lines)
+
+
+def _signature(name: str, member: Any) -> list[str]:
+    """As code; nothing for an enumeration or an exception, whose constructor nobody calls."""
+    if inspect.isclass(member) and issubclass(member, (Enum, BaseException)):
+        return []
+    signature = inspect.signature(member)
+    shown = str(signature)
+    if len(shown) > 90:
+        inside = "".join(f"\n    {parameter}," for parameter in signature.parameters.values())
+        shown = f"({inside}\n)" + shown.rpartition(")")[2]
+    shown = re.sub(r"\b(ratchet|collections|pathlib|pyarrow|typing)\.([a-z_]+\.)*", "", f"{name}{shown}")
+    return ["```python", re.sub(r"= (\w+)\([^()]*\)", r"= \1()", shown), "```", ""]
+
+
+def _docstring(member: Any) -> str:
+    return re.sub(r"\bdocs/([\w/]+)\.md", _page_link, inspect.getdoc(member) or "")
+
+
+def _methods(member: type) -> list[str]:
+    """The class's own public methods with the first line of their docstrings; an enumeration's values."""
+    if issubclass(member, Enum):
+        return [*(f"- `{each.value}`" for each in member), ""]
+    lines = []
+    for name, found in vars(member).items():
+        plain = found.__func__ if isinstance(found, (classmethod, staticmethod)) else found
+        if not name.startswith("_") and inspect.isfunction(plain) and plain.__doc__:
+            named = list(inspect.signature(plain).parameters)
+            parameters = ", ".join(named if isinstance(found, staticmethod) else named[1:])
+            lines.append(f"- `{name}({parameters})`: {_text(plain.__doc__.partition(chr(10) * 2)[0])}")
+    return [*lines, ""]
 
 
 def recipe() -> str:
@@ -191,7 +259,11 @@ def _default(field: FieldInfo, anchors: Mapping[type[Section], str]) -> str:
 def _text(words: str | None) -> str:
     """A docstring as one line of Markdown, the pages it names as links."""
     line = " ".join((words or "").split())
-    return re.sub(r"\bdocs/([\w/]+)\.md", lambda page: f"[{_title(page[1])}](../{page[1]}.md)", line)
+    return re.sub(r"\bdocs/([\w/]+)\.md", _page_link, line)
+
+
+def _page_link(page: re.Match[str]) -> str:
+    return f"[{_title(page[1])}](../{page[1]}.md)"
 
 
 @cache

@@ -185,3 +185,14 @@ def test_every_block_of_python_is_run_by_a_test():
     sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     pages = [page for page in PAGES if re.search(r"^```python\n", page.read_text(), re.MULTILINE)]
     assert [page.name for page in pages if f'{page.relative_to(ROOT / "docs")}"' not in sources] == []
+
+
+def test_the_messages_that_the_page_on_errors_lists_are_in_the_code():
+    page = (ROOT / "docs/howto/troubleshooting.md").read_text()
+    shown = re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+    messages = [text for row in shown for text in re.findall(r"`([^`]+)`", row)]
+    folders = ["cli", "data_curation", "evaluation", "flows", "infra", "rehearsal", "tasks", "training", "verifiers"]
+    sources = [path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    whole = re.sub(r"\{[^{}]*\}", "…", re.sub(r'"\s+f?"', "", "\n".join(sources))) + (ROOT / "Makefile").read_text()
+    missing = [text for text in messages if text not in whole]
+    assert len(messages) > 30 and missing == []

@@ -21,7 +21,7 @@ from ratchet.training.growth import grow
 from tests.docs.commands import Command, commands, fenced
 
 WHY_NOT: dict[str, str] = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
-OF_MINE = ("docs/tutorials/own_data.md", "docs/howto/benchmark.md", "docs/howto/loss.md")
+OF_MINE = ("README.md", "docs/tutorials/own_data.md", "docs/howto/benchmark.md", "docs/howto/loss.md")
 """Pages whose commands are about the reader's own recipe, which has a home of its own."""
 SMALL = [
     "generate.tiny-world.math_rows=150", "generate.tiny-world.code_rows=60", "generate.tiny-world.benchmark_problems=6",
