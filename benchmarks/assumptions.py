@@ -2,12 +2,11 @@
 
     python -m torch.distributed.run --standalone --nproc-per-node N -m benchmarks.assumptions SPEC.json
 
-SPEC is that of a preflight (`training/main.py`), with the `part` to measure and when it was `launched`. Each line of
+SPEC is a `MeasuredPart`: a preflight of one `part`, and when it was `launched`. Each line of
 `assumptions.jsonl` is one assumption: its `name`, the values `planned` and `measured` and their `unit`, the `constant`
 to change, and what `to`; or a part that could not be measured, and `why`.
 """
 
-import json
 import os
 import sys
 import time
@@ -20,11 +19,11 @@ from typing import Any
 import torch
 
 from ratchet.data_curation.base.journal import Journal
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.training import cluster, ranks
 from ratchet.training.estimate import ALL_REDUCE_S, estimate
 from ratchet.training.machine import ENGINE_START_S, GIB, PROCESS_START_S
 from ratchet.training.preflight import Preflight, Skip
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
 LINES = "assumptions.jsonl"
@@ -40,16 +39,22 @@ Row = tuple[str, str, float, float, str, float | str]
 """Name, unit, planned, measured, the constant, and what to change it to."""
 
 
+class MeasuredPart(TrainingSpec):
+    part: str
+    label: str
+    launched: float
+
+
 class Assumptions(Preflight):
     """One part. All ranks measure; rank 0 writes."""
 
-    def __init__(self, recipe: Recipe, spec: dict[str, Any], work: Path) -> None:
-        self.joined = time.time()
-        super().__init__(recipe, spec, work)
+    def __init__(self, spec: MeasuredPart) -> None:
+        self.joined, self.part = time.time(), spec
+        super().__init__(spec)
         self.read = time.time()
         self.stage = max(self.training.stages, key=lambda stage: stage.longest_response)
         self.plan = estimate(self.shape, self.stage, self.training, self.machine)
-        self.notes = Journal(work / LINES) if self.rank == 0 else None
+        self.notes = Journal(self.work / LINES) if self.rank == 0 else None
         positions = self.policy.positions or 10**9
         self.decoded = max(2, min(DECODED, positions // 4))
         self.prompt = max(2, min(PROMPT, positions // 2))
@@ -95,7 +100,7 @@ class Assumptions(Preflight):
 
     def engine(self) -> Iterator[Row]:
         """Start, hand-over, decoding by width, reading prompts."""
-        launched = self.spec["launched"]
+        launched = self.part.launched
         yield (
             "start of processes", "s", PROCESS_START_S, self.slowest(self.joined - launched),
             "training/machine.py PROCESS_START_S", self.slowest(self.joined - launched),
@@ -155,7 +160,7 @@ class Assumptions(Preflight):
 
     def update(self) -> Iterator[Row]:
         """One optimizer step and its memory, with the part's own hardware."""
-        label, rates = self.spec["label"], self.machine.rates
+        label, rates = self.part.label, self.machine.rates
         self.timed_step(self.stage)  # compiles, and fills caches
         seconds, count, longest = self.timed_step(self.stage)
         planned = self.planned_update(self.stage, count, longest, self.machine)
@@ -184,13 +189,12 @@ def written(place: Path, size: int) -> float:
 
 def main(specification: Path) -> int:
     ranks.die_with_launcher()
-    spec = json.loads(specification.read_text())
-    recipe = Recipe.model_validate(spec["recipe"])
-    hardware = recipe.training.hardware
+    spec = MeasuredPart.read(specification)
+    hardware = spec.recipe.training.hardware
     ranks.join(hardware.advanced.timeout_minutes)
-    measured = Assumptions(recipe, spec, Path(spec["work_dir"]))
+    measured = Assumptions(spec)
     measured.machine = replace(measured.machine, in_one=max(1, hardware.processes))
-    measured.run(spec["part"])
+    measured.run(spec.part)
     ranks.leave()
     return 0
 

@@ -41,7 +41,7 @@ from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.model import GrownModel, Model
 from ratchet.infra.recipe.training import Hardware, Stage, Training
 from ratchet.training import growth
-from ratchet.training.stage import specification
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.problem import Problem
 
 SCORED = ("start", "math-52", "code-60", "math-60")
@@ -108,15 +108,20 @@ class Stages:
             settings = settings.model_copy(update={"stages": stages})
         return recipe.model_copy(update={"training": settings})
 
-    def launch(self, spec: dict[str, Any], work: Path) -> subprocess.Popen[bytes]:
+    def launch(self, spec: TrainingSpec, work: Path) -> subprocess.Popen[bytes]:
         work.mkdir(parents=True, exist_ok=True)
         file = work.with_suffix(".json")
-        file.write_text(json.dumps({**spec, "work_dir": str(work)}))
+        file.write_text(spec.model_copy(update={"work_dir": work}).model_dump_json())
         argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
         with open(work.with_suffix(".log"), "ab") as log:
             return subprocess.Popen(argv, env=self.environment, stdout=log, stderr=log, start_new_session=True)
 
-    def run(self, spec: dict[str, Any], work: Path) -> tuple[Path, float]:
+    def stage_spec(self, recipe: Recipe, stage: Stage, model: Path, problems: dict[str, Path]) -> TrainingSpec:
+        return TrainingSpec(
+            kind="stage", recipe=recipe, stage=stage.name, model_dir=str(model), problems=problems, work_dir=self.work
+        )
+
+    def run(self, spec: TrainingSpec, work: Path) -> tuple[Path, float]:
         """Run a specification to its end: the trained model, and seconds."""
         started = time.perf_counter()
         self.launch(spec, work).wait()
@@ -138,14 +143,14 @@ class Stages:
         if self.small:
             traces = self.work / "traces.parquet"
             pq.write_table(pq.read_table(self.files / "traces.parquet").slice(0, 64), traces)
-        spec = specification(recipe, "warm_start", traces=str(traces))
+        spec = TrainingSpec(kind="warm_start", recipe=recipe, traces=traces, work_dir=self.work)
         model, seconds = self.run(spec, self.work / "start")
         self.started.set()
         yield "tiny, warm start", f"{seconds:.0f}", ""
         yield self.score("start", model)
         for stage in recipe.training.stages:
             problems = {domain: self.files / f"{domain}.parquet" for domain in stage.domains}
-            spec = specification(recipe, "stage", stage, model, problems)
+            spec = self.stage_spec(recipe, stage, model, problems)
             work = self.work / stage.name
             model, seconds = self.run(spec, work)
             yield f"tiny, {stage.name}", f"{seconds:.0f}", curve(records(work))
@@ -188,7 +193,7 @@ class Stages:
         training = training.model_copy(update={"stages": (stage, *training.stages[1:])})
         recipe = recipe.model_copy(update={"training": training})
         problems = {"math": self.files / "math.parquet"}
-        spec = specification(recipe, "stage", stage, self.work / "start" / "model", problems)
+        spec = self.stage_spec(recipe, stage, self.work / "start" / "model", problems)
         found, killed = [], 0
         for name in ("undisturbed", "again", "killed"):
             started, work = time.perf_counter(), self.work / f"resume-{name}"
@@ -229,7 +234,7 @@ class Stages:
         training = Training(stages=(stage,), hardware=hardware, checkpoint_every=100)
         recipe = Recipe(name="step", model=Model(path=str(model)), training=training)
         work = self.work / f"step-{name}"
-        _, seconds = self.run(specification(recipe, "stage", stage, model, {"math": problems}), work)
+        _, seconds = self.run(self.stage_spec(recipe, stage, model, {"math": problems}), work)
         last = records(work)[-1]
         parts = ", ".join(f"{key} {value:.3g}" for key, value in last.items() if key.endswith(("_s", "_seconds")))
         said = f"{prompts} x {rollouts} responses of {last.get('response_tokens', 0):.0f} tokens; "

@@ -22,14 +22,15 @@ def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> 
     """
     from ratchet.flows.preflight import preflight as checks
 
-    rows = []
-    for name, state, message in checks(
-        load_recipe(recipe, set_ or ()), load_settings(home), lambda note: hint(note, style="dim")
-    ):
+    rows: list[dict[str, str]] = []
+
+    def show(line: tuple[str, str, str]) -> None:
+        name, state, message = line
         rows.append({"check": name, "state": state, "message": message})
         if not output.json:
-            line = Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18} ", message)
-            console.print(line, soft_wrap=True)
+            console.print(Text.assemble((f"{state:<5}", STYLES[state]), f"{name:<18} ", message), soft_wrap=True)
+
+    checks(load_recipe(recipe, set_ or ()), load_settings(home), show, lambda note: hint(note, style="dim"))
     if output.json:
         print_json(rows)
     states = [row["state"] for row in rows]

@@ -1,6 +1,7 @@
 """The specification of one evaluation: the JSON file that `python -m ratchet.evaluation.main` reads."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +27,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 SEED = 0
-"""Of sampling: the same questions get the same responses from the same model, whatever the recipe's seed."""
+"""Sampling seed, independent of the recipe's: the same model answers the same questions alike in every run."""
 
 
 class ModelSpec(Section):
@@ -51,7 +52,7 @@ class EvaluationSpec(Section):
     """By benchmark, a Parquet file with `PROBLEM_SCHEMA`."""
     set_aside: dict[str, dict[str, int]]
     """By benchmark, the number of rows of its file that could not be read, by reason."""
-    contaminated: dict[str, tuple[str, ...]] | None
+    contaminated: Mapping[str, Sequence[str]] | None
     """By benchmark, the problem_ids found in the training set; None without a check."""
     store_dir: Path
     work_dir: Path

@@ -1,6 +1,5 @@
 """Whether a recipe's machines can do its work, found out in minutes: `ratchet preflight RECIPE`."""
 
-import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,14 +10,15 @@ from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.flows.curate import curate_each
 from ratchet.flows.runs import plan_run
-from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
+from ratchet.infra.launching.group import JobPreempted, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.launching.run_group import run_group
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.tracking.events import mlflow_address
 from ratchet.training.machine import KILLED, LINES, measured_file
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
 
 GONE_S = 90
@@ -28,13 +28,15 @@ Line = tuple[str, str, str]
 """Name, state (OK, FAIL or SKIP) and message."""
 
 
-def preflight(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
+def preflight(recipe: Recipe, settings: Settings, show: Callable[[Line], None], say: Callable[[str], None]) -> None:
     """Test on the recipe's machines, started as for training, everything its stages need. `ratchet plan` then uses the
-    measured rates. `say` gets a message for each wait. Raises RatchetError for a recipe without stages."""
+    measured rates. `show` gets each result, `say` a message for each wait. Raises RatchetError for a recipe without
+    stages."""
     if not recipe.training.stages:
         raise RatchetError(f"The recipe {recipe.name} has no stages to check.")
-    yield from endpoints(recipe, settings)
-    yield from _on_machines(recipe, settings, say)
+    for line in endpoints(recipe, settings):
+        show(line)
+    _on_machines(recipe, settings, show, say)
 
 
 def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
@@ -67,66 +69,53 @@ def endpoints(recipe: Recipe, settings: Settings) -> Iterator[Line]:
             yield name, "OK", "answers"
 
 
-def _on_machines(recipe: Recipe, settings: Settings, say: Callable[[str], None]) -> Iterator[Line]:
+def _on_machines(recipe: Recipe, settings: Settings, show: Callable[[Line], None], say: Callable[[str], None]) -> None:
     """The group's own lines. It is started twice: the first run ends with the kill of one of its ranks."""
     hardware, measured = recipe.training.hardware, measured_file(settings.home, recipe.name)
     work = measured.parent / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    spec = {
-        "kind": "preflight", "recipe": recipe.model_dump(mode="json"), "stage": None, "model_dir": None,
-        "problems": _curated(recipe, settings), "traces": None, "pass_rates": None, "validation": {},
-        "work_dir": str(work), "measured": str(measured),
-    }  # fmt: skip
-    (work / "spec.json").write_text(json.dumps(spec))
+    spec = TrainingSpec(
+        kind="preflight", recipe=recipe, problems=_curated(recipe, settings), work_dir=work, measured=measured
+    )
+    (work / "spec.json").write_text(spec.model_dump_json())
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))
     group = ProcessGroup(argv, hardware.machines, hardware.processes, work, work / "log")
     launcher, shown = launcher_of(settings), 0
 
-    def new_lines() -> Iterator[Line]:
+    def show_new() -> None:
         nonlocal shown
         for _, line in list(read_lines(work / LINES))[shown:] if (work / LINES).is_file() else ():
             shown += 1
-            yield line["name"], line["state"], line["message"]
+            show((line["name"], line["state"], line["message"]))
 
     for turn in ("first", "second"):
         try:
             launcher.check(hardware.machines)
             recipe.training.engine.check(settings.python)
-            with launcher.launch(group, say) as running:
-                while (code := running.poll()) is None:
-                    yield from new_lines()
-                    time.sleep(0.2)
-                ended = time.time()
-        except (RatchetError, TakenAway) as error:
-            yield "start", "FAIL", str(error)
+            result = run_group(group, launcher, show_new, say)
+        except (RatchetError, JobPreempted) as error:
+            show(("start", "FAIL", str(error)))
             return
-        yield from new_lines()
+        ended = time.time()
         killed = float((work / KILLED).read_text()) if (work / KILLED).is_file() else None
         if turn == "second":
-            if code:
-                yield "resume", "FAIL", _reason(work, f"the restarted group ended with code {code}")
+            if result.code:
+                show(("resume", "FAIL", f"the restarted group {result.reason}"))
         elif killed is None:
-            yield "start", "FAIL", _reason(work, f"the group ended with code {code} before its checks were over")
+            show(("start", "FAIL", f"the group {result.reason}"))
             return
         else:
             took, state = ended - killed, "OK" if ended - killed < GONE_S else "FAIL"
-            yield "kill", state, f"a rank was killed; all others ended within {took:.1f} s (log: {work / 'log'})"
+            show(("kill", state, f"a rank was killed; all others ended within {took:.1f} s (log: {work / 'log'})"))
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _reason(work: Path, ended: str) -> str:
-    status = json.loads((work / STATUS).read_text()) if (work / STATUS).is_file() else {}
-    if status.get("state") == "failed":
-        return status["message"]
-    return f"{ended}. The end of {work / 'log'}:\n{last_lines(work / 'log', 15)}"
-
-
-def _curated(recipe: Recipe, settings: Settings) -> dict[str, str]:
+def _curated(recipe: Recipe, settings: Settings) -> dict[str, Path]:
     """The curated problems that exist already, by domain."""
     try:
         with plan_run(recipe, settings) as run:
             problems = curate_each(recipe, run.domains)
     except RatchetError:
         return {}  # missing files, which the plan of a run reports
-    return {domain: str(artifact.kept) for domain, artifact in problems.items() if artifact.kept.is_file()}
+    return {domain: artifact.kept for domain, artifact in problems.items() if artifact.kept.is_file()}

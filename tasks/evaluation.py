@@ -16,7 +16,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
-from ratchet.evaluation.spec import SEED
+from ratchet.evaluation.spec import SEED, EvaluationSpec, ModelSpec
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name
@@ -165,17 +165,19 @@ def evaluate_model(
         from ratchet.evaluation.scores import flat  # imports pandas, which planning does not need
         from ratchet.evaluation.tables import estimate, warnings
 
-        spec = {
-            "model": _model(subject),
-            "label": label,
-            "prompt": recipe.model.prompt.model_dump(mode="json"),
-            **recipe.model_dump(mode="json", include={"evaluation", "training", "verification"}),
-            "problems": {b.name: str(problems.kept) for b, problems in benchmarks},
-            "set_aside": {b.name: _set_aside(problems) for b, problems in benchmarks},
-            "contaminated": contaminated_items(check) if check else None,
-            "store_dir": str(run.settings.home / "generations"),
-            "work_dir": str(draft.path),
-        }
+        spec = EvaluationSpec(
+            model=_model(subject),
+            label=label,
+            prompt=recipe.model.prompt,
+            evaluation=recipe.evaluation,
+            training=recipe.training,
+            verification=recipe.verification,
+            problems={b.name: problems.kept for b, problems in benchmarks},
+            set_aside={b.name: _set_aside(problems) for b, problems in benchmarks},
+            contaminated=contaminated_items(check) if check else None,
+            store_dir=run.settings.home / "generations",
+            work_dir=draft.path,
+        )
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(run, draft)
         follow = EvaluationFollower(run, draft.tracking_id, draft.path / "progress.jsonl")
@@ -261,12 +263,11 @@ def _set_aside(problems: Artifact) -> dict[str, int]:
     return {**reasons, **conflicts, **({"row: repeats another": repeats} if repeats else {})}
 
 
-def _model(subject: Subject) -> dict[str, Any]:
-    """`evaluation.spec.ModelSpec`"""
+def _model(subject: Subject) -> ModelSpec:
     if isinstance(subject, Endpoint):
-        return {"identity": _identity(subject), "endpoint": subject.model_dump(mode="json")}
+        return ModelSpec(identity=_identity(subject), endpoint=subject)
     directory = subject.path if subject.kind == "model" else subject.path / "model"
-    return {"identity": subject.content(), "directory": str(directory)}
+    return ModelSpec(identity=subject.content(), directory=directory)
 
 
 def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:

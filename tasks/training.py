@@ -2,15 +2,15 @@
 
 import json
 import shutil
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.files import write_atomically
@@ -19,10 +19,10 @@ from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.base.waiting import saying
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
-from ratchet.infra.launching.group import STATUS, ProcessGroup, TakenAway
+from ratchet.infra.launching.group import JobPreempted, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.launching.run_group import read_status, run_group
 from ratchet.infra.recipe.evaluation import Evaluation
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import lengths
@@ -33,7 +33,7 @@ from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
 from ratchet.training.interventions import RULE
 from ratchet.training.losses import LOSSES
-from ratchet.training.stage import specification
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
@@ -42,7 +42,6 @@ from ratchet.verifiers.serving.local_pool import open_pool
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
 STAGE = Step("train", 10, "checkpoint", resumable=True)
 PASS_RATES = Step("pass_rates", 9, "pass_rates", resumable=True)
-POLL_S = 0.2
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""
 ATTEMPTS = 3
@@ -54,7 +53,7 @@ def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
     recipe = run.recipe
     start, hardware = recipe.training.warm_start, recipe.training.hardware
-    spec = specification(recipe, "warm_start", traces=str(traces.kept) if traces else None)
+    spec = TrainingSpec(kind="warm_start", recipe=recipe, traces=traces and traces.kept, work_dir=Path())
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe.training)
     if start:  # it has its own weight decay
@@ -129,13 +128,14 @@ def train_stage(
     engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
     code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
     problems = {domain: problems[domain] for domain in stage.domains}
-    blend = {name: str(artifact.kept) for name, artifact in validation.items()}
-    spec = _spec(recipe, "stage", stage, start, problems, validation=blend)
+    spec = _stage_spec(run, "stage", stage, start, problems)
+    facts: dict[str, Any] = {"validation": {name: artifact.kept for name, artifact in validation.items()}}
     inputs = [start, *problems.values(), *validation.values()]
     if stage.max_pass_rate is not None:
         measured = _pass_rates(run, stage, start, problems)
-        spec["pass_rates"] = str(measured.path / "pass_rates.jsonl")
+        facts["pass_rates"] = measured.path / "pass_rates.jsonl"
         inputs.append(measured)
+    spec = spec.model_copy(update=facts)
     parameters = {
         "seed": recipe.seed,
         "prompt": with_templates(recipe.model.prompt, [*stage.domains, *validated]),
@@ -192,7 +192,7 @@ def _silence_of(reward_servers: tuple[str, ...]) -> str:
 def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
     """How often the starting policy solves each prompt that the stage may train on."""
     recipe = run.recipe
-    spec = _spec(recipe, "pass_rates", stage, start, problems)
+    spec = _stage_spec(run, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded",
         "total_time_limit_s",
@@ -216,28 +216,36 @@ def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mappin
     )  # fmt: skip
 
 
-def _spec(
-    recipe: Recipe, kind: str, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], **facts: Any
-) -> dict[str, Any]:
+def _stage_spec(
+    run: RunContext,
+    kind: Literal["stage", "pass_rates"],
+    stage: Stage,
+    start: Artifact,
+    problems: Mapping[str, Artifact],
+) -> TrainingSpec:
     model = start.path if start.kind == "model" else start.path / "model"
-    return specification(recipe, kind, stage, model, {name: part.kept for name, part in problems.items()}, **facts)
+    files = {name: part.kept for name, part in problems.items()}
+    return TrainingSpec(
+        kind=kind, recipe=run.recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path()
+    )
 
 
-def _train(run: RunContext, spec: dict[str, Any], start: Artifact | None = None) -> Any:
+def _train(run: RunContext, spec: TrainingSpec, start: Artifact | None = None) -> Callable[[Draft], None]:
+    """Fills a draft with the work of `spec`, whose `work_dir` is the draft."""
+
     def make(draft: Draft) -> None:
         hardware = run.recipe.training.hardware
-        name = "-".join(filter(None, [spec["kind"], spec["stage"]]))
-        if any(domain_of(domain).runs_programs for domain in spec["problems"]):
+        name = "-".join(filter(None, [spec.kind, spec.stage]))
+        if any(domain_of(domain).runs_programs for domain in spec.problems):
             record_isolation(run, draft)
-        measures = spec["kind"] == "pass_rates"
+        measures = spec.kind == "pass_rates"
         file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
         follow = MetricsFollower(run, draft.tracking_id, file)
-        if spec["kind"] == "stage" and start:
+        if spec.kind == "stage" and start:
             follow = StageFollower(run, draft.tracking_id, file, start)
-        work = {**spec, "work_dir": str(draft.path)}
         run_worker(
-            run, "ratchet.training.launch", work, draft, name, follow, hardware.processes, hardware.machines,
-            resident=True,
+            run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
+            hardware.processes, hardware.machines, resident=True,
         )  # fmt: skip
         shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
         if measures:
@@ -247,7 +255,7 @@ def _train(run: RunContext, spec: dict[str, Any], start: Artifact | None = None)
         draft.extra["metrics"] = {key: value for key, value in last.items() if isinstance(value, int | float)}
         draft.extra["headline"] = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
         draft.counts["steps"] = int(last.get("step", 0))
-        decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if spec["stage"] else []
+        decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if spec.stage else []
         if interventions := [line for line in decisions if line["rule"] == RULE]:
             draft.extra["interventions"] = interventions
         draft.extra["shown"] = [
@@ -266,7 +274,7 @@ def _describe_pass_rates(draft: Draft) -> str:
 
 
 def run_worker(
-    run: RunContext, module: str, spec: dict[str, Any], draft: Draft, name: str, follow: "MetricsFollower",
+    run: RunContext, module: str, spec: BaseModel, draft: Draft, name: str, follow: "MetricsFollower",
     processes: int, machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
@@ -274,23 +282,21 @@ def run_worker(
     the group's message."""
     settings = replace(run.settings, slurm=None) if here else run.settings
     # Not in the artifact, whose content must not depend on the home; found again by a resumed run.
-    spec_file, status_file = run.settings.logs / f"{draft.path.name}.spec.json", draft.path / STATUS
+    spec_file = run.settings.logs / f"{draft.path.name}.spec.json"
     log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
     group = ProcessGroup(argv, machines, processes, draft.path, log, once, resident)
-    wanted = json.dumps(spec, indent=1, ensure_ascii=False)
-    status = _status(status_file) if spec_file.is_file() and spec_file.read_text() == wanted else {}
+    wanted = spec.model_dump_json(indent=1)
+    again = spec_file.is_file() and spec_file.read_text() == wanted
     spec_file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(spec_file, wanted)
+    state, message = read_status(draft.path) if again else ("", "")
     attempts = ATTEMPTS
-    while status.get("state") != "finished":
+    while state != "finished":
         furthest = follow.tail.furthest
         try:
-            with launcher_of(settings, run.resident).launch(group, run.reporter.note) as worker:
-                while (code := worker.poll()) is None:
-                    follow.poll()
-                    time.sleep(POLL_S)
-        except TakenAway as reason:
+            result = run_group(group, launcher_of(settings, run.resident), follow.poll, run.reporter.note)
+        except JobPreempted as reason:
             follow.poll()
             attempts = ATTEMPTS if follow.tail.furthest > furthest else attempts - 1
             if not attempts:
@@ -305,22 +311,16 @@ def run_worker(
                 f"{name}: its unfinished directory was deleted while it ran, {draft.path}. Run the same command again: "
                 "it starts over."
             )
-        follow.poll()
-        status = _status(status_file)
-        if status.get("state") == "failed":
-            raise RatchetError(f"{name}: {status['message']}")
-        if code or status.get("state") != "finished":
+        if result.state == "failed":
+            raise RatchetError(f"{name}: {result.reason}")
+        if not result.finished:
             raise RatchetError(
-                f"{name} ended with code {code} before it was finished. The end of {log}:\n"
-                f"{last_lines(log, 25)}\nRun the same command again to continue from the last checkpoint."
+                f"{name} {result.reason}\nRun the same command again to continue from the last checkpoint."
             )
+        state, message = result.state, result.message
     follow.poll()
-    if warning := status.get("message"):
-        run.reporter.warning(f"{name}: {warning}")
-
-
-def _status(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_text()) if file.is_file() else {}
+    if message:
+        run.reporter.warning(f"{name}: {message}")
 
 
 class MetricsFollower:

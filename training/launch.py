@@ -19,9 +19,9 @@ from pathlib import Path
 
 from ratchet.infra.launching.first_verdicts import load_domains
 from ratchet.infra.launching.group import STATUS
-from ratchet.infra.recipe.training import Hardware
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
+from ratchet.training.specification import TrainingSpec
 
 LOOPBACK = "127.0.0.1"
 
@@ -53,8 +53,8 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    spec = json.loads(specification.read_text())
-    hardware = Hardware.model_validate(spec["recipe"]["training"]["hardware"])
+    spec = TrainingSpec.read(specification)
+    hardware, work = spec.recipe.training.hardware, spec.work_dir
     alone = hardware.machines == 1  # then nothing depends on the machine's name, which may have no address
     config = LaunchConfig(
         min_nodes=hardware.machines, max_nodes=hardware.machines, nproc_per_node=hardware.processes, run_id="ratchet",
@@ -71,7 +71,7 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
         threading.Thread(target=_watch, args=(hardware.advanced.timeout_minutes,), daemon=True).start()
     os.environ[ranks.LAUNCHER_PID] = str(os.getpid())
     try:
-        scratch = Path(spec["work_dir"]) / "checkpoints"  # deleted at the end of the stage, even after a kill
+        scratch = work / "checkpoints"  # deleted at the end of the stage, even after a kill
         scratch.mkdir(parents=True, exist_ok=True)
         # torch leaves a file for each failed rank
         with tempfile.TemporaryDirectory(prefix=".launch-", dir=scratch) as tempfile.tempdir:
@@ -80,7 +80,7 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
         if error.errno != errno.ENOSPC:
             raise
         reason = f"no space for what its processes share ({error}): free some in /dev/shm, and run the command again"
-        one_rank.write_status(Path(spec["work_dir"]), "failed", reason, 0)
+        one_rank.write_status(work, "failed", reason, 0)
         sys.exit(2)
     except RendezvousError as error:
         reason = (
@@ -88,7 +88,6 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
             f"minutes, or one has stopped answering: {error or 'some did not join'}. RATCHET_LAUNCHER must run its "
             "command once on each of them, and each must reach that port."
         )
-        work = Path(spec["work_dir"])
         if not (work / STATUS).is_file():  # otherwise a rank has reported the reason
             one_rank.write_status(work, "failed", reason, 0)
         sys.exit(2)

@@ -1,15 +1,6 @@
 """One rank of a warm start or a stage: started by `launch.py`, or by `torchrun … -m ratchet.training.main SPEC.json`.
 
-The specification, JSON:
-    kind         "warm_start", "stage", "pass_rates" (only measures the pass rates of a stage's prompts) or "preflight"
-    recipe       the resolved recipe
-    stage        the stage's name
-    model_dir    the model a stage starts from
-    problems     {domain: kept.parquet, …} of the stage's mix
-    pass_rates   pass_rates.jsonl of the measurement, if the stage has a max_pass_rate
-    traces       Parquet with columns prompt (the user turn) and response, for a warm start
-    validation   {benchmark: Parquet, …} if something depends on a validation score
-    work_dir     the output directory
+SPEC.json is a `TrainingSpec`.
 
 Writes `metrics.jsonl`, `decisions.jsonl` (dropped prompts with reasons, interventions), `samples.jsonl` (rollouts to
 read), `checkpoints/`, then `model/` and last `status.json`; or `pass_rates.jsonl`. The same command continues from the
@@ -21,11 +12,11 @@ fix (also in `status.json`).
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.infra.launching.group import STATUS
 from ratchet.training import ranks
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
 # DeepSpeed and transformers import these if installed, which doubles the start-up. None marks them as not importable.
@@ -35,13 +26,15 @@ for name in ("mlflow", "scipy", "sklearn"):
 
 def main(specification: Path) -> int:
     ranks.die_with_launcher()
-    spec = json.loads(specification.read_text())
-    work = Path(spec["work_dir"])
+    spec = TrainingSpec.read(specification)
+    work = spec.work_dir
     try:
-        _check_files(spec)
+        for name, path in spec.files.items():
+            if not path.exists():
+                raise RatchetError(f"{name}: there is no {path}. Rerun the steps that make it.")
         from ratchet.training import process  # torch, transformers and DeepSpeed: seconds
 
-        state, warning, steps = process.run(spec, work)
+        state, warning, steps = process.run(spec)
     except RatchetError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         if not isinstance(error, ranks.Lost) or not (work / STATUS).is_file():  # otherwise the lost rank said why
@@ -50,15 +43,6 @@ def main(specification: Path) -> int:
     if ranks.rank() == 0:
         write_status(work, state, warning, steps)
     return 0
-
-
-def _check_files(spec: dict[str, Any]) -> None:
-    files = {name: spec[name] for name in ("model_dir", "traces", "pass_rates")}
-    for kind in ("problems", "validation"):
-        files |= {f"{kind}.{domain}": path for domain, path in spec[kind].items()}
-    for name, path in files.items():
-        if path is not None and not Path(path).exists():
-            raise RatchetError(f"{name}: there is no {path}. Rerun the steps that make it.")
 
 
 def write_status(work: Path, state: str, message: str, steps: int) -> None:

@@ -23,7 +23,6 @@ import torch
 from ratchet.data_curation.base.journal import Journal
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import cluster, growth, ranks
 from ratchet.training.adapter import Adapter
@@ -36,6 +35,7 @@ from ratchet.training.machine import GIB, KILLED, LINES, Machine, local_machine,
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler, difference, open_sampler
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -63,9 +63,9 @@ class Skip(Exception):
     """Why there is nothing to check."""
 
 
-def run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
+def run(spec: TrainingSpec) -> int:
     """All checks on this rank. The first start ends with a rank killed, the second returns. Collective."""
-    preflight = Preflight(recipe, spec, work)
+    preflight, work = Preflight(spec), spec.work_dir
     if (work / KILLED).exists():
         preflight.line("resume", preflight.resume)
         return 1
@@ -82,7 +82,8 @@ def run(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
 class Preflight:
     """The checks, all collective."""
 
-    def __init__(self, recipe: Recipe, spec: dict[str, Any], work: Path) -> None:
+    def __init__(self, spec: TrainingSpec) -> None:
+        recipe, work = spec.recipe, spec.work_dir
         self.recipe, self.training, self.spec, self.work = recipe, recipe.training, spec, work
         self.rank, self.ranks = ranks.rank(), torch.distributed.get_world_size()
         self.lines = Journal(work / LINES) if self.rank == 0 else None
@@ -117,7 +118,8 @@ class Preflight:
         self.line("checkpoint", self.checkpoint)
         if self.rank == 0:
             rates = replace(self.machine.rates, **self.measured)
-            write_rates(Path(self.spec["measured"]), self.machine.name, rates)
+            assert self.spec.measured is not None, "written by the flow"
+            write_rates(self.spec.measured, self.machine.name, rates)
 
     def line(self, name: str, check: Callable[[], str]) -> bool:
         """One check, which returns its message; it fails with any rank's OSError or RatchetError. True if it did not
@@ -271,9 +273,9 @@ class Preflight:
 
     def judge(self, domain: str) -> str:
         """Verdicts on reference answers, each for its own problem and for the next, against what a step needs."""
-        if domain not in self.spec["problems"]:
+        if domain not in self.spec.problems:
             raise Skip(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
-        problems = from_table(next(pq.ParquetFile(self.spec["problems"][domain]).iter_batches(JUDGED)))
+        problems = from_table(next(pq.ParquetFile(self.spec.problems[domain]).iter_batches(JUDGED)))
         answers = [p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p) for p in problems]
         pairs = [pair for i, p in enumerate(problems) for pair in ((p, answers[i]), (p, answers[i - 1]))]
         mine = pairs[self.rank :: self.ranks] or pairs[:1]

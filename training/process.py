@@ -3,11 +3,10 @@
 import json
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import transformers
@@ -28,6 +27,7 @@ from ratchet.training.learner import Learner
 from ratchet.training.policy import Policy
 from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
 from ratchet.training.sampler import open_sampler
+from ratchet.training.specification import TrainingSpec
 from ratchet.training.staleness import Pipeline
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -41,14 +41,14 @@ PASS_RATES = "pass_rates.jsonl"
 ALL_FORGOT = "every validation was below a floor of `keep`, so the stage's result (`result: best`) is its start"
 
 
-def run(spec: dict[str, Any], work: Path) -> tuple[str, str, int]:
+def run(spec: TrainingSpec) -> tuple[str, str, int]:
     """Run a warm start, a stage or a measurement: how it ended ("finished", or "stopped" on request), a warning or "",
     and after how many steps. Raises RatchetError."""
     # Progress bars and banners of libraries would hide our own messages.
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
-    recipe = Recipe.model_validate(spec["recipe"])
+    recipe, work = spec.recipe, spec.work_dir
     with ranks.in_touch(recipe.training.hardware.advanced.timeout_minutes):
         ranks.join(recipe.training.hardware.advanced.timeout_minutes)
         if ranks.rank() == 0:
@@ -56,21 +56,22 @@ def run(spec: dict[str, Any], work: Path) -> tuple[str, str, int]:
             (work / STATUS).unlink(missing_ok=True)
         ranks.barrier()
         try:
-            ended = "finished", *_run(recipe, spec, work)
+            ended = "finished", *_run(spec)
         except Stopped as stopped:
             ended = "stopped", "", stopped.steps
         ranks.leave()
         return ended
 
 
-def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
-    if spec["kind"] == "preflight":
+def _run(spec: TrainingSpec) -> tuple[str, int]:
+    work = spec.work_dir
+    if spec.kind == "preflight":
         from ratchet.training import preflight
 
-        return "", preflight.run(recipe, spec, work)
-    if spec["kind"] == "pass_rates":
-        return "", _measure_pass_rates(recipe, spec, work)
-    policy, warning, steps = (_warm_start if spec["kind"] == "warm_start" else _stage)(recipe, spec, work)
+        return "", preflight.run(spec)
+    if spec.kind == "pass_rates":
+        return "", _measure_pass_rates(spec)
+    policy, warning, steps = (_warm_start if spec.kind == "warm_start" else _stage)(spec)
     with writing(work):
         policy.save_model(draft := work / ".model")
         if ranks.rank() == 0:
@@ -78,13 +79,15 @@ def _run(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[str, int]:
     return warning, steps
 
 
-def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, str, int]:
+def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
+    recipe, work = spec.recipe, spec.work_dir
     settings, training = recipe.training.warm_start, recipe.training
     if settings is None:
         assert recipe.model.path is not None, "checked when the run was planned"
         policy = Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
         return policy, "", 0
-    traces = warm_start.read_traces(Path(spec["traces"]))
+    assert spec.traces is not None, "written by the step of a warm start"
+    traces = warm_start.read_traces(spec.traces)
     path = recipe.model.path
     if path is None:
         texts = warm_start.tokenizer_texts(traces, recipe.seed)
@@ -99,21 +102,21 @@ def _warm_start(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Polic
     return policy, "", warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
 
 
-def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, str, int]:
-    training = recipe.training
-    stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    validation = {name: _questions(recipe, name, own) for name, own in _problems(spec["validation"]).items()}
+def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
+    recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
+    stage, model = spec.stage_settings, spec.start_model
+    validation = {name: _questions(recipe, name, own) for name, own in _problems(spec.validation).items()}
     if stage.validates and not (validation and all(validation.values())):
         raise RatchetError(
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
     reference = stage.kl_coefficient > 0
-    policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
+    policy = Policy(model, training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
     checkpoints = Checkpoints(work / "checkpoints", policy)
     stale = stage.advanced.max_staleness > 0
-    with _worker(recipe, stage, policy, spec["model_dir"], work, stale and training.engine.samples_beside) as worker:
-        curriculum = _curriculum(recipe, stage, spec, worker, policy)
+    with _worker(recipe, stage, policy, model, work, stale and training.engine.samples_beside) as worker:
+        curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
@@ -129,8 +132,8 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, st
                 part.load_state_dict(restored[1][name])
         else:
             rates = None
-            if spec["pass_rates"]:
-                rates = {i: pass_rate(*count) for i, count in _read_counts(Path(spec["pass_rates"])).items()}
+            if spec.pass_rates:
+                rates = {i: pass_rate(*count) for i, count in _read_counts(spec.pass_rates).items()}
             curriculum.start(rates)
         journals = Journals(work, restored[0] if restored else -1, policy.rank)
         checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
@@ -139,17 +142,17 @@ def _stage(recipe: Recipe, spec: dict[str, Any], work: Path) -> tuple[Policy, st
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
 
 
-def _measure_pass_rates(recipe: Recipe, spec: dict[str, Any], work: Path) -> int:
+def _measure_pass_rates(spec: TrainingSpec) -> int:
     """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line per problem, from
     one pass over all of them. Each rank journals its results, from which a killed run continues."""
-    training = recipe.training
-    stage = next(stage for stage in training.stages if stage.name == spec["stage"])
-    policy = Policy(spec["model_dir"], training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
+    recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
+    stage, model = spec.stage_settings, spec.start_model
+    policy = Policy(model, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
     seed_parts = (recipe.seed, stage.name, "before")
-    with _worker(recipe, stage, policy, spec["model_dir"], work) as worker:
-        curriculum = _curriculum(recipe, stage, spec, worker, policy)
+    with _worker(recipe, stage, policy, model, work) as worker:
+        curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
         candidates = curriculum.candidates()
         expected = curriculum.expected_tokens(candidates)
         counts = ranks.broadcast(_read_counts(*(work / "checkpoints").glob(f"*-{PASS_RATES}")))
@@ -197,10 +200,9 @@ def _worker(
 
 
 def _curriculum(
-    recipe: Recipe, stage: Stage, spec: dict[str, Any], worker: RolloutWorker, policy: Policy
+    recipe: Recipe, stage: Stage, problems: dict[str, list[Problem]], worker: RolloutWorker, policy: Policy
 ) -> Curriculum:
     longest = min(policy.positions or math.inf, worker.sampler.positions or math.inf) - stage.longest_response
-    problems = _problems(spec["problems"])
     worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
     return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
 
@@ -212,6 +214,6 @@ def _questions(recipe: Recipe, name: str, problems: Sequence[Problem]) -> list[P
     return [distinct[problem_id] for problem_id in benchmark.select(distinct)]
 
 
-def _problems(files: dict[str, str]) -> dict[str, list[Problem]]:
+def _problems(files: Mapping[str, Path]) -> dict[str, list[Problem]]:
     # Not `read_table`, which imports pyarrow's data sets and pandas.
     return {domain: from_table(pq.ParquetFile(path).read()) for domain, path in files.items()}

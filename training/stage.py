@@ -1,8 +1,6 @@
 """One stage of training from plain Python, without a recipe, a run, Prefect or MLflow."""
 
-import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,29 +11,17 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail
 from ratchet.data_curation.base.prompts import PromptFormat
-from ratchet.infra.launching.group import STATUS, ProcessGroup
+from ratchet.infra.launching.group import ProcessGroup
 from ratchet.infra.launching.launcher import Local
 from ratchet.infra.launching.resident import Resident
+from ratchet.infra.launching.run_group import run_group
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import last_lines
 
-POLL_S = 0.2
 Follow = Callable[[dict[str, Any]], object]
-
-
-def specification(
-    recipe: Recipe, kind: str, stage: Stage | None = None, model_dir: str | Path | None = None,
-    problems: Mapping[str, Path] = {}, **facts: Any,
-) -> dict[str, Any]:  # fmt: skip
-    """What `training.main` reads, except for `work_dir`."""
-    return {
-        "kind": kind, "recipe": recipe.model_dump(mode="json"), "stage": stage and stage.name,
-        "model_dir": model_dir and str(model_dir), "problems": {name: str(path) for name, path in problems.items()},
-        "traces": None, "pass_rates": None, "validation": {}, **facts,
-    }  # fmt: skip
 
 
 def train_stage(
@@ -60,32 +46,33 @@ def train_stage(
         if files[domain].is_file() and not pq.read_table(draft).equals(pq.read_table(files[domain])):
             raise RatchetError(f"{work} belongs to a stage with other problems of {domain}: give another directory.")
         draft.replace(files[domain])
-    rates = None
+    processes, rates = settings.hardware.processes, None
+    spec = TrainingSpec(
+        kind="stage", recipe=recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=work
+    )
     if stage.max_pass_rate is not None:
-        measure = specification(recipe, "pass_rates", stage, model, files)
-        rates = _run(measure, work / "pass_rates", settings.hardware.processes, follow) / "pass_rates.jsonl"
-    spec = specification(recipe, "stage", stage, model, files, pass_rates=rates and str(rates))
-    return _run(spec, work, settings.hardware.processes, follow) / "model"
+        measure = spec.model_copy(update={"kind": "pass_rates", "work_dir": work / "pass_rates"})
+        rates = _run(measure, processes, follow) / "pass_rates.jsonl"
+    return _run(spec.model_copy(update={"pass_rates": rates}), processes, follow) / "model"
 
 
-def _run(spec: dict[str, Any], work: Path, processes: int, follow: Follow) -> Path:
-    """Run the processes of a specification to their end; returns `work`."""
-    file, log, metrics = work / "spec.json", work / "log", Tail(work / "metrics.jsonl")
-    text = json.dumps(spec | {"work_dir": str(work)}, indent=1)
-    if file.is_file() and file.read_text() != text:
+def _run(spec: TrainingSpec, processes: int, follow: Follow) -> Path:
+    """Run the processes of a specification to their end; returns its directory."""
+    work = spec.work_dir
+    file, metrics = work / "spec.json", Tail(work / "metrics.jsonl")
+    if file.is_file() and TrainingSpec.read(file) != spec:
         raise RatchetError(f"{work} belongs to a stage with other settings: give another directory.")
     work.mkdir(exist_ok=True)
-    write_atomically(file, text)
+    write_atomically(file, spec.model_dump_json(indent=1))
+
+    def follow_metrics() -> None:
+        for record in metrics.read():
+            follow(record)
+
     argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
-    with Local("", Resident()).launch(ProcessGroup(argv, 1, processes, work, log), print) as running:
-        while running.poll() is None:
-            time.sleep(POLL_S)
-            for record in metrics.read():
-                follow(record)
-    for record in metrics.read():
-        follow(record)
-    status = json.loads((work / STATUS).read_text()) if (work / STATUS).is_file() else {}
-    if status.get("state") != "finished":
-        ending = f"the trainer ended early; the end of {log}:\n{last_lines(log, 15)}"
-        raise RatchetError(status.get("message") or ending)
+    result = run_group(
+        ProcessGroup(argv, 1, processes, work, work / "log"), Local("", Resident()), follow_metrics, print
+    )
+    if not result.finished:
+        raise RatchetError(result.reason if result.state == "failed" else f"The trainer {result.reason}")
     return work

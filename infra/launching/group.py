@@ -30,13 +30,13 @@ class ProcessGroup:
     """Whether `infra.launching.resident` can run its module."""
 
 
-class TakenAway(Exception):
+class JobPreempted(Exception):
     """A group has lost its machines through no fault of its own, and can be launched again."""
 
 
 class Running(Protocol):
     def poll(self) -> int | None:
-        """The group's exit code, None until it has ended. Raises TakenAway."""
+        """The group's exit code, None until it has ended. Raises JobPreempted."""
         ...
 
 

@@ -23,8 +23,8 @@ from ratchet.infra.launching.group import (
     ON_EACH_NODE,
     STATUS,
     STOP,
+    JobPreempted,
     ProcessGroup,
-    TakenAway,
     environment_of_groups,
     forget,
 )
@@ -152,7 +152,7 @@ class Job:
         if result in ("finished", "failed"):
             return int(result == "failed")
         if result == "stopped" or not states or state in TAKEN_AWAY:
-            raise TakenAway(f"SLURM job {self.number} has ended ({result or state.lower()})")
+            raise JobPreempted(f"SLURM job {self.number} has ended ({result or state.lower()})")
         return int(state != "COMPLETED")
 
     def cancel(self) -> None:

@@ -1,20 +1,19 @@
 """The step of a flow that trains, in a process that can be killed: `python -m tests.training.one_step SPEC.json`."""
 
-import json
 import signal
 import sys
 from pathlib import Path
 
 from ratchet.data_curation.base.draft import Draft
 from ratchet.flows.runs import plan_run
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.training import MetricsFollower, run_worker
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background would have it ignored
-spec = json.loads(Path(sys.argv[1]).read_text())
-work, recipe = Path(spec["work_dir"]), Recipe.model_validate(spec["recipe"])
+spec = TrainingSpec.read(Path(sys.argv[1]))
+work, recipe = spec.work_dir, spec.recipe
 work.mkdir(exist_ok=True)
 with plan_run(recipe, load_settings()) as run:
     hardware = recipe.training.hardware

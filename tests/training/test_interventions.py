@@ -14,6 +14,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.interventions import Interventions, Taken
+from ratchet.training.specification import TrainingSpec
 from tests.training.batch import largest_difference, weights
 from tests.training.conftest import sums
 from tests.training.test_curriculum import curriculum, ids, others, stage, walk
@@ -197,11 +198,11 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
     files = {"math": sums(40), "code": code, "bench": sums(3)}
     for name, problems in files.items():
         pq.write_table(to_table(problems), tmp_path / f"{name}.parquet")
-    spec = {
-        "stage": "all-kinds", "model_dir": micro_model, "pass_rates": None,
-        "problems": {name: str(tmp_path / f"{name}.parquet") for name in ("math", "code")},
-        "validation": {"bench": str(tmp_path / "bench.parquet")},
-    }  # fmt: skip
+    spec = TrainingSpec(
+        kind="stage", recipe=settings_of_every_kind(), stage="all-kinds", model_dir=str(micro_model), work_dir=tmp_path,
+        problems={name: tmp_path / f"{name}.parquet" for name in ("math", "code")},
+        validation={"bench": tmp_path / "bench.parquet"},
+    )  # fmt: skip
 
     def go_on(work: Path, until: int = 99) -> dict[str, torch.Tensor] | None:
         """The final weights, or None where the stage was interrupted after the step `until`."""
@@ -215,7 +216,7 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
         with monkeypatch.context() as patch:
             patch.setattr(Checkpoints, "save", save_and_die)
             try:
-                policy, _, steps = process._stage(settings_of_every_kind(), spec, work)
+                policy, _, steps = process._stage(spec.model_copy(update={"work_dir": work}))
             except KeyboardInterrupt:
                 return None
         assert steps == 7
@@ -243,8 +244,6 @@ def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
     from ratchet.training import process
 
     pq.write_table(to_table(sums(40)), tmp_path / "math.parquet")
-    problems = {"math": str(tmp_path / "math.parquet")}
-    spec = {"stage": "rl", "model_dir": micro_model, "pass_rates": None, "problems": problems, "validation": {}}
 
     def trained(*interventions: dict) -> dict[str, torch.Tensor]:
         stage = {
@@ -254,7 +253,11 @@ def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
         }  # fmt: skip
         prompt = {"math": "{prompt}"}
         recipe = {"name": "micro", "model": {"prompt": prompt}, "training": {"stages": [stage]}}
-        return weights(process._stage(Recipe.model_validate(recipe), spec, tmp_path / str(len(interventions)))[0])
+        spec = TrainingSpec(
+            kind="stage", recipe=Recipe.model_validate(recipe), stage="rl", model_dir=str(micro_model),
+            problems={"math": tmp_path / "math.parquet"}, work_dir=tmp_path / str(len(interventions)),
+        )  # fmt: skip
+        return weights(process._stage(spec)[0])
 
     assert largest_difference(trained(), trained({"when": {"at_step": 2}, "do": "reset"})) > 0
 

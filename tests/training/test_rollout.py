@@ -19,6 +19,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
 from ratchet.training.sampler import Sampler
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.conftest import sums
 
@@ -104,9 +105,12 @@ def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone
     training = {"stages": [stage], "hardware": {"rollout_batch": 12}}
     recipe = Recipe.model_validate({"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": training})
     pq.write_table(to_table(sums(15)), tmp_path / "problems.parquet")
-    spec = {"stage": "s", "model_dir": micro_model, "problems": {"math": str(tmp_path / "problems.parquet")}}
+    problems = {"math": tmp_path / "problems.parquet"}
+    spec = TrainingSpec(
+        kind="pass_rates", recipe=recipe, stage="s", model_dir=str(micro_model), problems=problems, work_dir=tmp_path
+    )
     file, kept = tmp_path / process.PASS_RATES, tmp_path / "checkpoints" / f"0-{process.PASS_RATES}"
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14  # one problem of the fifteen has difficulty 7
+    assert process._measure_pass_rates(spec) == 14  # one problem of the fifteen has difficulty 7
     whole, counts = file.read_text(), process._read_counts(file)
     assert len(counts) == 14 and all(judged == 3 and 0 <= passed <= 3 for passed, judged in counts.values())
     lines = kept.read_text().splitlines()
@@ -115,7 +119,7 @@ def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone
     torn = "\n".join(lines[:5]) + '\n{"step": 6, "cou'  # killed while the sixth was written
     kept.write_text(torn)
     (kept.parent / f"7-{process.PASS_RATES}").write_text(lines[9] + "\n")  # of a run on more ranks
-    assert process._measure_pass_rates(recipe, spec, tmp_path) == 14
+    assert process._measure_pass_rates(spec) == 14
     assert file.read_text() == whole
     again = kept.read_text().splitlines()
     assert again[:5] == lines[:5] and len(again) == 13
