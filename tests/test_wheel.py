@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from ratchet.infra.recipe.model import GrownModel
 from ratchet.training.growth import grow
 from ratchet.verifiers.domains import DOMAINS
+from tests.infra.tiny_endpoint import SolvingEndpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_STAGE = "[{name: math-24, domain: math, max_response_tokens: 24, steps: 1, prompts_per_batch: 4, rollouts: 4}]"
@@ -246,19 +248,22 @@ def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_pa
     assert "curated countdown" in plan and "math" not in plan
     out = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", *overrides])
     assert "countdown-test pass@1 0.0" in out and "artifact report/countdown-" in out
-    write_solutions(elsewhere)
-    files = ["--problems", "p.jsonl", "--input", "s.jsonl", "--output", "out.jsonl"]
-    run_page(installed, elsewhere, ["verify", "countdown", "--recipe", "../lab/countdown.yaml", *files])
-    verdicts = [json.loads(line) for line in (elsewhere / "out.jsonl").read_text().splitlines()]
-    assert [verdict["outcome"] for verdict in verdicts] == ["passed", "failed"]
+    scores = {}
+    for said, answer in (("right", right_answer), ("wrong", wrong_answer)):
+        endpoint = SolvingEndpoint(answer)
+        judged = run_page(
+            installed, elsewhere, ["evaluate", "../lab/countdown.yaml", "--model", f"{endpoint.url}#{said}", *overrides]
+        )
+        endpoint.close()
+        (scores[said],) = re.findall(r"countdown-test pass@1 (\S+)", judged)[:1]
+    assert scores == {"right": "1.000", "wrong": "0.000"}, "problems are read and judged as a user has them"
 
 
-def write_solutions(directory):
-    """One Countdown problem, with a right and a wrong response."""
-    facts = {"problem_id": "p1", "domain": "countdown", "prompt": "Reach 6 from 1, 2 and 3."}
-    (directory / "p.jsonl").write_text(
-        json.dumps(facts | {"metadata": json.dumps({"numbers": [1, 2, 3], "target": 6})})
-    )
-    responses = ["<answer>1 + 2 + 3</answer>", "<answer>2 * 3</answer>"]
-    lines = [json.dumps({"problem_id": "p1", "response": response}) for response in responses]
-    (directory / "s.jsonl").write_text("\n".join(lines))
+def right_answer(prompt):
+    target, *numbers = (int(number) for number in re.findall(r"-?\d+", prompt.partition(". Use")[0]))
+    a, b, c = next((a, b, c) for a, b, c in permutations(numbers) if a + b - c == target)
+    return f"First I add. <answer>{a} + {b} - {c}</answer>"
+
+
+def wrong_answer(prompt):
+    return right_answer(prompt).replace(" - ", " + 1 - ")
