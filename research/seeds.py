@@ -169,7 +169,7 @@ def main() -> None:
 
 
 HEADINGS = {
-    "tiny": "# Results of the tiny recipe",
+    "tiny": "## The tiny recipe",
     "tiny-prorl": "## Five domains, as ProRL trains",
     "word-problems-smollm2": "## A real model on short word problems",
 }

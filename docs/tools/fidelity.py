@@ -90,16 +90,21 @@ def outcome(finding: str) -> str:
 def page(file: Path) -> str:
     document, main = yaml.safe_load(file.read_text()), MAIN[file.stem]
     counted = {state: sum(fact["state"] == state for fact in facts_in(file)) for state in STATES}
-    lines = [f"# {document['title']}", "", document["paper"].strip(), ""]
-    lines += [
-        f"Of {sum(counted.values()) - counted['target']} claims {counted['miniature']} are *run in miniature* here; "
-        f"{counted['rehearsed']} are *rehearsed*: their mechanisms were seen to happen ([which](rehearsals.md)); "
-        f"{counted['set']} are *set*: a recipe has the value, which no rehearsal shows; and {counted['absent']} are "
-        f"absent, with the reason. {counted['target']} further rows are *targets*: results of the paper, which nobody "
-        f"has reproduced here. Fields are those of `{main}` where no other recipe is named. This page is made from "
-        f"`docs/facts/{file.name}` (`python -m docs.tools.fidelity`); a test compares every value with its recipe and "
-        "every mechanism with the rehearsals. *Declared* are experiments in small worlds that were written down before "
-        "they were run ([findings](findings.md)).",
+    lines = [
+        f"# {document['title']}",
+        "",
+        f"- Of {sum(counted.values()) - counted['target']} claims {counted['miniature']} are *run in miniature* here.",
+        f"- {counted['rehearsed']} are *rehearsed*: their mechanisms were seen to happen ([which](rehearsals.md)).",
+        f"- {counted['set']} are *set*: a recipe has the value, which no rehearsal shows.",
+        f"- {counted['absent']} are absent, with the reason.",
+        f"- {counted['target']} further rows are *targets*: results of the paper, which nobody has reproduced here.",
+        "",
+        document["paper"].strip(),
+        "",
+        f"Fields are those of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
+        "(`python -m docs.tools.fidelity`); a test compares every value with its recipe and every mechanism with the "
+        "rehearsals. *Pre-registered* are experiments in small worlds that were written down before they were run "
+        "([findings](findings.md)).",
         "",
     ]
     lines += [f"- {note.strip()}" for note in document["notes"]]

@@ -25,11 +25,13 @@ WHOLE = ("acereason-7b", "prorl-1.5b")
 """Recipes whose tables are on the page in full."""
 INTRODUCTION = """# What was rehearsed
 
+- Every mechanism of all shipped recipes was seen, in 27 s to 11 minutes each on two CPU cores.
+- Of 16 planted faults a rehearsal notices 15; the cap of importance weights needs a test of values.
+- A mechanism that is seen happened. That it is *right* is what the tests and [results](results.md) show.
+
 `ratchet rehearse RECIPE` runs a recipe end to end, small, and looks for each mechanism that it asks for
-([how](../howto/rehearse.md)). These are the results on two CPU cores with the bundled rows. CPU seconds
-are of all processes together; half of them is the least that two quiet cores take. The other seconds depend on what
-else the machine does, which was a lot. A mechanism that is seen happened; that it is *right* is what the tests and
-[results](results.md) are for.
+([how](../howto/rehearse.md)), here with the bundled rows. CPU seconds are of all processes together; the other seconds
+depend on what else the machine does, which was a lot.
 
 This page is made by `python -m docs.tools.rehearsals HOME RECIPE…`.
 """
