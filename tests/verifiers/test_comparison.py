@@ -4,6 +4,7 @@ import itertools
 import os
 import random
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -131,11 +132,17 @@ def test_kattis_flags(written, expected, flags, same):
     assert (text_difference(written.encode(), expected, Comparison("kattis"), flags) == "") is same
 
 
-def test_kattis_default_validator_says_the_same(tmp_path):
-    """RATCHET_KATTIS_VALIDATOR: problemtools' support/default_validator, built."""
-    validator = os.environ.get("RATCHET_KATTIS_VALIDATOR")
-    if not validator:
-        pytest.skip("RATCHET_KATTIS_VALIDATOR names no built default_validator of Kattis's problemtools")
+@pytest.fixture(scope="module")
+def problemtools(tmp_path_factory):
+    """RATCHET_PROBLEMTOOLS: a checkout of Kattis's problemtools. It and its default validator, built."""
+    if not (checkout := os.environ.get("RATCHET_PROBLEMTOOLS")):
+        pytest.skip("RATCHET_PROBLEMTOOLS names no checkout of Kattis's problemtools")
+    validator, source = tmp_path_factory.mktemp("kattis") / "validator", "support/default_validator/default_validator.cc"
+    subprocess.run(["g++", "-O2", "-std=c++17", Path(checkout, source), "-o", validator], check=True)
+    return Path(checkout), validator
+
+
+def test_kattis_default_validator_says_the_same(problemtools, tmp_path):
     draw = random.Random(7)
     texts = ["", " ", "\n", *WORDS]
     spaces = [" ", "  ", "\n", "\r\n", "\t", "\v", ""]
@@ -151,7 +158,7 @@ def test_kattis_default_validator_says_the_same(tmp_path):
         (tmp_path / "ans").write_bytes(expected.encode())
         flags = FLAGS[number % len(FLAGS)]
         ended = subprocess.run(
-            [validator, tmp_path / "in", tmp_path / "ans", tmp_path, *flags],
+            [problemtools[1], tmp_path / "in", tmp_path / "ans", tmp_path, *flags],
             input=written.encode(),
             capture_output=True,
         )
@@ -159,6 +166,17 @@ def test_kattis_default_validator_says_the_same(tmp_path):
         if ended.returncode not in (42, 43) or ours != (ended.returncode == 42):
             differ.append((written, expected, flags, ended.returncode, ours))
     assert len(pairs) >= 1000 and not differ, differ[:20]
+
+
+def test_kattis_own_tests_of_its_validator_hold(problemtools):
+    folders = sorted(Path(problemtools[0], "tests/default_validator_tests").glob("test_*"))
+    for folder in folders:
+        flags = (folder / "args.txt").read_text().split() if (folder / "args.txt").exists() else []
+        code = int((folder / "expected_exit_code.txt").read_text())
+        expected = (folder / "judge.ans").read_bytes().decode("latin-1")
+        difference = text_difference((folder / "user.out").read_bytes(), expected, Comparison("kattis", tuple(flags)))
+        assert (difference == "") == (code == 42), folder.name
+    assert len(folders) >= 20
 
 
 def test_flags_are_those_of_the_validator():
