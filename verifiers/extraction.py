@@ -4,12 +4,15 @@ There is no fallback ("the last number", "the bold text"): a policy rewarded thr
 answer.
 """
 
+import itertools
 import re
 import textwrap
 
 MAX_ANSWER_CHARACTERS = 2048
 
 _OPENS = re.compile(r"(\ufeff?[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?)(`{3,}(?=[^`]*$)|~{3,})(.*)")
+_QUOTED = re.compile(r"(?: {0,3}> ?)+(.*)")
+"""A line of a block quote, which may have fences of its own."""
 _CLOSES = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)")
 _NESTED = re.compile(r"[A-Za-z][\w.+#-]*[ \t]*\Z")
 """What follows a fence that opens another block in the text of one, as in a docstring; other text follows its end."""
@@ -96,10 +99,18 @@ def marked_blocks(response: str) -> list[tuple[str, str]]:
     text = after_thinking(response)
     if not text or ("```" not in text and "~~~" not in text):
         return []
-    lines = text.replace("\r\n", "\n").split("\n")
+    return _blocks(text.replace("\r\n", "\n").split("\n"))
+
+
+def _blocks(lines: list[str]) -> list[tuple[str, str]]:
     blocks: list[tuple[str, str]] = []
     position, tries = 0, _MOST_TRIES
     while position < len(lines):
+        if _QUOTED.match(lines[position]):
+            quoted = list(itertools.takewhile(bool, map(_QUOTED.match, lines[position:])))
+            blocks += _blocks([match[1] for match in quoted if match])
+            position += len(quoted)
+            continue
         match = _OPENS.match(lines[position])
         position += 1
         if match is None:

@@ -32,6 +32,13 @@ def test_livecodebench_compares_lines_and_decimals(written, expected, same):
     assert (text_difference(written.encode(), expected, LIVECODEBENCH) == "") is same
 
 
+def test_a_tolerance_is_absolute_or_relative():
+    """As statements say it, and testlib's doubleCompare: within 0.01 of 0.000001 is 0.009. A source that means one of
+    the two has a mode of its own, such as Kattis's flags."""
+    assert text_difference(b"0.009", "0.000001", Comparison(tolerance=0.01)) == ""
+    assert text_difference(b"0.009", "0.000001", Comparison("kattis"), ["float_relative_tolerance", "1e-2"])
+
+
 @pytest.mark.parametrize(
     ("written", "expected", "same"),
     [
@@ -137,7 +144,10 @@ def problemtools(tmp_path_factory):
     """RATCHET_PROBLEMTOOLS: a checkout of Kattis's problemtools. It and its default validator, built."""
     if not (checkout := os.environ.get("RATCHET_PROBLEMTOOLS")):
         pytest.skip("RATCHET_PROBLEMTOOLS names no checkout of Kattis's problemtools")
-    validator, source = tmp_path_factory.mktemp("kattis") / "validator", "support/default_validator/default_validator.cc"
+    validator, source = (
+        tmp_path_factory.mktemp("kattis") / "validator",
+        "support/default_validator/default_validator.cc",
+    )
     subprocess.run(["g++", "-O2", "-std=c++17", Path(checkout, source), "-o", validator], check=True)
     return Path(checkout), validator
 

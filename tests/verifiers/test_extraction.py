@@ -97,6 +97,10 @@ def test_reads_after_the_last_closed_thinking():
         ('```python\ns = "```"\na\n```', 's = "```"\na\n'),
         ("```python \na\n```  \n", "a\n"),
         ("```python\na\n```</answer>", "a\n"),
+        ("> ```python\n> a\n>\n> b\n> ```", "a\n\nb\n"),
+        ("So:\n>> ```py\n>> if a:\n>>     b\n>> ```\nend", "if a:\n    b\n"),
+        ("```python\na\n```\n> ```text\n> 2\n> ```", "a\n"),
+        ("> ```python\n> a\n```python\nb\n```", "b\n"),
     ],
 )
 def test_python_program(response, expected):
@@ -114,5 +118,7 @@ def test_long_hostile_responses_are_read_in_linear_time():
         (python_program, '```python\n"""\n'),
         (python_program, '```python\n"""\n```\n'),
         (python_program, "~~~\n```\n"),
+        (python_program, ">"),
+        (python_program, "> ```\n```\n"),
     ):
         assert grows_linearly(read, text * 10_000), text

@@ -278,6 +278,47 @@ WHOLE: dict[str, list[str]] = {
         "def f(h):\n    p=None\n    while h: h.n,p,h=p,h,h.n\n    return p",
         "def f(h): return h",
     ],
+    "from collections import ChainMap\nassert candidate(ChainMap({'a': 1}, {'b': 2})) == 3": [
+        "def f(m): return m['a'] + m['b']",
+        "def f(m): return m['a']",
+    ],
+    "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as e:\n    assert list(e.map(candidate, range(9))) == [2 * i for i in range(9)]": [
+        "def f(x): return 2 * x",
+        "n = 0\ndef f(x):\n    global n\n    n += 2\n    return n",
+    ],
+    "with candidate() as r:\n    assert r == 3": [
+        "from contextlib import contextmanager\n@contextmanager\ndef f():\n    yield 3",
+        "from contextlib import nullcontext\ndef f(): return nullcontext(4)",
+    ],
+    "with candidate(ValueError):\n    raise ValueError('x')\ntry:\n    with candidate(KeyError):\n        raise ValueError('y')\nexcept ValueError as e:\n    assert e.args == ('y',)\nelse:\n    assert False": [
+        "import contextlib\ndef f(kind): return contextlib.suppress(kind)",
+        "class f:\n    def __init__(s, kind): s.kind = kind\n    def __enter__(s): pass\n    def __exit__(s, kind, error, trace): return kind is not None and issubclass(kind, s.kind) and error.args == ('x',)",
+        "class f:\n    def __init__(s, kind): pass\n    def __enter__(s): pass\n    def __exit__(s, *a): return True",
+    ],
+    "seen = []\ntry:\n    with candidate(seen):\n        raise KeyError('k')\nexcept KeyError:\n    seen.append('out')\nassert seen == ['in', 'KeyError', 'out']": [
+        "from contextlib import contextmanager\n@contextmanager\ndef f(seen):\n    seen.append('in')\n    try:\n        yield\n    except KeyError as e:\n        seen.append(type(e).__name__)\n        raise",
+        "from contextlib import contextmanager\n@contextmanager\ndef f(seen):\n    seen.append('in')\n    yield\n    seen.append('KeyError')",
+    ],
+    "g = candidate()\nnext(g)\nassert g.throw(ValueError('v')) == 'v'": [
+        "def f():\n    try:\n        yield 1\n    except ValueError as e:\n        yield str(e)",
+        "def f():\n    yield 1\n    yield 'v'",
+    ],
+    "import asyncio\nassert asyncio.run(candidate(3)) == 6": [
+        "async def f(x): return 2 * x",
+        "async def f(x): return x",
+    ],
+    "g = candidate()\nnext(g)\nassert g.send(5) == 5\ng.close()\nassert list(g) == []": [
+        "def f():\n    x = yield 1\n    yield x",
+        "def f():\n    yield 1\n    yield 1",
+    ],
+    "b = bytearray(b'ab')\ncandidate(b)\nassert b == bytearray(b'zb')": [
+        "def f(b): b[0] = 122",
+        "def f(b): return b'zb'",
+    ],
+    "import numpy as np\nassert np.count_nonzero(np.abs(candidate(1) - np.ones(3)) > 1e-6) == 0": [
+        "import numpy as np\ndef f(x): return np.ones(3)",
+        "import numpy as np\ndef f(x): return np.zeros(3)",
+    ],
     "f2 = candidate\nassert list(map(f2,[1,2]))==[1,2] and list(filter(f2,[0,1]))==[1] and sorted([3,1],key=f2)==[1,3]": [
         "def f(x): return x",
         "def f(x): return -x",
@@ -330,6 +371,17 @@ DECEIVING: dict[str, list[str]] = {
     "import numpy as np\nnp.testing.assert_allclose(candidate(1), 5.0)": [_EMPTY, "def f(x): return ()"],
     "import numpy as np\nnp.testing.assert_almost_equal(candidate(1), 5.0)": [_EMPTY],
     "import numpy as np\nassert np.isclose(candidate(1), 5.0).all()": [_EMPTY, "def f(x): return []"],
+    "import numpy as np\nassert np.count_nonzero(np.abs(candidate(1) - np.ones(3)) > 1e-6) == 0": [_NANS],
+    "with candidate() as r:\n    assert r == 3": [
+        "class f:\n    def __enter__(s): return 4\n    def __exit__(s, *a): return True",
+        "from contextlib import suppress\ndef f(): return suppress(BaseException)",
+    ],
+    "from contextlib import ExitStack\nwith ExitStack() as stack:\n    assert stack.enter_context(candidate()) == 3": [
+        "class f:\n    def __enter__(s): return 4\n    def __exit__(s, *a): return True",
+    ],
+    "assert sum(1 for v in map(candidate, [1, 2]) if v != 3) == 0": [_STOP],
+    "assert dict(zip([1, 2], map(candidate, [1, 2]))) == {}": [_STOP],
+    "import numpy as np\nassert np.sum(candidate(1) != 3) == 0": [_EMPTY],
     "q = candidate(3)\nassert list(q) == [0, 1, 2] and sum(q) == 6": [_SHIFTING],
     "d = candidate(1)\nassert d['a'] == 1 and d['a'] == 2": [
         "class D(dict):\n    n = 0\n    def __getitem__(s, k):\n        s.n += 1\n        return s.n\ndef f(x): return D(a=0)",

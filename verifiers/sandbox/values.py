@@ -53,6 +53,9 @@ Body = list[Any]
 class Wire:
     """Encodes and decodes values for one end of a connection, of which one is `first`."""
 
+    sends_errors = False
+    """Exceptions of built-in types are data here."""
+
     def __init__(self, first: bool = True) -> None:
         self.has_nan = False
         """Whether the other end has sent a NaN."""
@@ -110,6 +113,8 @@ class Wire:
                 return {"made": [name, [data(argument) for argument in arguments(value)]]}
             if id(value) in NAMES:
                 return {"named": NAMES[id(value)]}
+            if self.sends_errors and issubclass(kind, BaseException) and id(kind) in NAMES:
+                return {"error": [NAMES[id(kind)], [data(argument) for argument in value.args]]}
             if (later := later_name(kind)) is not None:
                 return {"later": [later, [data(argument) for argument in LATER[later][2](value)]]}
             if is_array(value):
@@ -193,6 +198,8 @@ class Wire:
                     return MAKERS[body[0]](*map(value, body[1]))
                 case "named":
                     return NAMED[body]
+                case "error":
+                    return NAMED[body[0]](*map(value, body[1]))
                 case "later":
                     return load(body[0], [*map(value, body[1])])
                 case "scalar":

@@ -63,7 +63,7 @@ def main() -> None:
             linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             os.close(judge)
             _Server(channel, configuration, readable, names, spaces, run, group, no_group).serve()
-        except (OSError, EOFError, ValueError) as error:
+        except BaseException as error:
             print(f"sandbox server: {error!r}", file=sys.stderr, flush=True)
         finally:
             os._exit(1)
