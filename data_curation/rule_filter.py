@@ -1,12 +1,18 @@
 """The rules of a domain, applied to a table."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.domains import domain_in, plan_of
-from ratchet.data_curation.rules import Rule
+from ratchet.data_curation.rules import OTHER_RULES, Rule
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext, own_code
 from ratchet.data_curation.tokens import byte_span
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -14,9 +20,31 @@ from ratchet.verifiers.problem import Problem
 STEP = "rules"
 
 
+@dataclass(frozen=True)
+class FilterByRules(CurationStep):
+    """Drop problems that no answer can be verified for, or that are incomplete, by the domain's rules."""
+
+    settings: Rules | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 12
+
+    def parameters(self, context: StepContext) -> Rules:
+        return self.settings or context.curation.rules
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return [*own_code(context.domain), *map(OTHER_RULES.path, self.parameters(context).also)]
+
+    def check(self, context: StepContext) -> None:
+        rules_of(context.domain, self.parameters(context))
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        judge = partial(filter_by_rules, settings=self.parameters(context), domain=context.domain)
+        return context.each(judge, rows.batches(), len(rows))
+
+
 def rules_of(domain: str, settings: Rules) -> list[Rule]:
-    """The domain's rules that are not switched off. Raises RatchetError for an unknown name under `off`."""
-    rules = plan_of(domain).rules
+    """The domain's rules that are not switched off, then those of `also`. Raises RatchetError for an unknown name."""
+    rules = [*plan_of(domain).rules, *map(OTHER_RULES.get, settings.also)]
     names = [rule.__name__ for rule in rules]
     if unknown := [name for name in settings.off if name not in names]:
         raise RatchetError(f"rules.off: no rule of this domain is called {unknown[0]!r}; there are {', '.join(names)}.")

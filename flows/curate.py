@@ -2,52 +2,39 @@
 
 from collections.abc import Iterable
 
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.settings.curation import Steps
+from ratchet.data_curation.steps import steps_of
 from ratchet.flows.flow import Flow, flow
 from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation as step
-from ratchet.tasks import teacher as teaching
+from ratchet.tasks.teacher import teacher_attempts, without_teacher
 
 
 @flow
 def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
-    """Run the steps of the domain's plan in order; those that need a teacher only if there is one."""
+    """Read the files, then run the domain's steps in order; those that need a teacher only if there is one, which is
+    asked before the first of them."""
     with open_run(recipe, f"{steps.only or 'curate'}-{domain}", steps=steps) as run:
         run.phase(f"Curate {domain}")
-        plan, teacher = plan_of(domain), recipe.curation_of(domain).teacher
+        settings = recipe.curation_of(domain)
+        listed, has_teacher = steps_of(domain, settings), settings.teacher.kind != "none"
         raw = step.raw_files(run, domain)
         held_out = step.held_out(run, domain)
 
-        problems = step.normalise(run, domain, raw)
+        problems, attempts = step.normalise(run, domain, raw), None
         datasets = [problems]
-        for name in plan.steps[1:]:
-            match name:
-                case "rules":
-                    problems = step.filter_by_rules(run, domain, problems)
-                case "decontaminate":
-                    problems = step.decontaminate(run, domain, problems, held_out)
-                case "deduplicate":
-                    problems = step.deduplicate(run, domain, problems)
-                case "validate_tests":
-                    problems = step.validate_tests(run, domain, problems)
+        for each in listed:
+            if each.needs_teacher and not has_teacher:
+                continue
+            if each.needs_teacher and attempts is None:
+                attempts = teacher_attempts(run, domain, problems)
+            problems = step.run_curation_step(run, domain, each, problems, held_out, attempts)
             datasets.append(problems)
-        if teacher.kind == "none":
-            return step.curated(run, domain, datasets, teaching.without_teacher(run, domain))
-
-        attempts = teaching.teacher_attempts(run, domain, problems)
-        for name in plan.teacher_steps:
-            match name:
-                case "majority_vote":
-                    problems = teaching.majority_vote(run, domain, problems, attempts)
-                case "difficulty":
-                    problems = teaching.grade_difficulty(run, domain, problems, attempts)
-                case "length":
-                    problems = teaching.filter_by_length(run, domain, problems)
-            datasets.append(problems)
-        return step.curated(run, domain, datasets, [])
+        asked = [each.name for each in listed if each.needs_teacher]
+        missing = [] if has_teacher else without_teacher(run, domain, asked)
+        return step.curated(run, domain, datasets, missing)
 
 
 def curation_flow(domain: str) -> Flow[..., Artifact]:

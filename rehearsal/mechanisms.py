@@ -13,6 +13,7 @@ from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.rules.evidence import no_answer
+from ratchet.data_curation.steps import steps_of
 from ratchet.evaluation.report import read_scores
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import Benchmark
@@ -86,7 +87,7 @@ def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
 
 
 def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
-    curation, plan = recipe.curation[domain], plan_of(domain)
+    curation, steps = recipe.curation[domain], steps_of(domain, recipe.curation[domain])
     problems, curated = evidence.find("problems", f"{domain}-normalise"), evidence.find("problems", f"{domain}-curated")
     read = (_column(problems.kept, "source") + _column(problems.rejected, "source")) if problems else Counter()
     kept = _column(curated.kept, "source") if curated else Counter()
@@ -97,7 +98,7 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
         name = Path(wanted).name if Path(wanted).is_absolute() else wanted
         yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", curated)
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
-    if curation.benchmarks and "decontaminate" in plan.steps:
+    if curation.benchmarks and any(step.name == "decontaminate" for step in steps):
         held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
         seen = held_out >= len({*curation.benchmarks})
         words = f"{held_out} held-out sets compared"
@@ -105,8 +106,9 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
     elif curation.benchmarks:
         yield _never_trained(domain, recipe, evidence)
     generated = all(wanted.startswith(GENERATED) for wanted in curation.inputs)
-    for step in [*plan.steps[1:], *(plan.teacher_steps if curation.teacher.kind != "none" else ())]:
-        yield _filter(domain, step, evidence, generated)
+    for step in steps:
+        if curation.teacher.kind != "none" or not step.needs_teacher:
+            yield _filter(domain, step.name, evidence, generated)
     if limit := curation.decontaminate.released_after:
         dropped = _rules(decontaminated)["released_after"]
         yield Mechanism(f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", decontaminated)

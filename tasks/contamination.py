@@ -42,7 +42,7 @@ def contamination(
         for name, domain, problems in benchmarks:
             batches = (batch for artifact in training for batch in row_batches(artifact.kept))
             own = (batch.filter(pc.field("domain") == domain) for batch in batches)
-            comparable = "decontaminate" in plan_of(domain).steps
+            comparable = "decontaminate" in plan_of(domain).step_names
             compare = flagged_items if comparable else same_items
             overlap, shared = compare(pq.read_table(problems.kept), own, settings[domain])
             sharing += shared

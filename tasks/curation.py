@@ -2,19 +2,17 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation import funnel, rule_filter
+from ratchet.data_curation import funnel
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
-from ratchet.data_curation.code_tests import validation
-from ratchet.data_curation.decontamination.problems import Decontaminator
-from ratchet.data_curation.deduplication import copies
-from ratchet.data_curation.domains import plan_of
+from ratchet.data_curation.decontamination.problems import with_ngram
 from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
@@ -22,6 +20,7 @@ from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext, on_disk, own_code
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
@@ -31,16 +30,13 @@ from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
-from ratchet.verifiers.domains import code_of, domain_of
-from ratchet.verifiers.errors import NotGiven, RatchetError
-from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import NotGiven
+from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.verifiers.serving.pool import Pool
 
 HELD_OUT = Step(run_context.HELD_OUT, 14, "problems")
 NORMALISE = Step("normalise", 18, "problems")
-RULES = Step("rules", 12, "problems")
-DECONTAMINATE = Step("decontaminate", 7, "problems")
-DEDUPLICATE = Step("deduplicate", 9, "problems")
-VALIDATE_TESTS = Step("validate_tests", 10, "problems", resumable=True)
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 
@@ -90,7 +86,7 @@ def benchmark_problems(
         parameters["source"] = source
     title = f"held out {(source or name).replace('_', ' ')}"
     return run_step(
-        run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=_reads(domain)
+        run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=own_code(domain)
     )
 
 
@@ -117,7 +113,7 @@ def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact
         _show_previews(run, draft, domain, paths, columns)
         return read_files(paths, domain, columns, partial(in_batches, run), most)
 
-    return split_step(run, NORMALISE, domain, raw, parameters, work, code=_reads(domain))
+    return split_step(run, NORMALISE, domain, raw, parameters, work, code=own_code(domain))
 
 
 def _show_previews(run: RunContext, draft: Draft, domain: str, paths: Sequence[Path], columns: Columns) -> None:
@@ -130,94 +126,42 @@ def _show_previews(run: RunContext, draft: Draft, domain: str, paths: Sequence[P
             (reporter.warning if line.startswith("!") else reporter.note)(line.removeprefix("! "))
 
 
-def _reads(domain: str) -> list[str]:
-    """Import paths of the code that reads problems and rejects them."""
-    return [*code_of([domain]), domain_of(domain).curation]
-
-
-def filter_by_rules(run: RunContext, domain: str, problems: Artifact) -> Artifact:
-    settings = run.recipe.curation_of(domain).rules
-    rule_filter.rules_of(domain, settings)  # wrong names are reported before any work
-    judge = partial(rule_filter.filter_by_rules, settings=settings, domain=domain)
-
-    def work(draft: Draft) -> Iterable[Split]:
-        return in_batches(run, judge, row_batches(problems.kept), _rows(problems))
-
-    return split_step(run, RULES, domain, [problems], settings, work, code=_reads(domain))
-
-
-def _rows(problems: Artifact) -> int:
-    return pq.read_metadata(problems.kept).num_rows
-
-
-def decontaminate(run: RunContext, domain: str, problems: Artifact, benchmarks: Sequence[Artifact]) -> Artifact:
-    settings = decontamination_settings(run.recipe.curation_of(domain), domain)
+def run_curation_step(
+    run: RunContext, domain: str, step: CurationStep, problems: Artifact, held_out: Sequence[Artifact] = (),
+    attempts: Artifact | None = None,
+) -> Artifact:  # fmt: skip
+    """One step of the domain's list: its kept and rejected rows as an artifact."""
+    recipe = run.recipe
+    benchmarks = held_out if "benchmarks" in step.needs else ()
+    answers = attempts if "attempts" in step.needs else None
+    context = StepContext(
+        domain, recipe.curation_of(domain), recipe.seed, recipe.verification.math,
+        benchmarks=[artifact.kept for artifact in benchmarks], attempts=answers and answers.kept,
+        each=partial(in_batches, run),
+    )  # fmt: skip
+    step.check(context)
 
     def work(draft: Draft) -> Iterable[Split]:
-        items = pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks])
-        decontaminator = Decontaminator(items, settings)
-        draft.extra["summary"] = decontaminator.facts()
-        return in_batches(run, decontaminator.split, row_batches(problems.kept), _rows(problems))
+        def open_step_pool(workers: int | None = None, local: bool = False, runs_programs: bool = False) -> Pool:
+            if runs_programs:
+                record_isolation(run, draft, here=local)
+            servers = () if local else recipe.training.reward_servers
+            return open_pool(servers, workers=workers, settings=recipe.verification.settings())
 
-    if not benchmarks:
-        raise RatchetError(
-            f"curation.{domain}.benchmarks is empty: give the held-out files to decontaminate against, "
-            "e.g. --benchmark math500.json."
-        )
-    return split_step(run, DECONTAMINATE, domain, [problems, *benchmarks], settings, work)
+        in_run = replace(
+            context, folder=draft.path, facts=draft.extra, open_pool=open_step_pool, warning=run.reporter.warning,
+            progress=lambda count, total: run.reporter.progress(count, total, {}),
+        )  # fmt: skip
+        return step.run(Rows(problems.kept), in_run)
+
+    kind = Step(step.name, step.version, "problems", step.resumable)
+    inputs = [problems, *benchmarks, *([answers] if answers else [])]
+    return split_step(run, kind, domain, inputs, step.parameters(context), work, code=step.code(context))
 
 
 def decontamination_settings(curation: Curation, domain: str) -> Decontamination:
     """The recipe's settings; the n-gram is by default the domain's."""
-    settings = curation.decontaminate
-    return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
-
-
-def deduplicate(run: RunContext, domain: str, problems: Artifact) -> Artifact:
-    settings = run.recipe.curation_of(domain).deduplicate
-
-    def work(draft: Draft) -> Iterable[Split]:
-        table = _on_disk(PROBLEM_SCHEMA, row_batches(problems.kept), draft.path / "rows.arrow")
-        verdicts, draft.extra["summary"] = copies.judge(table, settings)
-        return copies.splits(table, verdicts)
-
-    return split_step(run, DEDUPLICATE, domain, [problems], settings, work, code=code_of([domain]))
-
-
-def _on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Table:
-    """All rows as one table that is mapped from disk, not held in memory; its space is freed with the table."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in batches:
-            writer.write_table(batch)
-    source = pa.memory_map(str(file))
-    file.unlink()
-    return pa.ipc.open_file(source).read_all()
-
-
-def validate_tests(run: RunContext, domain: str, problems: Artifact) -> Artifact:
-    """Golden solutions must pass their tests, and the tests must detect faults."""
-    settings = run.recipe.curation_of(domain).validation
-
-    def work(draft: Draft) -> Iterable[Split]:
-        record_isolation(run, draft, here=True)
-        reporter, journal = run.reporter, draft.path / "journal.jsonl"  # left in the draft by a killed run
-        with VerifierPool(settings=run.recipe.verification.settings()) as pool:
-            split = validation.validate_tests(
-                pq.read_table(problems.kept), settings, pool, journal=journal,
-                progress=lambda count, total: reporter.progress(count, total, {}),
-            )  # fmt: skip
-        journal.unlink(missing_ok=True)
-        # No part of the artifact's content: it varies with the load of the machine.
-        if timed_out := split.summary.pop("timed_out"):
-            draft.extra["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
-        draft.extra["metrics"] = {"mutants_timed_out": timed_out}
-        if unchecked := split.summary["unchecked"]:
-            teacher = run.recipe.curation_of(domain).teacher.kind
-            after = "no teacher answers them" if teacher == "none" else "those that the teacher solves stay"
-            reporter.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
-        yield split
-
-    return split_step(run, VALIDATE_TESTS, domain, [problems], settings, work, code=code_of([domain]))
+    return with_ngram(curation.decontaminate, domain)
 
 
 def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
@@ -227,8 +171,8 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
         from ratchet.tasks import curation_report  # imports matplotlib, which plans do without
 
         rejects = (batch for step in steps for batch in row_batches(step.rejected))
-        kept = _on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow")
-        rejected = _on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
+        kept = on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow")
+        rejected = on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
         rows_in = int(steps[0].manifest["counts"]["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)
         refused = _refused_numbers(run, domain, kept)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.draft import REJECTED, Draft
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
+from ratchet.data_curation.steps import Rows
 from ratchet.infra.store.artifacts import Artifact, Parameters
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step, write_splits
@@ -20,11 +21,7 @@ from ratchet.verifiers.workers import in_order
 
 def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
     """The rows of a Parquet file in batches; one empty table when there are none."""
-    with pq.ParquetFile(file) as parquet:
-        for batch in parquet.iter_batches(batch_size=rows):
-            yield pa.Table.from_batches([batch])
-        if not parquet.metadata.num_rows:
-            yield parquet.schema_arrow.empty_table()
+    return Rows(file).batches(rows)
 
 
 def in_batches(

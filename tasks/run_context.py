@@ -14,8 +14,10 @@ from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError, nearest
 
-HELD_OUT, BEFORE_HELD_OUT = "held_out", ("normalise", "rules", "decontaminate")
-"""The step that reads a benchmark, and the steps up to the one that compares with it."""
+HELD_OUT = "held_out"
+"""The step that reads a benchmark."""
+AFTER_HELD_OUT = CURATION_STEPS[CURATION_STEPS.index("decontaminate") + 1 :]
+"""Steps after the one that compares with benchmarks."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class RunContext:
         """Whether this step is chosen. Raises RatchetError when it is and an input does not exist."""
         outputs = {artifact.key for artifact in self.outputs}
         if step == HELD_OUT:  # needed by `decontaminate`, whichever step was named to reach it
-            chosen = self.steps.only in (None, "decontaminate") and self.steps.start in (None, *BEFORE_HELD_OUT)
+            chosen = self.steps.only in (None, "decontaminate") and self.steps.start not in AFTER_HELD_OUT
         elif self.steps.only:
             chosen = step == self.steps.only
         elif self.steps.start:
@@ -113,7 +115,8 @@ class RunContext:
         reached = {step.name: step.not_done for step in self.plan}
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
             if name and name not in reached:
-                names = [names for names in reached if names in CURATION_STEPS]
+                own = {step.name for step in self.plan if step.output.kind in ("problems", "attempts")} - {HELD_OUT}
+                names = [names for names in reached if names in own]
                 raise RatchetError(f"There is no step {name} here.{nearest(name, names)} Known: {', '.join(names)}.")
             if name and reached[name]:
                 raise RatchetError(f"The step {name} cannot run: {reached[name]}.")

@@ -1,41 +1,26 @@
-"""The steps of curation that ask a teacher, or use its answers."""
+"""The step of curation that asks a teacher."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import KEPT, Draft
 from ratchet.data_curation.base.prompts import PromptFormat, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.base.teacher_engine import TEACHERS
-from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.settings.teacher import Teacher
-from ratchet.data_curation.split import Split
 from ratchet.data_curation.teacher import attempts as attempting
-from ratchet.data_curation.teacher import difficulty, length_filter
-from ratchet.data_curation.teacher import majority_vote as voting
 from ratchet.data_curation.teacher.bill import Bill
-from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.own_code import own_code
-from ratchet.tasks.row_steps import row_batches, split_step
+from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.step import Step, judged_math, not_done, record_isolation, run_step
-from ratchet.verifiers.domains import code_of, domain_of
-from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.math.equivalence import verify_answer
-from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.tasks.step import Step, not_done, run_step
+from ratchet.verifiers.domains import code_of
 
 TEACHER_ATTEMPTS = Step("teacher_attempts", 6, "attempts")
-MAJORITY_VOTE = Step("majority_vote", 7, "problems")
-DIFFICULTY = Step("difficulty", 6, "problems")
-LENGTH = Step("length", 2, "problems")
 
 PROMPTS_AT_ONCE = 256
 """Problems are read with their tests, which may be megabytes."""
@@ -132,75 +117,9 @@ def check_teacher(run: RunContext, teacher: Teacher, problems: Artifact, purpose
     TEACHERS.get(teacher.kind).check(teacher)
 
 
-def majority_vote(run: RunContext, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
-    def work(draft: Draft) -> Iterable[Split]:
-        with _verifier(run.recipe.verification, run.recipe.training.reward_servers) as verify:
-            yield voting.vote(pq.read_table(problems.kept), _batches(attempts), verify)
-
-    parameters = judged_math(run.recipe.verification, [domain])
-    return split_step(run, MAJORITY_VOTE, domain, [problems, attempts], parameters, work)
-
-
-@contextmanager
-def _verifier(verification: Verification, reward_servers: Sequence[str]) -> Iterator[voting.Verify]:
-    """The verifier of answers: a pool where the recipe accepts either of two verifiers."""
-    if verification.math == "strict":
-        yield verify_answer
-        return
-
-    def verify(answer: str, reference: str) -> Verdict:
-        (verdict,) = pool.run_programs([(Problem("vote", "math", "", answer=reference), answer)])
-        if verdict.outcome is Outcome.INFRA_ERROR:
-            raise RatchetError(f"The answer {answer[:60]!r} cannot be verified: {verdict.detail}.")
-        return verdict
-
-    with open_pool(reward_servers, workers=1, settings=verification.settings()) as pool:
-        yield verify
-
-
-def filter_by_length(run: RunContext, domain: str, problems: Artifact) -> Artifact:
-    curation, seed = run.recipe.curation_of(domain), run.recipe.seed
-    settings, longest = curation.length, curation.teacher.max_tokens
-    if settings.drop_below_tokens > longest:
-        raise RatchetError(
-            f"curation.{domain}: length.drop_below_tokens ({settings.drop_below_tokens}) is above teacher.max_tokens "
-            f"({longest}): every problem would be dropped. Lower the first or raise the second."
-        )
-
-    def work(draft: Draft) -> Iterable[Split]:
-        yield length_filter.filter_by_length(pq.read_table(problems.kept), settings, seed)
-
-    return split_step(run, LENGTH, domain, [problems], {"length": settings, "seed": seed}, work)
-
-
-def grade_difficulty(run: RunContext, domain: str, problems: Artifact, attempts: Artifact) -> Artifact:
-    """Judge the teacher's attempts; difficulty is the failures out of eight."""
-    recipe = run.recipe
-    most = recipe.curation_of(domain).max_difficulty
-
-    def work(draft: Draft) -> Iterable[Split]:
-        if domain_of(domain).runs_programs:
-            record_isolation(run, draft)
-        reporter, total = run.reporter, pq.read_metadata(attempts.kept).num_rows
-        with open_pool(recipe.training.reward_servers, settings=recipe.verification.settings()) as pool:
-            yield difficulty.grade(
-                pq.read_table(problems.kept), _batches(attempts), pool, most,
-                lambda judged: reporter.progress(judged, total, {}),
-            )  # fmt: skip
-
-    parameters = {"max_difficulty": most, **judged_math(recipe.verification, [domain])}
-    code = code_of([domain])
-    return split_step(run, DIFFICULTY, domain, [problems, attempts], parameters, work, code=code)
-
-
-def _batches(attempts: Artifact) -> Iterator[pa.RecordBatch]:
-    """In batches: all responses together may be larger than memory."""
-    return pq.ParquetFile(attempts.kept).iter_batches(attempting.ROWS_AT_ONCE)
-
-
-def without_teacher(run: RunContext, domain: str) -> list[str]:
+def without_teacher(run: RunContext, domain: str, steps: Sequence[str]) -> list[str]:
     """The steps that need a teacher, recorded as not done."""
-    steps = ["teacher_attempts", *plan_of(domain).teacher_steps]
-    for name in steps:
+    names = ["teacher_attempts", *steps]
+    for name in names:
         not_done(run, name, domain, NO_TEACHER.format(domain=domain))
-    return steps
+    return names

@@ -52,6 +52,7 @@ ADVANTAGES: Registry[Advantage] = Registry(
         for name in ("grpo", "dr_grpo", "rloo", "reinforce_pp", "reinforce_pp_baseline")
     },
     is_member=takes_two,
+    group="ratchet.advantages",
 )
 OF_ONE_GROUP = ("grpo", "dr_grpo", "rloo")
 """Advantages that do not depend on other groups of the batch."""

@@ -21,12 +21,14 @@ DOMAINS: Registry[type[Domain]] = Registry(
         for name in ("math", "code", "instructions", "science", "logic")
     },
     lambda value: isinstance(value, type) and issubclass(value, Domain) and value is not Domain,
+    group="ratchet.domains",
 )
 _instances: dict[str, Domain] = {}
 
 
 def domain_of(name: str) -> Domain:
-    """The domain of this name: a shipped one, or a recipe's own. Raises RatchetError that lists the known ones."""
+    """The domain of this name: a shipped one, one of an installed package, or a recipe's own. Raises RatchetError that
+    lists the known ones."""
     if name not in _instances:
         own = _own_domains()
         if name not in own and name not in DOMAINS:
@@ -41,8 +43,8 @@ def code_of(domains: Iterable[str]) -> list[str]:
 
 
 def known_domains() -> list[str]:
-    """Names of the shipped domains and of the recipe's own."""
-    return [*DOMAINS.shipped, *_own_domains()]
+    """Names of the shipped domains, those of installed packages, and the recipe's own."""
+    return [*DOMAINS.names, *_own_domains()]
 
 
 def own_domain_variables() -> str:
@@ -61,6 +63,7 @@ def declare_domains(paths: Sequence[str], environments: Mapping[str, Mapping[str
     `Domain` classes, `environments` has `environment` and `arguments` by the name of the domain. Raises RatchetError
     for a name that is taken."""
     owners = dict.fromkeys(DOMAINS.shipped, "a shipped domain")
+    owners |= {name: f"the installed domain {path}" for name, path in DOMAINS.installed.items()}
     for path in paths:
         name = DOMAINS.load(path).name
         if name in owners:

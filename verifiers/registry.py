@@ -1,11 +1,14 @@
-"""Members that a recipe chooses by name: domains, losses, advantages, engines. Shipped ones have short names; others an
-import path, `my_lab.losses:clipped`, or `my_lab.losses` for a module's only member."""
+"""Members that a recipe chooses by name: domains, losses, advantages, engines. Shipped ones have short names, as have
+those that an installed package offers under an entry point group (`ratchet.domains`); others an import path,
+`my_lab.losses:clipped`, or `my_lab.losses` for a module's only member."""
 
 import importlib
 import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,24 +21,38 @@ find the same members."""
 
 
 class Registry(Generic[T]):
-    """Members of one kind, imported on first use. `shipped` maps names to `module:member`."""
+    """Members of one kind, imported on first use. `shipped` maps names to `module:member`; so do the entry points of
+    `group` in installed packages, whose names cannot be those of shipped members."""
 
-    def __init__(self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool]) -> None:
-        self.kind, self.shipped, self._is_member = kind, shipped, is_member
+    def __init__(
+        self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool], group: str = ""
+    ) -> None:
+        self.kind, self.shipped, self._is_member, self._group = kind, shipped, is_member, group
         self._loaded: dict[str, T] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self.shipped
+        return name in self.shipped or name in self.installed
+
+    @cached_property
+    def installed(self) -> Mapping[str, str]:
+        """Import paths of members of other installed packages, by name."""
+        found = entry_points(group=self._group) if self._group else ()
+        return {point.name: point.value for point in found if point.name not in self.shipped}
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the shipped and the installed members."""
+        return [*self.shipped, *self.installed]
 
     def get(self, name: str) -> T:
         """The member of this name or import path. Raises RatchetError that lists the known names."""
-        if name not in self.shipped and "." not in name and ":" not in name:
+        if name not in self and "." not in name and ":" not in name:
             raise self.unknown(name)
         return self.load(self.path(name))
 
     def path(self, name: str) -> str:
         """The import path of this name."""
-        return self.shipped.get(name, name)
+        return self.shipped.get(name) or self.installed.get(name, name)
 
     def load(self, path: str) -> T:
         """The member at this import path. Raises RatchetError as `get` does."""
@@ -74,7 +91,7 @@ class Registry(Generic[T]):
 
     def unknown(self, name: str, also: Iterable[str] = ()) -> RatchetError:
         """The error for a name that is neither shipped nor one of `also`."""
-        names = [*self.shipped, *also]
+        names = [*self.names, *also]
         return RatchetError(
             f"There is no {self.kind} {name!r}.{nearest(name, names)} Known: {', '.join(names)}; your own by its "
             "import path, `package.module:member`."

@@ -3,11 +3,11 @@
 Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -18,9 +18,11 @@ from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.patience import WIDER
 from ratchet.data_curation.settings.curation import TestValidation
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
+from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import VerifierPool
+from ratchet.verifiers.serving.pool import Pool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
@@ -28,10 +30,42 @@ BATCH = 32
 """Problems judged together: keeps the workers busy and progress visible."""
 
 
+@dataclass(frozen=True)
+class ValidateTests(CurationStep):
+    """Golden solutions must pass their tests, and the tests must detect faults."""
+
+    settings: TestValidation | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 10
+    resumable: ClassVar[bool] = True
+
+    def parameters(self, context: StepContext) -> TestValidation:
+        return self.settings or context.curation.validation
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return code_of([context.domain])
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        journal = context.folder / "journal.jsonl" if context.folder else None
+        with context.open_pool(local=True, runs_programs=True) as pool:
+            split = validate_tests(rows.table(), self.parameters(context), pool, context.progress, journal)
+        if journal:
+            journal.unlink(missing_ok=True)
+        # No part of the artifact's content: it varies with the load of the machine.
+        if timed_out := split.summary.pop("timed_out"):
+            context.facts["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
+        context.facts["metrics"] = {"mutants_timed_out": timed_out}
+        if unchecked := split.summary["unchecked"]:
+            has_teacher = context.curation.teacher.kind != "none"
+            after = "those that the teacher solves stay" if has_teacher else "no teacher answers them"
+            context.warning(f"{unchecked:,} problems have no solution, so nothing has checked their tests; {after}")
+        yield split
+
+
 def validate_tests(
     table: pa.Table,
     settings: TestValidation,
-    pool: VerifierPool,
+    pool: Pool,
     progress: Callable[[int, int], None] = lambda done, total: None,
     journal: Path | None = None,
 ) -> Split:
@@ -64,7 +98,7 @@ def validate_tests(
     return _split(table, outcomes)
 
 
-def _settle(problems: list[Problem], settings: TestValidation, pool: VerifierPool) -> list[dict[str, Any]]:
+def _settle(problems: list[Problem], settings: TestValidation, pool: Pool) -> list[dict[str, Any]]:
     cases = [Case.of(problem) for problem in problems]
 
     def remaining() -> list[Case]:
@@ -104,7 +138,7 @@ class _Trial:
         return [] if self.is_weak else self.mutants[run : run + self.needed - self.ended]
 
 
-def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
+def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: Pool) -> None:
     """Reject cases as `weak_tests` that too many mutants survive. Facts: the `mutants` made."""
     trials = []
     for case in cases:

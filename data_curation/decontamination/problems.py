@@ -6,9 +6,9 @@ it is another problem with the same passage; an item with other numbers is dropp
 both presets are recorded in every row's metadata.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,45 @@ from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.urls import problem_key
+from ratchet.verifiers.errors import RatchetError
 
 STEP = "decontaminate"
 RULES = ("released_after", "undated", "url", "whole_match", "ngram", "variant", "reworded")
+
+
+@dataclass(frozen=True)
+class Decontaminate(CurationStep):
+    """Drop rows that share text or a URL with a held-out problem."""
+
+    settings: Decontamination | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 7
+    needs: ClassVar[tuple[str, ...]] = ("benchmarks",)
+
+    def parameters(self, context: StepContext) -> Decontamination:
+        return with_ngram(self.settings or context.curation.decontaminate, context.domain)
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return ()
+
+    def check(self, context: StepContext) -> None:
+        if not context.benchmarks:
+            raise RatchetError(
+                f"curation.{context.domain}.benchmarks is empty: give the held-out files to decontaminate against, "
+                "e.g. --benchmark math500.json."
+            )
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        decontaminator = Decontaminator(context.items(), self.parameters(context))
+        context.facts["summary"] = decontaminator.facts()
+        return context.each(decontaminator.split, rows.batches(), len(rows))
+
+
+def with_ngram(settings: Decontamination, domain: str) -> Decontamination:
+    """The settings with the domain's n-gram, where they have none."""
+    return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
 
 
 class Decontaminator:
@@ -74,8 +109,7 @@ def decontaminate(
 
     `benchmarks` is a table of items, or several. Without `settings.ngram` n-grams have the domain's length."""
     items = benchmarks if isinstance(benchmarks, pa.Table) else pa.concat_tables(benchmarks)
-    ngram = settings.ngram or plan_of(domain_in(table)).ngram
-    decontaminator = Decontaminator(items, settings.model_copy(update={"ngram": ngram}))
+    decontaminator = Decontaminator(items, with_ngram(settings, domain_in(table)))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
 

@@ -7,9 +7,10 @@ never removes a problem that resembles no kept row.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,9 @@ from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingl
 from ratchet.data_curation.deduplication.same_problem import READ, numbers_of, reworded, same_answer, same_problem
 from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.urls import problem_key
+from ratchet.verifiers.domains import code_of
 
 CHUNK = 8192
 """Rows whose statements are Python strings at the same time."""
@@ -29,6 +32,26 @@ _FEW = 8
 STEP = "deduplicate"
 NAMES = ("problem_id", "source", "source_id")
 RULES = ("exact", "url", "near", "variant", "reworded", "disagreement")
+
+
+@dataclass(frozen=True)
+class Deduplicate(CurationStep):
+    """Keep the best row of each problem."""
+
+    settings: Deduplication | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 9
+
+    def parameters(self, context: StepContext) -> Deduplication:
+        return self.settings or context.curation.deduplicate
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return code_of([context.domain])
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        table = rows.mapped(context.folder)
+        verdicts, context.facts["summary"] = judge(table, self.parameters(context))
+        return splits(table, verdicts)
 
 
 def deduplicate(table: pa.Table, settings: Deduplication = Deduplication()) -> Split:

@@ -1,8 +1,8 @@
 """How the problems of each domain are curated: one file per domain, named by its class as `curation`."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from ratchet.verifiers.registry import Registry
 if TYPE_CHECKING:
     from ratchet.data_curation.readers.columns import Format, RawRow
     from ratchet.data_curation.readers.raw_files import Row
+    from ratchet.data_curation.steps import CurationStep
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,23 @@ class CurationPlan:
     rules: tuple[Rule, ...]
     formats: "tuple[Format, ...]" = ()
     """Published layouts, tried in this order after the shared ones."""
-    steps: tuple[str, ...] = ("normalise", "rules", "decontaminate", "deduplicate")
-    teacher_steps: tuple[str, ...] = ("difficulty",)
-    """Steps after the teacher's attempts."""
+    steps: "tuple[str | CurationStep, ...]" = ("rules", "decontaminate", "deduplicate", "difficulty")
+    """The steps after reading, in order: names, or objects (`ratchet.data_curation.steps`). The teacher is asked before
+    the first that needs its attempts."""
     ngram: int = 9
     """Tokens per n-gram in decontamination."""
+    teacher_steps: InitVar[Any] = None
+
+    def __post_init__(self, teacher_steps: Any) -> None:
+        if teacher_steps is not None or "normalise" in self.steps:
+            raise RatchetError(
+                "CurationPlan: steps lists all steps after reading, without 'normalise' and with those that were under "
+                "teacher_steps: steps=('rules', 'decontaminate', 'deduplicate', 'majority_vote', 'length')."
+            )
+
+    @property
+    def step_names(self) -> tuple[str, ...]:
+        return tuple(step if isinstance(step, str) else step.name for step in self.steps)
 
 
 PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isinstance(value, CurationPlan))

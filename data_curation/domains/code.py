@@ -37,6 +37,6 @@ CODE = CurationPlan(
         Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=code_rules.RULES,
-    steps=("normalise", "rules", "decontaminate", "deduplicate", "validate_tests"),
+    steps=("rules", "decontaminate", "deduplicate", "validate_tests", "difficulty"),
     ngram=14,  # statements share more boilerplate than in math
 )

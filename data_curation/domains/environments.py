@@ -34,5 +34,5 @@ ENVIRONMENTS = CurationPlan(
     plain=plain_any,
     formats=(Format("environment", lambda c: c >= {"environment", "messages", "row"}, environment),),
     rules=(no_answer,),
-    steps=("normalise", "rules"),
+    steps=("rules", "difficulty"),
 )

@@ -25,5 +25,5 @@ LOGIC = CurationPlan(
     plain=plain_any,
     formats=(Format("reasoning-gym", lambda c: c >= {"question", "answer", "metadata"}, reasoning_gym),),
     rules=(no_answer,),
-    steps=("normalise", "rules"),
+    steps=("rules", "difficulty"),
 )

@@ -39,5 +39,5 @@ MATH = CurationPlan(
         Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=math_rules.RULES,
-    teacher_steps=("majority_vote", "length"),
+    steps=("rules", "decontaminate", "deduplicate", "majority_vote", "length"),
 )

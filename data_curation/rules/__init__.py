@@ -9,6 +9,9 @@ from collections.abc import Callable
 from ratchet.data_curation.rules.evidence import Evidence
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.registry import Registry, takes_two
 
 Rule = Callable[[Problem, Rules], Evidence | None]
 """Evidence against a problem, or None; the function's name is the rule's."""
+OTHER_RULES: Registry[Rule] = Registry("rule", {}, takes_two, group="ratchet.curation_rules")
+"""Rules of installed packages by name, and any by import path."""

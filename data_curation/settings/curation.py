@@ -1,6 +1,6 @@
 """The part of a recipe about the curation of a domain's problems, and the choice of its steps."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import WithJsonSchema, model_validator
 
@@ -23,6 +23,8 @@ class Rules(Section):
 
     off: tuple[str, ...] = ()
     """Rules to switch off."""
+    also: tuple[str, ...] = ()
+    """More rules, after the domain's: names of installed packages' rules, or import paths: `my_lab.rules:lost_text`."""
 
 
 class Decontamination(Section):
@@ -103,6 +105,10 @@ class CurationDetails(Section):
     """Reading stops the run if a larger share of a file's rows loses more than half of its own text to templates."""
 
 
+StepChoice = str | dict[str, dict[str, Any]]
+"""A step by its name or import path, or that with its settings."""
+
+
 class Curation(Section):
     """How the problems of one domain are curated; docs/reference/curation.md lists the steps of each domain."""
 
@@ -114,6 +120,9 @@ class Curation(Section):
     columns: dict[str, str] = {}
     """Maps fields of a problem, or `metadata.NAME`, to input columns: `{prompt: question, answer: target}`. Default:
     a published layout, recognized by its columns."""
+    steps: tuple[StepChoice, ...] = ()
+    """The steps after reading, in order, by name, import path, or with settings: `[rules, deduplicate,
+    {my_lab.steps:DropShort: {least_words: 8}}]`. Default: those of the domain's plan."""
     rules: Rules = Rules()
     """The rule filters."""
     decontaminate: Decontamination = Decontamination()

@@ -1,16 +1,18 @@
 """Difficulty of a problem: the teacher's failed attempts, scaled to eight."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.patience import again
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
+from ratchet.data_curation.teacher.attempts import ANSWERED, ROWS_AT_ONCE, teacher_columns, with_facts
+from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.serving.pool import Pool
@@ -18,6 +20,29 @@ from ratchet.verifiers.submission import Submission
 
 STEP = "difficulty"
 RULES = ("no_attempt", "unsolved")
+
+
+@dataclass(frozen=True)
+class GradeDifficulty(CurationStep):
+    """Judge the teacher's attempts; difficulty is the failures out of eight."""
+
+    max_difficulty: int | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 6
+    needs: ClassVar[tuple[str, ...]] = ("attempts",)
+
+    def parameters(self, context: StepContext) -> dict[str, Any]:
+        most = context.curation.max_difficulty if self.max_difficulty is None else self.max_difficulty
+        return {"max_difficulty": most, **context.judged()}
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return code_of([context.domain])
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        attempts, total = context.attempt_batches(ROWS_AT_ONCE), context.count_attempts()
+        most = self.parameters(context)["max_difficulty"]
+        with context.open_pool(runs_programs=domain_of(context.domain).runs_programs) as pool:
+            yield grade(rows.table(), attempts, pool, most, lambda judged: context.progress(judged, total))
 
 
 @dataclass

@@ -1,16 +1,48 @@
 """Length filter: problems that the teacher solves in few tokens teach a reasoning model little."""
 
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.settings.curation import LengthFilter
 from ratchet.data_curation.split import Rejection, Split, partition
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.teacher import majority_vote
+from ratchet.verifiers.errors import RatchetError
 
 STEP = "length"
 RULES = ("too_short", "downsampled")
+
+
+@dataclass(frozen=True)
+class FilterByLength(CurationStep):
+    """Drop problems that the teacher solves in few tokens, and downsample those a little longer."""
+
+    settings: LengthFilter | None = None
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 2
+    needs: ClassVar[tuple[str, ...]] = ("teacher",)
+
+    def parameters(self, context: StepContext) -> dict[str, Any]:
+        return {"length": self.settings or context.curation.length, "seed": context.seed}
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return ()
+
+    def check(self, context: StepContext) -> None:
+        shortest, longest = self.parameters(context)["length"].drop_below_tokens, context.curation.teacher.max_tokens
+        if shortest > longest:
+            raise RatchetError(
+                f"curation.{context.domain}: length.drop_below_tokens ({shortest}) is above teacher.max_tokens "
+                f"({longest}): every problem would be dropped. Lower the first or raise the second."
+            )
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        yield filter_by_length(rows.table(), self.parameters(context)["length"], context.seed)
 
 
 def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Split:

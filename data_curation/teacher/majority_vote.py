@@ -9,17 +9,21 @@ An attempt that is truncated or without an answer votes for nothing and counts a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.teacher.attempts import ANSWERED, teacher_columns, with_facts
+from ratchet.data_curation.steps import CurationStep, Rows, StepContext
+from ratchet.data_curation.teacher.attempts import ANSWERED, ROWS_AT_ONCE, teacher_columns, with_facts
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent, reference_fault, verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 
 STEP = "majority_vote"
 Attempt = dict[str, Any]
@@ -31,6 +35,42 @@ RULES = (
 )  # fmt: skip
 CONFIDENT = 0.5
 """A wrong answer that more than this share of all attempts agree on suggests that the reference is wrong."""
+
+
+@dataclass(frozen=True)
+class MajorityVote(CurationStep):
+    """Keep math problems whose reference is the teacher's most frequent answer."""
+
+    name: ClassVar[str] = STEP
+    version: ClassVar[int] = 7
+    needs: ClassVar[tuple[str, ...]] = ("attempts",)
+
+    def parameters(self, context: StepContext) -> dict[str, str]:
+        return context.judged()
+
+    def code(self, context: StepContext) -> Sequence[str]:
+        return ()
+
+    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
+        with _verifier(context) as verify:
+            yield vote(rows.table(), context.attempt_batches(ROWS_AT_ONCE), verify)
+
+
+@contextmanager
+def _verifier(context: StepContext) -> Iterator[Verify]:
+    """The verifier of answers: a pool where the recipe accepts either of two verifiers."""
+    if context.verified == "strict":
+        yield verify_answer
+        return
+
+    def verify(answer: str, reference: str) -> Verdict:
+        (verdict,) = pool.run_programs([(Problem("vote", "math", "", answer=reference), answer)])
+        if verdict.outcome is Outcome.INFRA_ERROR:
+            raise RatchetError(f"The answer {answer[:60]!r} cannot be verified: {verdict.detail}.")
+        return verdict
+
+    with context.open_pool(workers=1) as pool:
+        yield verify
 
 
 @dataclass(frozen=True)

@@ -201,6 +201,7 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
         "vllm-server": "ratchet.infra.inference.vllm_service:ServedVllm",
     },
     concrete(InferenceEngine),
+    group="ratchet.engines",
 )
 
 

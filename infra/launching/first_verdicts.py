@@ -29,7 +29,7 @@ def _load(file: str) -> None:
     with suppress(OSError, StopIteration, pa.ArrowException):
         batch = next(pq.ParquetFile(file).iter_batches(PROBLEMS, use_threads=False))
         for problem in from_table(pa.Table.from_batches([batch])):
-            if problem.domain not in DOMAINS:  # a user's own code may start threads, which no copy would have
+            if problem.domain not in DOMAINS.shipped:  # a user's own code may start threads, which no copy would have
                 continue
             with suppress(Exception):
                 domain = DOMAINS.get(problem.domain)()

@@ -33,7 +33,8 @@ LAB = {
         from dataclasses import replace
         from k_rule import too_long
         from ratchet.data_curation.domains.math import MATH
-        PLAN = replace(MATH, rules=(*MATH.rules, too_long), teacher_steps=("difficulty",))
+        STEPS = ("rules", "decontaminate", "deduplicate", "difficulty")
+        PLAN = replace(MATH, rules=(*MATH.rules, too_long), steps=STEPS)
     """,
     "k_rule.py": "def too_long(problem, limits):\n    return {} if len(problem.prompt) > 4000 else None\n",
     "k_made.py": "def make(directory, seed):\n    return None\n",

@@ -20,4 +20,5 @@ LOSSES: "Registry[Loss]" = Registry(
         "cispo": "ratchet.training.losses.cispo:loss",
     },
     is_member=takes_two,
+    group="ratchet.losses",
 )

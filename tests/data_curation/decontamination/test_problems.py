@@ -101,7 +101,7 @@ def test_a_copy_among_variants_is_found():
     assert {row: (rule, evidence["item"]) for row, (rule, evidence, _) in rejected.items()} == {"0": ("ngram", "2")}
 
 
-PASSAGES = yaml.safe_load((Path(__file__).parents[3] / "benchmarks" / "shared_passages.yaml").read_text())
+PASSAGES = yaml.safe_load((Path(__file__).parents[3] / "research" / "shared_passages.yaml").read_text())
 
 
 def test_another_problem_with_the_same_passage_stays():
