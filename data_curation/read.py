@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ratchet.data_curation.curation_step import BATCH_ROWS
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields
@@ -21,8 +22,8 @@ from ratchet.data_curation.settings.curation import CurationDetails
 from ratchet.data_curation.split import Split, joined
 from ratchet.verifiers.errors import RatchetError
 
-BATCH_ROWS, BATCH_BYTES = 4096, 32_000_000
-"""Limits of a batch, in rows and in bytes of text: a row with its tests can be megabytes."""
+BATCH_BYTES = 32_000_000
+"""Limit of a batch in bytes of text, beside that in rows: a row with its tests can be megabytes."""
 _ROWS_LOOKED_AT = 50
 MAX_SHORTENED = CurationDetails().max_shortened
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]

@@ -8,11 +8,11 @@ from typing import ClassVar
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, own_code
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.rules import OTHER_RULES, Rule
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext, own_code
 from ratchet.data_curation.tokens import byte_span
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem

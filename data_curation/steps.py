@@ -10,179 +10,20 @@ splits = run_steps(rows, [FilterByRules(), DropShort(least_words=8)], StepContex
 Packages offer steps under the entry point group `ratchet.curation_steps`; others are named by import path.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import TypeAdapter, ValidationError
 
-from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.curation_step import CurationStep as CurationStep
+from ratchet.data_curation.curation_step import ProblemFilter as ProblemFilter
+from ratchet.data_curation.curation_step import Rows, StepContext
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.settings.curation import Curation, StepChoice
-from ratchet.data_curation.split import Rejection, Split, joined, partition
-from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.data_curation.split import Split, joined
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import Registry, concrete
-from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.serving.pool import Pool
-
-
-class Rows:
-    """The rows that a step reads: a table, or a Parquet file of them."""
-
-    def __init__(self, source: pa.Table | Path) -> None:
-        self._source = source
-
-    def __len__(self) -> int:
-        return len(self._source) if isinstance(self._source, pa.Table) else pq.read_metadata(self._source).num_rows
-
-    def table(self) -> pa.Table:
-        """All rows in memory."""
-        return self._source if isinstance(self._source, pa.Table) else pq.read_table(self._source)
-
-    def mapped(self, folder: Path | None) -> pa.Table:
-        """All rows as one table, mapped from a file in `folder` where they are a file: not held in memory."""
-        if isinstance(self._source, pa.Table) or folder is None:
-            return self.table()
-        return on_disk(pq.read_schema(self._source), self.batches(), folder / "rows.arrow")
-
-    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-        """The rows in batches; one empty table when there are none."""
-        if isinstance(self._source, pa.Table):
-            for first in range(0, max(len(self._source), 1), rows):
-                yield self._source.slice(first, rows)
-            return
-        with pq.ParquetFile(self._source) as parquet:
-            for batch in parquet.iter_batches(batch_size=rows):
-                yield pa.Table.from_batches([batch])
-            if not parquet.metadata.num_rows:
-                yield parquet.schema_arrow.empty_table()
-
-
-def on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Table:
-    """All rows as one table that is mapped from disk; its space is freed with the table."""
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in batches:
-            writer.write_table(batch)
-    source = pa.memory_map(str(file))
-    file.unlink()
-    return pa.ipc.open_file(source).read_all()
-
-
-OpenPool = Callable[..., AbstractContextManager[Pool]]
-
-
-def _open_pool(workers: int | None = None, local: bool = False, runs_programs: bool = False) -> VerifierPool:
-    return VerifierPool(workers) if workers else VerifierPool()
-
-
-def _one_by_one(judge: Callable[[pa.Table], Split], batches: Iterable[pa.Table], rows: int) -> Iterable[Split]:
-    return map(judge, batches)
-
-
-@dataclass
-class StepContext:
-    """What a step may use besides its settings. The defaults are those of a Python program; a recipe's run gives its
-    own."""
-
-    domain: str = "math"
-    curation: Curation = field(default_factory=Curation)
-    """The recipe's curation of the domain: where a step of it has no settings of its own, its section applies."""
-    seed: int = 0
-    verified: str = "strict"
-    """The recipe's `verification.math`."""
-    benchmarks: Sequence[pa.Table | Path] = ()
-    """Held-out problems, for a step that needs `benchmarks`."""
-    attempts: pa.Table | Path | None = None
-    """The teacher's answers, for a step that needs `attempts`."""
-    folder: Path | None = None
-    """Where files may be kept while the step runs; a killed run's are there again if the step is `resumable`."""
-    each: Callable[[Callable[[pa.Table], Split], Iterable[pa.Table], int], Iterable[Split]] = _one_by_one
-    """Applies a function to all batches, in several processes, in order; the number is that of all rows."""
-    open_pool: OpenPool = _open_pool
-    """Opens a pool that judges. `local`: on this machine in any case; `runs_programs`: its isolation is recorded."""
-    progress: Callable[[int, int], None] = lambda done, total: None
-    warning: Callable[[str], None] = lambda text: None
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Facts about the whole step for its manifest: `summary`, `metrics`, `headline`."""
-
-    def items(self) -> pa.Table:
-        """All held-out problems."""
-        return pa.concat_tables([Rows(one).table() for one in self.benchmarks])
-
-    def attempt_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The teacher's answers in batches: all together may be larger than memory."""
-        assert self.attempts is not None, "a step that needs attempts comes after the teacher"
-        if isinstance(self.attempts, pa.Table):
-            return iter(self.attempts.to_batches(rows))
-        return pq.ParquetFile(self.attempts).iter_batches(rows)
-
-    def count_attempts(self) -> int:
-        return len(Rows(self.attempts)) if self.attempts is not None else 0
-
-    def judged(self) -> dict[str, str]:
-        """The part of `verification.math` in the keys of steps that judge responses."""
-        is_either = self.verified == "either" and domain_of(self.domain).compares_math
-        return {"verified": "either"} if is_either else {}
-
-
-class CurationStep(ABC):
-    """One step: rows in, kept and rejected rows out. Settings are the fields of the dataclass; they are in the key of
-    the step's artifact, as are `version`, the rows and the source of `code`."""
-
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
-    """Raise it when the same rows and settings give other rows."""
-    needs: ClassVar[tuple[str, ...]] = ()
-    """`benchmarks`; `attempts` of the teacher; `teacher` for a step that only comes after the attempts."""
-    resumable: ClassVar[bool] = False
-    """The next run continues with the files that a killed one left in the folder."""
-
-    @property
-    def needs_teacher(self) -> bool:
-        return bool({"attempts", "teacher"} & {*self.needs})
-
-    def parameters(self, context: StepContext) -> Any:
-        """Settings that the result depends on, for the key."""
-        return asdict(self) if is_dataclass(self) and not isinstance(self, type) else {}
-
-    def code(self, context: StepContext) -> Sequence[str]:
-        """Import paths of code beside the step's settings that the result depends on, for the key."""
-        return [f"{type(self).__module__}:{type(self).__qualname__}"]
-
-    def check(self, context: StepContext) -> None:  # noqa: B027  # most steps have nothing to check
-        """Raise RatchetError for settings that cannot work, before anything runs."""
-
-    @abstractmethod
-    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
-        """Splits that together have each row once, in order."""
-
-
-class ProblemFilter(CurationStep):
-    """A step that looks at one problem at a time: `judge` gives the evidence against it, or None to keep it. In the
-    funnel, its rule has the step's name."""
-
-    @abstractmethod
-    def judge(self, problem: Problem) -> Mapping[str, Any] | None: ...
-
-    def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
-        return context.each(partial(_filtered, self), rows.batches(), len(rows))
-
-
-def _filtered(step: ProblemFilter, table: pa.Table) -> Split:
-    evidence = [step.judge(problem) for problem in from_table(table)]
-    return partition(
-        step.name, [step.name], table, [None if each is None else Rejection(step.name, each) for each in evidence]
-    )
-
 
 STEPS: Registry[type[CurationStep]] = Registry(
     "curation step",
@@ -239,8 +80,3 @@ def run_steps(
         splits.append(split)
         table = split.kept
     return splits
-
-
-def own_code(domain: str) -> list[str]:
-    """Import paths of the code that reads a domain's problems and rejects them."""
-    return [*code_of([domain]), domain_of(domain).curation]

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation import funnel
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, on_disk, own_code
 from ratchet.data_curation.decontamination.problems import with_ngram
 from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
@@ -20,7 +21,6 @@ from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext, on_disk, own_code
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import REJECTED, Draft
+from ratchet.data_curation.curation_step import Rows
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
-from ratchet.data_curation.steps import Rows
 from ratchet.infra.store.artifacts import Artifact, Parameters
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step, write_splits

@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, Findings, find, named
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.urls import problem_key
 from ratchet.verifiers.errors import RatchetError
 

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.deduplication import minhash, rewording
 from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingle
 from ratchet.data_curation.deduplication.same_problem import READ, numbers_of, reworded, same_answer, same_problem
 from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.urls import problem_key
 from ratchet.verifiers.domains import code_of
 

@@ -12,9 +12,9 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import Registry
 
 if TYPE_CHECKING:
+    from ratchet.data_curation.curation_step import CurationStep
     from ratchet.data_curation.readers.columns import Format, RawRow
     from ratchet.data_curation.readers.raw_files import Row
-    from ratchet.data_curation.steps import CurationStep
 
 
 @dataclass(frozen=True)

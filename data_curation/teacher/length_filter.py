@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ratchet.data_curation.base.protocol import derive_seed
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.settings.curation import LengthFilter
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.teacher import majority_vote
 from ratchet.verifiers.errors import RatchetError
 

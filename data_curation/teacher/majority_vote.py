@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.split import Rejection, Split, partition
-from ratchet.data_curation.steps import CurationStep, Rows, StepContext
 from ratchet.data_curation.teacher.attempts import ANSWERED, ROWS_AT_ONCE, teacher_columns, with_facts
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.extraction import boxed_answer
