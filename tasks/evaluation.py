@@ -34,7 +34,7 @@ from ratchet.tasks.training import MetricsFollower, check_machines, check_model,
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError, nearest
 
-EVALUATE = Step("evaluate", 14, "evaluation", resumable=True)
+EVALUATE = Step("evaluate", 15, "evaluation", resumable=True)
 
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, or a model behind an endpoint."""

@@ -40,8 +40,8 @@ from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
 
 WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
-STAGE = Step("train", 10, "checkpoint", resumable=True)
-PASS_RATES = Step("pass_rates", 9, "pass_rates", resumable=True)
+STAGE = Step("train", 11, "checkpoint", resumable=True)
+PASS_RATES = Step("pass_rates", 10, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""
 ATTEMPTS = 3

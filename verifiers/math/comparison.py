@@ -9,23 +9,26 @@ from functools import reduce
 from ratchet.verifiers.math import families
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size
+from ratchet.verifiers.math.labels import with_letters
+from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
 from ratchet.verifiers.math.symbols import is_same_name, is_symbol, with_argument
-from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN, Unit
 from ratchet.verifiers.math.words import folded, moment
 
 
 @dataclass
 class Evidence:
-    """Whether a comparison evaluated anything, whether it found arithmetic that the answer left undone, and how much
-    work it has left."""
+    """Whether a comparison evaluated anything, found arithmetic that the answer left undone (`closed_form`: as it may),
+    and how much work it has left."""
 
     numeric: bool = False
     unevaluated: bool = False
+    closed_form: bool = False
     work: list[int] = field(default_factory=lambda: [MOST_WORK])
 
 
@@ -40,6 +43,8 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 def _same_flat(reference: Answer, answer: Answer) -> bool:
     """Whether both are the same line or plane, which the reference writes as one."""
     ours, theirs = _coordinates(reference), _coordinates(answer)
+    if reference.domain == "Z":
+        return families.same_lattice(ours, theirs)
     if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
         return False
     if "Z" in (reference.domain, answer.domain) or theirs.kind not in ("tuple", "matrix", "equation", "collection"):
@@ -75,7 +80,7 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
             conjunction = next((side for side in (reference, answer) if side.words == "and"), None)
             if (reference.words and answer.words) or (conjunction and any(each.variable for each in conjunction.parts)):
                 return False  # x < 1 or x > 3, not and
-            if "or" in (reference.words, answer.words) and len({*_labels(reference.parts)}) > 1:
+            if "or" in (reference.words, answer.words) and len({*labels_of(reference.parts)}) > 1:
                 return False  # x = 2 or y = 3, not both
         if "cases" in (reference.brackets, answer.brackets):
             return _same_cases(reference, answer, evidence)
@@ -114,8 +119,16 @@ def _is_plain(answer: Answer) -> bool:
     """Whether a list holds values of one thing only, so that it may have `and` as well as `or`."""
     names = {part.parts[0].text if part.kind == "equation" else "" for part in answer.parts}
     return len(names) == 1 and all(
-        part.kind == "scalar" or (part.kind == "equation" and not part.words) for part in answer.parts
+        part.kind == "scalar"
+        or part.brackets == "group"
+        or (part.kind == "equation" and not part.words)
+        or _is_point(part)
+        for part in answer.parts
     )
+
+
+def _is_point(part: Answer) -> bool:
+    return part.kind == "tuple" and part.brackets == "()" and all(each.value is not None for each in part.parts)
 
 
 def _all(results: Iterable[bool | None]) -> bool | None:
@@ -139,6 +152,7 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     is_exact = reference.places is None and reference.unit not in (DEGREE, RADIAN)
     if (
         reference.value is not None
+        and not evidence.closed_form
         and (is_exact or answer.value is not None)
         and arithmetic_left(answer.node, reference.node)
     ):
@@ -294,12 +308,14 @@ def _same_cases(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
             return same_answer(one.parts[0], other.parts[0], evidence)
         return same_answer(one, other, evidence)
 
-    return _paired(reference.parts, answer.parts, same)
+    return paired(reference.parts, answer.parts, same)
 
 
 def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | None:
     """One to one. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}. In any order, unless only one of the
     two says which value is which (x = 2, y = 3; 5 dimes, 3 nickels), or the reference is ordered."""
+    one, other = with_letters(one, other), with_letters(other, one)
+    one, other = ungrouped(one, other), ungrouped(other, one)
     reference, answer = one.parts, other.parts
     if len(reference) != len(answer):
         return False
@@ -307,57 +323,24 @@ def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | N
     def same(one: Answer, other: Answer) -> bool | None:
         return (one.kind == "collection") == (other.kind == "collection") and same_answer(one, other, evidence)
 
-    ours, theirs = _labels(reference), _labels(answer)
+    ours, theirs = labels_of(reference), labels_of(answer)
     is_told = max(len(set(ours)), len(set(theirs))) > 1
-    is_ordered = one.ordered or _is_ranking(reference)
+    is_ordered = one.ordered or is_ranking(reference)
     if ours != theirs if is_told else is_ordered:
         return _all(same(one, other) for one, other in zip(reference, answer, strict=True))
-    return _paired(reference, answer, same)
+    return paired(reference, answer, same)
 
 
-def _is_ranking(members: tuple[Answer, ...]) -> bool:
-    """Letters that are not in the order of the alphabet: C, A, D, B."""
-    letters = [member.words if member.kind == "option" else member.text for member in members]
-    return (
-        len(letters) > 2 and all(len(each) == 1 and each.isupper() for each in letters) and letters != sorted(letters)
-    )
-
-
-def _labels(members: tuple[Answer, ...]) -> list[str]:
-    """What each member of a list is the value of, sorted: its name, or its unit or noun. x = 1, 2 are both x."""
-    labels = [""]
-    for member in members:
-        if member.kind == "equation" and not member.words:
-            labels.append(member.parts[0].text)
-        elif member.unit is not None:
-            labels.append(repr(member.unit.words or member.unit.dimension))
-        else:
-            labels.append(member.variable or labels[-1])
-    return sorted(labels[1:])
-
-
-def _paired(
-    reference: tuple[Answer, ...], answer: tuple[Answer, ...], same: Callable[[Answer, Answer], bool | None]
-) -> bool | None:
-    """Whether the members are the same, one to one, in some order."""
-    edges = [[same(one, other) for other in answer] for one in reference]
-    return _matched(edges, (True,)) or (None if _matched(edges, (True, None)) else False)
-
-
-def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) -> bool:
-    """Whether there is a perfect matching, by augmenting paths (Kuhn 1955)."""
-    owner: dict[int, int] = {}
-
-    def place(row: int, seen: set[int]) -> bool:
-        for column, edge in enumerate(edges[row]):
-            if edge in accepted and column not in seen:
-                seen.add(column)
-                if column not in owner or place(owner[column], seen):
-                    owner[column] = row
-                    return True
+def _is_one_value(values: list[Answer], evidence: Evidence) -> bool:
+    """Whether an equation of constants is true: 1500 m = 1.5 km, \\arctan 1 = \\pi/4."""
+    first = values[0]
+    if any(value.node is None or value.percent or names_of(value.node) for value in values):
         return False
-
-    return all(place(row, set()) for row in range(len(edges)))
+    units = [value.unit or Unit(()) for value in values]
+    if len({(unit.dimension, unit.words) for unit in units}) > 1:
+        return False
+    scaled = [("*", value.node, ("number", unit.size)) for value, unit in zip(values, units, strict=True)]
+    return first.kind == "scalar" and all(same_value(scaled[0], each, evidence.work) for each in scaled[1:])
 
 
 def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
@@ -375,6 +358,10 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
             return False
         if not is_symbol(name):
             values = [*equation.parts]
+            if _is_one_value(values, evidence):
+                return any(
+                    same_answer(*((v, other) if equation is reference else (other, v)), evidence) for v in values
+                )
             computed = [value for value in values[1:] if value.value is not None and value.value == values[-1].value]
             if len(values) > 2 and len(computed) == len(values) - 1 and name.node:  # m + n = 256 + 37 = 293
                 return same_answer(values[-1], other, evidence) if equation is answer else False

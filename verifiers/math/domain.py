@@ -1,7 +1,5 @@
 """Math: a boxed final answer, compared with the reference answer by `equivalence.py`."""
 
-from dataclasses import replace
-
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.math.equivalence import (
     asked_reference,
@@ -33,14 +31,12 @@ class Math(Domain):
     def refused_number(self, problem: Problem) -> str:
         return refused_number(problem.answer or "")
 
-    def for_judging(self, problem: Problem) -> Problem:
-        answer = problem.answer and asked_reference(problem.answer, problem.prompt)
-        return replace(problem, prompt="", answer=answer)  # `answer` includes what the question requires
-
     def prepare(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text
         reference = asked_reference(problem.answer or "", problem.prompt)
-        is_bare = submission.is_program
-        verdict = verify_answer(text, reference) if is_bare else verify_math(text, reference, submission.finished)
-        refused = verdict.outcome is Outcome.FAILED and verdict.extracted
+        if submission.is_program:
+            verdict = verify_answer(text, reference, question=problem.prompt)
+        else:
+            verdict = verify_math(text, reference, submission.finished, problem.prompt)
+        refused = verdict.outcome is Outcome.FAILED and verdict.extracted and verdict.decided_by != "question"
         return second_opinion(problem, reference, verdict) if submission.settings.either and refused else verdict

@@ -12,9 +12,11 @@ import re
 from typing import NamedTuple
 
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no_answer_reason
+from ratchet.verifiers.math import context, requirements
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.nodes import Node, kinds_of, names_of
+from ratchet.verifiers.math.options import options_of
 from ratchet.verifiers.math.question import asks_order, asks_percent
 from ratchet.verifiers.math.structure import is_list, parse_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
@@ -25,6 +27,8 @@ _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
 _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
+_LONGEST_QUESTION = 8192
+"""In characters; what is asked is not looked for in a longer one."""
 _ORDERED = " \\text{ in this order}"
 
 
@@ -36,21 +40,21 @@ class Decision(NamedTuple):
     why: str
 
 
-def verify_math(response: str, reference: str, finished: bool = True) -> Verdict:
+def verify_math(response: str, reference: str, finished: bool = True, question: str = "") -> Verdict:
     """Judges the boxed answer of a response. A response that was truncated (not `finished`) fails."""
     if not finished and not reference_fault(reference):
         return Verdict(Outcome.FAILED, decided_by="truncated")
-    return verify_answer(boxed_answer(response) or "", reference, response)
+    return verify_answer(boxed_answer(response) or "", reference, response, question)
 
 
-def verify_answer(answer: str, reference: str, response: str | None = None) -> Verdict:
+def verify_answer(answer: str, reference: str, response: str | None = None, question: str = "") -> Verdict:
     """Judges a bare answer, the content of a box; `response` is what it was extracted from."""
     if fault := reference_fault(reference):
         return Verdict(Outcome.UNPARSEABLE, decided_by="reference", detail=fault)
     if not answer.strip():
         why = "the answer is empty" if response is None else no_answer_reason(response)
         return Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=why)
-    decision = decide(reference_text(reference), reference_text(answer))
+    decision = decide(reference_text(reference), reference_text(answer), question)
     outcome = Outcome.PASSED if decision.same else Outcome.FAILED
     return Verdict(outcome, float(decision.same), decision.tier, decision.why, answer.strip())
 
@@ -61,8 +65,8 @@ def equivalent(one: str, other: str) -> bool:
     return decide(one, other).same or decide(other, one).same
 
 
-def decide(reference: str, answer: str) -> Decision:
-    """Compares two bare answers."""
+def decide(reference: str, answer: str, question: str = "") -> Decision:
+    """Compares two bare answers, with what the question requires and lets be left out."""
     if reference == answer:
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
@@ -73,19 +77,32 @@ def decide(reference: str, answer: str) -> Decision:
     parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
     if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
         return Decision(True, "string", f"both are written {texts[1]}")
-    states = parsed.kind == "equation" and parsed_reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
-    sides = parsed.parts if states else (parsed,)
+    decision = _compared(parsed_reference, parsed, texts)
+    if not question or len(question) > _LONGEST_QUESTION:
+        return decision
+    if decision.tier == "unevaluated" and context.allows_closed_form(question, parsed):
+        decision = _compared(parsed_reference, parsed, texts, Evidence(closed_form=True))
+    readings = () if decision.same else context.other_readings(question, parsed_reference, parsed)
+    found = next((found for pair in readings if (found := _compared(*pair, texts)).same), decision)
+    if found.same and (why := requirements.refusal(question, parsed_reference, parsed)):
+        return Decision(False, "question", f"{texts[0]} is {texts[1]}, but {why}")
+    return found
+
+
+def _compared(reference: Answer, answer: Answer, texts: list[str], evidence: Evidence | None = None) -> Decision:
+    states = answer.kind == "equation" and reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
+    sides = answer.parts if states else (answer,)
     left = set.intersection(*({token.text for token in side.tokens} for side in sides)) & _UNEVALUATED
-    left -= {token.text for token in parsed_reference.tokens}
-    if left or (_has_tower(parsed) and not _has_tower(parsed_reference)):
+    left -= {token.text for token in reference.tokens}
+    if left or (_has_tower(answer) and not _has_tower(reference)):
         return Decision(False, "cost", f"unevaluated {min(left)}" if left else "a tower of powers")
-    evidence = Evidence()
-    same = same_answer(parsed_reference, parsed, evidence)
+    evidence = evidence or Evidence()
+    same = same_answer(reference, answer, evidence)
     if same is None:
         return Decision(False, "cost", f"whether {texts[0]} is {texts[1]} costs too much to decide")
     if evidence.unevaluated and not same:
         return Decision(False, "unevaluated", f"{texts[0]} leaves arithmetic to do that {texts[1]} does not")
-    both_numbers = parsed_reference.value is not None and parsed.value is not None
+    both_numbers = reference.value is not None and answer.value is not None
     return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", texts)
 
 
@@ -123,18 +140,34 @@ def reference_text(reference: str) -> str:
     return text
 
 
+@functools.lru_cache(maxsize=16_384)
 def asked_reference(reference: str, question: str | None) -> str:
     """The reference as the question requires it: 25 is 25% if it asks "what percent" (numbers up to 1 stay: they are
-    ambiguous), and a list has an order if it asks for one."""
-    if not question:
+    ambiguous), a list has an order if it asks for one, an option its text, a number its unit."""
+    if not question or len(question) > _LONGEST_QUESTION:
         return reference
     text = reference_text(reference)
     answer = parse_answer(text)
-    if answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent:
-        return f"{text.rstrip('.')}\\%" if asks_percent(question) else reference
+    if (option := _as_option(text, answer, question)) is not None:
+        return option
+    may_be_percent = answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent
+    if may_be_percent and asks_percent(question):
+        return f"{text.rstrip('.')}\\%"
     if is_list(answer) and not answer.ordered and asks_order(question, len(answer.parts)):
         return text.rstrip(".") + _ORDERED
-    return reference
+    return context.with_unit(text, answer, question) or reference
+
+
+def _as_option(reference: str, answer: Answer, question: str) -> str | None:
+    """The letter of a choice with its text; None if it is none of the question's options, or has its text."""
+    listed = options_of(question)
+    if not listed or (answer.kind == "option" and answer.parts):
+        return None
+    letter = answer.words if answer.kind == "option" else answer.text
+    if letter not in listed:
+        same = [letter for letter, text in listed.items() if decide(text, reference).same]
+        letter = same[0] if len(same) == 1 else ""
+    return f"({letter}) {listed[letter]}" if letter else None
 
 
 def refused_number(reference: str) -> str:

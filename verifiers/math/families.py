@@ -73,6 +73,28 @@ def flat(answer: Answer) -> Flat | None:
     return _of_equations(answer) if answer.kind in ("equation", "collection") else _of_entries(answer)
 
 
+def same_lattice(one: Answer, other: Answer) -> bool:
+    """Whether both are the same points for all integers: x = 2 + 5t, y = -1 - 3t and (-3 + 5n, 2 - 3n)."""
+    ours, theirs = _of_integers(one), _of_integers(other)
+    if not ours or not theirs or len(ours[0]) != len(theirs[0]) or len(ours[1]) != 1 or len(theirs[1]) != 1:
+        return False
+    [step], [got_step] = ours[1], theirs[1]
+    if got_step not in (step, [-each for each in step]):
+        return False
+    moved = [a - b for a, b in zip(ours[0], theirs[0], strict=True)]
+    turns = {a / b for a, b in zip(moved, step, strict=True) if b} if any(step) else {Fraction(1, 2)}
+    fixed = all(not a for a, b in zip(moved, step, strict=True) if not b)
+    return fixed and len(turns) == 1 and min(turns).denominator == 1
+
+
+def _of_integers(answer: Answer) -> Flat | None:
+    """The point and the step of coordinates that are given by name, in the order of the names, or in brackets."""
+    if answer.kind != "collection":
+        return _linear([entry.node for entry in answer.parts]) if answer.kind == "tuple" else None
+    sides = {part.parts[0].text: part.parts[1].node for part in answer.parts if part.kind == "equation"}
+    return _linear([sides[name] for name in sorted(sides)]) if len(sides) == len(answer.parts) else None
+
+
 def is_factor(node: Node) -> bool:
     """Whether it may stand before a direction: a number, a parameter, or both."""
     return kinds_of(node) <= {"number", "name", "*", "/"} and names_of(node) <= _PARAMETERS
@@ -87,13 +109,18 @@ def _of_entries(answer: Answer) -> Flat | None:
     return _reduced([entry.node for entry in entries])
 
 
-def _reduced(entries: list[Node | None], names: frozenset[str] | None = None) -> Flat | None:
-    """Entries that are linear in parameters, which have those names only."""
+def _reduced(entries: list[Node | None]) -> Flat | None:
+    found = _linear(entries)
+    return found and _canonical(*found)
+
+
+def _linear(entries: list[Node | None]) -> Flat | None:
+    """The point and the directions of entries that are linear in parameters."""
     if not 2 <= len(entries) <= 4 or None in entries:
         return None
     nodes = [entry for entry in entries if entry]
     free = sorted(frozenset[str]().union(*map(names_of, nodes)))
-    if not 1 <= len(free) <= _MOST_PARAMETERS or not (names is not None or _PARAMETERS.issuperset(free)):
+    if not 1 <= len(free) <= _MOST_PARAMETERS or not _PARAMETERS.issuperset(free):
         return None
     if any(kinds_of(node) - {"+", "-", "*", "/", "number", "name"} for node in nodes):
         return None
@@ -111,7 +138,7 @@ def _reduced(entries: list[Node | None], names: frozenset[str] | None = None) ->
             direction[i] * probe[name] for direction, name in zip(directions, free, strict=True)
         ):
             return None
-    return _canonical(begin, directions)
+    return begin, directions
 
 
 def _canonical(point: list[Fraction], directions: list[list[Fraction]]) -> Flat | None:

@@ -1,15 +1,37 @@
 """Words around an answer that are no part of it: "The answer is", "Therefore,"."""
 
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.parts import trimmed
+from ratchet.verifiers.math.parts import closing, trimmed
 from ratchet.verifiers.math.tokens import Tokens
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
+_ONLY = ("only", "just")
 _FRAMING = VOCABULARY["framing"]
 _ANNOUNCING, _ENDS, _BETWEEN = (frozenset(_FRAMING[section].split()) for section in ("announcing", "ends", "between"))
 
 
 def unframed(tokens: Tokens) -> Tokens:
+    """Without what announces an answer, and without "only"; `E (= F)` as `E = F`."""
+    return _with_note(_without_only(_without_announcement(tokens)))
+
+
+def _without_only(tokens: Tokens) -> Tokens:
+    while len(tokens) > 1 and (
+        words.word(tokens[0]) in _ONLY
+        or (words.word(tokens[0]) == "either" and any(words.word(token) == "or" for token in tokens))
+    ):
+        tokens = tokens[1:]
+    return tokens[:-1] if len(tokens) > 1 and words.word(tokens[-1]) in _ONLY else tokens
+
+
+def _with_note(tokens: Tokens) -> Tokens:
+    opened = [i for i in range(1, len(tokens) - 2) if tokens[i].isa("(") and tokens[i + 1].isa("=", "\\approx")]
+    if len(opened) != 1 or closing(tokens[opened[0] :]) != len(tokens) - 1 - opened[0]:
+        return tokens
+    return tokens[: opened[0]] + tokens[opened[0] + 1 : -1]
+
+
+def _without_announcement(tokens: Tokens) -> Tokens:
     """Without words at the beginning that announce an answer, up to a colon or a verb."""
     end = begin = 0
     announced = False

@@ -17,6 +17,9 @@ _TABLE = str.maketrans(_WIDE | _CHARACTERS)
 _ROOTS = re.compile(r"(√|∛|∜)\s*(\d+(?:\.\d+)?|(?=[({\\])|[^\W\d_])")
 _ROOT_ORDERS = {"√": "", "∛": "[3]", "∜": "[4]"}
 _GROUPS = re.compile(r"(?<![\d.'])\d{1,3}(?:'\d{3})+(?![\d'])|(?<![\d.])\d{1,3}(?:\\,\d{3})+(?!\d)")
+_DOTTED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,])")
+"""1.230.000: two dots are no decimal point."""
+_EXPONENT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm|texttt)\s*\{\s*[eE]\s*([+-]?)\s*\}\s*\{?\s*([+-]?\d{1,3})\b\}?")
 _PREFIXED = re.compile(r"(?<![\w.\\}])0(?:[bB]([01]+)|[oO]([0-7]+)|x([\dA-Fa-f]+))(?!\w)")
 _CYCLE = re.compile(r"(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)\}?")
 _CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
@@ -38,15 +41,18 @@ def standard(text: str) -> str:
         text = _from_unicode(text)
     if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):
         text = marked[2] + marked[3]
+    text = text.replace("{:}", ":")
     if "C" in text:
         text = _CHOICES.sub(_binomial, text)
         text = _CALLED.sub(_binomial, _CHOSEN.sub(lambda m: _binomial_of(*filter(None, m.groups())), text))
     if "'" in text or "\\," in text:
         text = _GROUPS.sub(lambda match: match[0].replace("'", "").replace("\\,", ""), text)
+    if text.count(".") > 1:
+        text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "0" in text and not text.isdigit():
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:
-        text = _ROOM.sub("", text)
+        text = _EXPONENT.sub(r"e\1\2", _ROOM.sub("", text))
         if "\\not" in text:
             text = _NEGATED.sub(lambda match: "\\ne " if match[1] == "=" else "\\notin ", text)
         if "\\dot" in text:
@@ -65,7 +71,7 @@ def _from_unicode(text: str) -> str:
     text = text.translate(_TABLE)
     if text.isascii():
         return text
-    return "".join(_plain_letter(character) for character in text)
+    return "".join(map(_plain_letter, text)).translate(_TABLE)
 
 
 def _plain_letter(character: str) -> str:

@@ -27,8 +27,15 @@ def closing(tokens: Tokens) -> int:
 
 def top_level(tokens: Tokens) -> list[int]:
     """The positions outside all brackets and environments."""
-    depths = itertools.accumulate(token.isa(*_OPENING) - token.isa(*_CLOSING) for token in tokens)
-    return [i for i, depth in enumerate(depths) if depth == 0 and not tokens[i].isa(*_CLOSING)]
+    depth, found = 0, list[int]()
+    for position, token in enumerate(tokens):
+        if token.isa(*_CLOSING):
+            depth -= 1
+            continue
+        depth += token.isa(*_OPENING)
+        if depth == 0:
+            found.append(position)
+    return found
 
 
 def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
@@ -36,6 +43,8 @@ def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
 
 
 def split(tokens: Tokens, *separators: str) -> list[Tokens]:
+    if not any(token.text in separators for token in tokens):
+        return [tokens]
     return _parts(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
 
 
@@ -58,6 +67,17 @@ def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     at = sorted(wide + narrow)
     at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]  # `1, 2, and 3`
     return [trimmed(part) for part in _parts(tokens, at)]
+
+
+def grouped(tokens: Tokens) -> list[list[Tokens]]:
+    """The groups of `13 and 15, or -15 and -13`, all of one size; empty for any other list."""
+    top = top_level(tokens)
+    at = [i for i in top if tokens[i].isa(";") or words.word(tokens[i]) == "or"]
+    if not at or any(tokens[i].isa("=", "\\ne", "\\in", "<", ">", "\\le", "\\ge") for i in top):
+        return []
+    groups = [listed(trimmed(part), in_braces=False) for part in _parts(tokens, at)]
+    sizes = {len(group) for group in groups}
+    return groups if len(sizes) == 1 and min(sizes) > 1 and all(all(group) for group in groups) else []
 
 
 def _names_all(parts: list[Tokens]) -> bool:

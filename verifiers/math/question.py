@@ -17,6 +17,7 @@ _ORDERED = re.compile(
     r"\brespectively\b|\bin (?:that|this|the (?:same|following|given|stated)) order\b|^(?:arrange|rank|sort|order)\b"
     r"|\b(?:in|by) (?:(?:an?|the|strictly|their|order|of) )*(?:in|de)creasing\b|\b(?:a|de)scending\b|\balphabetical"
     r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|\w+est|left|top|first)\b.{0,30}?\bto\b"
+    r"|\bfirst (?:\w+ )?(?:non-?zero )?(?:terms|members|elements)\b"
     r"|\bfirst\b.{1,60}?\b(?:then|second)\b|\bsecond and third\b",
     re.IGNORECASE | re.DOTALL,
 )

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import intervals, options, regions, vectors, words
+from ratchet.verifiers.math import changes, intervals, labels, options, ratios, regions, vectors, words
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.claims import claim
 from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.intervals import variable_of
+from ratchet.verifiers.math.matching import GROUP
 from ratchet.verifiers.math.nodes import minus, names_of, rational_value
-from ratchet.verifiers.math.parts import closing, listed, split, top_level, trimmed
+from ratchet.verifiers.math.parts import closing, grouped, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
@@ -34,7 +36,8 @@ def parse_answer(text: str) -> Answer:
         return Answer("scalar", spelling=text)
     bare = words.without_order(unframed(tokens))
     answer = _parse(bare, 0)
-    return replace(answer, spelling=spelled(tokens), ordered=len(bare) < len(unframed(tokens)) and is_list(answer))
+    ordered = answer.ordered or (len(bare) < len(unframed(tokens)) and is_list(answer))
+    return replace(answer, spelling=spelled(tokens), ordered=ordered)
 
 
 def is_list(answer: Answer) -> bool:
@@ -64,7 +67,7 @@ def _number(tokens: Tokens) -> Answer:
 
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
-    text = prose(tokens)
+    text = claim(tokens) or prose(tokens)
     if text in _EMPTY or (len(tokens) == 1 and tokens[0].isa("\\emptyset")):
         return Answer("collection", tokens, brackets="{")
     if text in _ALL_REALS or (len(tokens) == 1 and tokens[0].text in ("\\R", "\\Reals")):
@@ -148,6 +151,8 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
         either = any(token.isa("\\vee") or words.word(token) == "or" for token in tokens)
         both = any(token.isa("\\wedge") or words.word(token) == "and" for token in tokens)
         connective = "or" if either else "and" if both else ""
+        if either and (groups := _groups(tokens, depth)):
+            return Answer("collection", tokens, parts=groups)
         if not either and (linked := _linked(members)):
             return _parse(linked, depth)
         parsed = [_parse(part, depth) for part in members]
@@ -177,6 +182,14 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
+
+
+def _groups(tokens: Tokens, depth: int) -> tuple[Answer, ...]:
+    """The groups of numbers in a list; empty for any other list."""
+    groups = [tuple(_parse(member, depth) for member in group) for group in grouped(tokens)]
+    if any(member.kind != "scalar" for group in groups for member in group):
+        return ()
+    return tuple(Answer("collection", parts=group, brackets=GROUP) for group in groups)
 
 
 def _linked(members: list[Tokens]) -> Tokens:
@@ -231,6 +244,10 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
     if differ or len(sides[0]) != 2 or len(sides[0][0]) != 1:
         return None
     return intervals.without(intervals.line(variable=name), [_parse(side[-1], depth) for side in sides])
+
+
+def _labeled(tokens: Tokens, depth: int) -> Answer | None:
+    return labels.labeled(tokens, depth, _parse)
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
@@ -353,29 +370,9 @@ def _based(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
 
 
-def _halves(tokens: Tokens, sign: str) -> tuple[Tokens, bool, Tokens]:
-    """What is before and behind the only sign of this kind."""
-    at = [i for i in top_level(tokens) if tokens[i].isa(sign)]
-    return (tokens[: at[0]], True, tokens[at[0] + 1 :]) if len(at) == 1 else ((), False, tokens)
-
-
 def _is_numeral(digits: str, base: Fraction) -> bool:
     """3R_1 is a product: there is no base 1, and no digit R but in base 28 and above."""
     return base.denominator == 1 and 2 <= base <= 36 and all(int(digit, 36) < base for digit in digits)
-
-
-def _ratio(tokens: Tokens, depth: int) -> Answer | None:
-    named, equals, values = _halves(tokens, "=")
-    parts = split(values if equals else tokens, ":")
-    if not 1 < len(parts) < 6 or not all(parts):
-        return None
-    if equals and not (
-        len(left := split(named, ":")) == len(parts) and all(variable_of(_plain(each)) for each in left)
-    ):
-        return None
-    terms = tuple(_parse(part, depth) for part in parts)
-    is_ratio = all(term.kind == "scalar" and term.node and not term.percent for term in terms)
-    return Answer("ratio", tokens, parts=terms) if is_ratio else None
 
 
 def _duration(tokens: Tokens, depth: int) -> Answer | None:
@@ -386,8 +383,15 @@ def _duration(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _named_ratio(tokens: Tokens, depth: int) -> Answer | None:
-    """`a:b:c = 3:4:5`."""
-    return _ratio(tokens, depth) if _halves(tokens, "=")[1] and any(token.isa(":") for token in tokens) else None
+    return ratios.named_ratio(tokens, depth, _parse)
+
+
+def _ratio(tokens: Tokens, depth: int) -> Answer | None:
+    return ratios.ratio(tokens, depth, _parse)
+
+
+def _change(tokens: Tokens, depth: int) -> Answer | None:
+    return changes.change(tokens, lambda value: _scalar(value, depth) or _plain(value)) if len(tokens) > 1 else None
 
 
 def _scalar(tokens: Tokens, depth: int) -> Answer | None:
@@ -431,6 +435,7 @@ def _plain(tokens: Tokens) -> Answer:
 
 
 _SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _duration, _collection,
-    _relation, _product, _bracketed, _line, _plus_minus, _based, _ratio, _located, _scalar, _phrase,
+    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _duration, _labeled,
+    _collection, _relation, _product, _bracketed, _line, _plus_minus, _based, _ratio, _change, _located, _scalar,
+    _phrase,
 )  # fmt: skip

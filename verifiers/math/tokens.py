@@ -142,6 +142,8 @@ class _Lexer:
             self.add("command", "\\cup")
         elif letters in OPAQUE_FUNCTIONS and self.text.startswith("(", position):
             self.add("command", "\\" + letters)
+        elif letters in ("cup", "union") and not (before and (before.kind == "name" or before.isa(")", "]", "\\}"))):
+            self.add("word" if upright else "run", letters, upright=upright)
         elif letters in _PLAIN and not (upright and letters == "union"):
             self.add("command", _PLAIN[letters])
         else:

@@ -62,9 +62,9 @@ def _case(cell: Tokens) -> Tokens:
 
 
 def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """`(1,0,2) + t(3,-1,1)` as the tuple of its entries, also of columns; "line" are its `words`."""
+    """`(1,0,2) + t(3,-1,1)` as the tuple of its entries, also of columns; "line" are its `words`. And `2(3,-1)`."""
     signs = [i for i in top_level(tokens) if i and tokens[i].isa("+", "-")]
-    if not 1 <= len(signs) <= 3 or not any(token.isa("(", "\\begin", "[") for token in tokens) or depth > 5:
+    if len(signs) > 3 or not any(token.isa("(", "\\begin", "[") for token in tokens) or depth > 5:
         return None
     terms = []
     for begin, end in itertools.pairwise([0, *signs, len(tokens)]):
@@ -79,9 +79,14 @@ def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         is_column = vector.kind == "matrix" and all(len(row.parts) == 1 for row in vector.parts)
         entries = [row.parts[0].node for row in vector.parts] if is_column else [part.node for part in vector.parts]
         is_vector = is_column or (vector.kind == "tuple" and vector.brackets in ("()", "[]"))
-        if not is_vector or node is None or None in entries or (before and behind) or not families.is_factor(node):
+        if not is_vector or node is None or None in entries or (before and behind):
             return None
         terms.append((sign, node, [entry for entry in entries if entry]))
-    if not any(names_of(factor) for _, factor, _ in terms) or (entries := families.combined(terms)) is None:
+    is_line = any(names_of(factor) for _, factor, _ in terms)
+    if is_line and not all(families.is_factor(factor) for _, factor, _ in terms):
         return None
-    return Answer("tuple", tokens, parts=tuple(map(intervals.expression, entries)), brackets="()", words="line")
+    if is_line == (len(terms) == 1) or (entries := families.combined(terms)) is None:
+        return None
+    return Answer(
+        "tuple", tokens, parts=tuple(map(intervals.expression, entries)), brackets="()", words="line" * is_line
+    )

@@ -1,0 +1,105 @@
+"""Lists whose values have names in words, or a place of their own: `length 12 cm, width 5 cm`, `13 R 2`, `12 by 5`.
+
+Names in words are those in letters that they begin with: `\\ell = 12, w = 5`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ratchet.verifiers.math import words
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.parts import listed, top_level
+from ratchet.verifiers.math.tokens import Token, Tokens
+from ratchet.verifiers.math.vocabulary import VOCABULARY
+
+Parse = Callable[[Tokens, int], Answer]
+_MOST_WORDS = 2
+_NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
+_REMAINDERS = ("r", "rem", "remainder")
+
+
+def labeled(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
+    """The list as equations with the words on their left, or as values in order; None for anything else."""
+    spoken = [words.word(token) for token in tokens]
+    if "by" in spoken:
+        return _dimensions(tokens, spoken, depth, parse)
+    if len(tokens) == 3 and tokens[1].text.lower() in _REMAINDERS:
+        names = (Token("word", "quotient"), Token("word", "remainder"))
+        values = tokens[::2]
+        whole = all(token.text.isdigit() for token in values)
+        return _named([((name,), (value,)) for name, value in zip(names, values, strict=True)], depth, parse, whole)
+    if not any(len(each) > 2 for each in spoken):
+        return None
+    members = listed(tokens, in_braces=False)
+    pairs = [_label(member) for member in members] if 1 < len(members) < 8 else []
+    labels = {words.word(label[-1]) for label, _ in pairs if label}
+    return _named(pairs, depth, parse, 1 < len(labels) == len(pairs))
+
+
+def _label(member: Tokens) -> tuple[Tokens, Tokens]:
+    """The words before a value, and the value; empty words if it begins with none."""
+    at = 0
+    while at < len(member) and words.word(member[at]) == "the":
+        at += 1
+    begin = at
+    while at < len(member) and at - begin < _MOST_WORDS and _is_label(member[at]):
+        at += 1
+    label = member[begin:at]
+    while at < len(member) and (member[at].isa("=", ":") or words.word(member[at]) in ("is", "of")):
+        at += 1
+    value = member[at:]
+    is_value = value and (value[0].kind == "number" or value[0].isa("-", "\\frac", "\\sqrt", "\\$", "(", "\\pm"))
+    return (label, value) if is_value else ((), member)
+
+
+def _is_label(token: Token) -> bool:
+    return len(word := words.word(token)) > 2 and word not in _NO_LABELS
+
+
+def _is_letters(token: Token) -> bool:
+    """Whether these are letters apart: of what a word names, they are the unit."""
+    return token.gap and token.kind in ("name", "run")
+
+
+def _named(pairs: list[tuple[Tokens, Tokens]], depth: int, parse: Parse, is_list: bool) -> Answer | None:
+    if not is_list:
+        return None
+    equations = []
+    for label, value in pairs:
+        name = Answer("text", (label[-1]._replace(kind="word", text=label[-1].text.lower(), gap=False, upright=True),))
+        value = tuple(token._replace(upright=True) if _is_letters(token) else token for token in value)  # 6 m
+        equations.append(Answer("equation", (*label, *value), parts=(name, parse(value, depth))))
+    tokens = tuple(token for equation in equations for token in equation.tokens)
+    return Answer("collection", tokens, parts=tuple(equations))
+
+
+def _dimensions(tokens: Tokens, spoken: list[str], depth: int, parse: Parse) -> Answer | None:
+    """`12 cm by 5 cm`: quantities in order."""
+    at = [i for i in top_level(tokens) if spoken[i] == "by"]
+    pieces = [tokens[begin + 1 : end] for begin, end in zip([-1, *at], [*at, len(tokens)], strict=True)]
+    if not 1 < len(pieces) < 4 or not all(piece and piece[0].kind == "number" for piece in pieces):
+        return None
+    values = tuple(parse(piece, depth) for piece in pieces)
+    if any(value.kind != "scalar" or value.node is None for value in values):
+        return None
+    return Answer("collection", tokens, parts=values, ordered=True)
+
+
+def with_letters(one: Answer, other: Answer) -> Answer:
+    """The first list with letters for the words that name its values, where the other names them by those letters."""
+    ours, theirs = _names(one), _names(other)
+    letters = [name[:1] for name in ours]
+    if not ours or sorted(letters) != sorted(theirs) or ours == theirs or len({*letters}) < len(letters):
+        return one
+    exact = dict(zip((name.lower() for name in theirs), other.parts, strict=True))
+    parts = (
+        replace(part, parts=(exact[letter].parts[0], *part.parts[1:]))
+        for letter, part in zip(letters, one.parts, strict=True)
+    )
+    return replace(one, parts=tuple(parts))
+
+
+def _names(answer: Answer) -> list[str]:
+    """The names of a list of equations in small letters, `\\ell` as l; empty if a member has none."""
+    named = all(part.kind == "equation" and not part.words for part in answer.parts)
+    return [part.parts[0].text.lower().replace("\\ell", "l") for part in answer.parts] if named else []

@@ -1,0 +1,40 @@
+"""Ratios: `3:4:5`, `3 to 4`, `a:b:c = 3:4:5`."""
+
+from collections.abc import Callable
+
+from ratchet.verifiers.math import words
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.expression import parse_expression
+from ratchet.verifiers.math.parts import split, top_level
+from ratchet.verifiers.math.tokens import Tokens
+
+Parse = Callable[[Tokens, int], Answer]
+_MOST_TERMS = 5
+
+
+def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
+    named, values = _halves(tokens)
+    parts = split(values, ":")
+    if len(parts) == 1 and all(token.kind == "number" for token in values[::2]):
+        parts = [values[i : i + 1] for i in range(0, len(values), 2)]
+        parts *= all(words.word(token) == "to" for token in values[1::2]) and len(values) % 2
+    if not 1 < len(parts) <= _MOST_TERMS or not all(parts):
+        return None
+    if named:
+        left = [parse_expression(each) for each in split(named, ":")]
+        if len(left) != len(parts) or any(each is None or each[0] not in ("name", "vector") for each in left):
+            return None
+    terms = tuple(parse(part, depth) for part in parts)
+    is_ratio = all(term.kind == "scalar" and term.node and not term.percent for term in terms)
+    return Answer("ratio", tokens, parts=terms) if is_ratio else None
+
+
+def named_ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
+    """`a:b:c = 3:4:5`."""
+    return ratio(tokens, depth, parse) if _halves(tokens)[0] and any(token.isa(":") for token in tokens) else None
+
+
+def _halves(tokens: Tokens) -> tuple[Tokens, Tokens]:
+    """What is before and behind the only equals sign; all of it is behind if there is none, or several."""
+    at = [i for i in top_level(tokens) if tokens[i].isa("=")]
+    return (tokens[: at[0]], tokens[at[0] + 1 :]) if len(at) == 1 else ((), tokens)
