@@ -1,0 +1,174 @@
+"""Programs that cheat a published check or break its process, and checks that are at fault themselves."""
+
+from dataclasses import replace
+
+import pytest
+
+from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.outcome import Outcome
+from ratchet.verifiers.sandbox.server import Sandbox
+from ratchet.verifiers.submission import EVERY_TEST
+from tests.verifiers.checks import NODES, checked
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
+EQUAL = """
+class Same:
+    def __eq__(self, other): return True
+    def __ne__(self, other): return False
+    def __sub__(self, other): return 0.0
+    def __abs__(self): return 0.0
+    def __lt__(self, other): return True
+    def __hash__(self): return 0
+    def __iter__(self): return iter([self])
+    def __len__(self): return 1
+"""
+PATCH = """
+import builtins, json, sys
+for name in ("abs", "list", "tuple", "sorted", "len", "isinstance"):
+    setattr(builtins, name, lambda *a, **k: 0)
+json.dumps = json.JSONEncoder.encode = lambda *a, **k: '{"value": true, "objects": []}'
+for module in list(sys.modules.values()):
+    for name in ("replay", "encode", "decode", "_Script"):
+        if hasattr(module, name):
+            setattr(module, name, lambda *a, **k: '{"value": true, "objects": []}')
+def check(candidate): pass
+def f(x): return True
+"""
+SEARCH = """
+import gc, sys
+def f(x):
+    wanted, seen, frame = str(2 * x), [], sys._getframe(1)
+    while frame:
+        seen += [repr(frame.f_locals), repr(frame.f_code.co_consts)]
+        frame = frame.f_back
+    seen += [repr(o) for o in gc.get_objects() if isinstance(o, (str, dict, list, tuple)) and o is not seen]
+    return 2 * x if any(wanted in text for text in seen) else None
+"""
+GARBAGE = """
+import os
+def f(x):
+    for d in range(3, 64):
+        try: os.pwrite(d, {text!r}, 0)
+        except OSError: pass
+    os._exit(0)
+"""
+ATTACKS = {
+    "equal to everything": EQUAL + "def f(x): return Same()",
+    "a float equal to everything": EQUAL.replace("class Same", "class Same(float)") + "def f(x): return Same(1)",
+    "patch everything": PATCH,
+    "look for the expected value": SEARCH,
+    "exit": "def f(x): raise SystemExit(0)",
+    "exit the process": "import os\ndef f(x): os._exit(0)",
+    "exit at once": "import os\nos._exit(0)",
+    "assertions off": "import sys\nsys.flags = None\ndef f(x): raise KeyboardInterrupt",
+    "garbage": GARBAGE.format(text=b'{"value": {"object": 7}, "objects": []}'),
+    "a class that compares": GARBAGE.format(text=b'{"value": {"object": 0}, "objects": [["Counter", {}]]}'),
+    "a report": GARBAGE.format(text=b'{"used": 1, "calls": [], "failure": null}'),
+    "deep garbage": GARBAGE.format(text=b"[" * 100_000),
+    "a class of the prelude": EQUAL.replace("Same", "ListNode") + "def f(x): return ListNode()",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_check_cannot_be_cheated(name, sandbox):
+    problem = checked("assert abs(candidate(5851.125) - (11702 + 0.25)) < 1e-6", prelude=NODES)
+    assert judge(problem, "def f(x): return 2 * x", sandbox).passed
+    for attacked in (problem, checked("assert [candidate(5851.125)] == [11702.25]", prelude=NODES)):
+        verdict = judge(attacked, ATTACKS[name], sandbox)
+        assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
+
+
+BAD_CHECKS = {
+    "a module that is nowhere": ["import nowhere", "assert candidate(1) == nowhere.x"],
+    "no call": ["assert 1 + 1 == 2 + 0"],
+    "not what it needs": ["import threading", "assert candidate(threading.Lock()) == 1"],
+    "no end": ["while len('x'): pass"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_CHECKS)
+def test_a_check_that_is_wrong_itself_is_not_the_programs_failure(name, sandbox, monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
+    verdict = judge(checked(*BAD_CHECKS[name]), "def f(x): return 1", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), verdict
+    assert "check" in verdict.detail
+
+
+def test_a_check_that_is_slow_itself_is_a_timeout(sandbox, monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
+    problem = replace(checked("x = candidate(1)\nwhile x: x += 1"), time_limit_s=0.3)
+    verdict = judge(problem, "def f(x): return x", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.TIMEOUT, "time_limit"), verdict
+
+
+def test_a_check_that_asks_for_ever_ends(sandbox):
+    problem = replace(checked("x = 0\nwhile True:\n    x = candidate(x)\n    if x is None: break"), time_limit_s=0.2)
+    assert judge(problem, "def f(x): return x + 1", sandbox).outcome is Outcome.TIMEOUT
+
+
+POINTER = """
+class Fake:
+    __array_interface__ = {"shape": (2,), "typestr": "<f8", "version": 3, "data": (ADDRESS, True)}
+def f(x): return Fake()
+"""
+
+
+@pytest.mark.parametrize("address", ["id(POINTER) + 64 if 'POINTER' in globals() else 4096", "8", "1 << 60"])
+def test_a_check_reads_no_memory_at_an_address_of_the_program(address, sandbox):
+    close = checked("assert np.allclose(candidate(1), [11702.25, 5.5])", before="import numpy as np")
+    verdict = judge(close, POINTER.replace("ADDRESS", address), sandbox)
+    assert (verdict.outcome, verdict.decided_by) != (Outcome.TIMEOUT, "time_limit") and not verdict.passed, verdict
+    seen = checked("import numpy as np\nassert np.asarray(candidate(1)).dtype == float", "assert candidate(2) == 2")
+    assert judge(seen, POINTER.replace("ADDRESS", address), sandbox, EVERY_TEST).fraction == 0
+
+
+@pytest.mark.parametrize("value", ["[]", "()", "{}", "''", "np.array([])"])
+def test_nothing_is_close_to_an_empty_answer(value, sandbox):
+    problem = checked("assert np.allclose(candidate(1), 2.5)", before="import numpy as np")
+    assert not judge(problem, f"import numpy as np\ndef f(x): return {value}", sandbox).passed
+    assert judge(problem, "def f(x): return 2.5", sandbox).passed
+    empty = checked("assert np.allclose(candidate(1), [])", before="import numpy as np")
+    assert judge(empty, "def f(x): return []", sandbox).passed
+
+
+def test_a_check_that_ends_its_process_is_not_called_slow(sandbox):
+    ends = checked("import os\nassert candidate(1) == 1\nos._exit(3) if candidate(2) == 3 else None")
+    assert judge(ends, "def f(x): return x", sandbox).passed
+    verdict = judge(ends, "def f(x): return x if x == 1 else 3", sandbox)
+    assert verdict.decided_by == "runtime_error" and "ends its process" in verdict.detail
+    large = checked("hoard = candidate(1) * 10 ** 9\nassert hoard")
+    assert judge(large, "def f(x): return [x]", sandbox).outcome is Outcome.FAILED
+
+
+NOT_THE_PROBLEM = {
+    "a prelude that fails": """
+import os, sys
+frame = sys._getframe()
+while "files" not in frame.f_locals:
+    frame = frame.f_back
+os.write(frame.f_locals["files"].report, b'{"status": "unprepared", "detail": "its prelude fails"}\\n')
+os._exit(0)
+""",
+    "an import that fails": "def f(x): raise ImportError('no module named numpy')",
+    "a value that is too deep": """
+def f(x):
+    value = []
+    for _ in range(DEPTH):
+        value = [value]
+    return value
+""",
+}
+
+
+@pytest.mark.parametrize("name", NOT_THE_PROBLEM)
+def test_no_program_makes_a_check_invalid(name, sandbox):
+    problem = checked("got = candidate(1)\nassert candidate(got) == 1")
+    for depth in range(150, 1000, 85) if "deep" in name else (1,):
+        verdict = judge(problem, NOT_THE_PROBLEM[name].replace("DEPTH", str(depth)), sandbox)
+        assert verdict.outcome is Outcome.FAILED, (depth, verdict)
