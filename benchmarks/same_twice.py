@@ -86,8 +86,8 @@ def differences(quiet: Artifact, busy: Artifact) -> list[str]:
     manifests = [artifact.manifest for artifact in (quiet, busy)]
     parts = [
         {
-            "key": manifest["key"], "counts": manifest["counts"], "summary": manifest.get("summary"),
-            **{name: facts["sha256"] for name, facts in manifest["files"].items() if name not in PAGES},
+            "key": manifest.key, "counts": manifest.counts, "summary": getattr(manifest, "summary", None),
+            **{name: facts.sha256 for name, facts in manifest.files.items() if name not in PAGES},
         }
         for manifest in manifests
     ]  # fmt: skip
@@ -127,7 +127,7 @@ def main() -> None:
             parts, seconds = ["there only once"], ("", "")
         else:
             parts = differences(quiet[name], loaded[name])
-            seconds = quiet[name].manifest["seconds"], loaded[name].manifest["seconds"]
+            seconds = quiet[name].manifest.seconds, loaded[name].manifest.seconds
         different += bool(parts)
         print(f"| {name} | {seconds[0]} | {seconds[1]} | {', '.join(parts) or 'the same'} |")
     print(f"\n{len(quiet)} steps, {different} of them different{f': {directory}' if different else ''}")

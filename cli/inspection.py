@@ -13,6 +13,7 @@ from ratchet.cli.terminal import clean, columns, console, hint, output, print_js
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.store.manifest import DatasetManifest, ReportManifest
 from ratchet.infra.tracking.events import not_received
 from ratchet.verifiers.errors import RatchetError
 
@@ -80,10 +81,10 @@ def show_result(run: "RunContext", result: Any) -> None:
     """The result of a run, and where to look."""
     artifact = run.outcome(result)
     console.print()
-    print_rows(artifact.manifest.get("summary_table") or ())
+    print_rows(_summary_table(artifact))
     if artifact.kind == "problems":
         console.print(Text.assemble("  ", (str(artifact.kept), "underline")), soft_wrap=True)
-    for shown in artifact.manifest.get("shown", []):
+    for shown in artifact.manifest.shown:
         if shown.endswith((".html", ".md")) and "/" not in shown:  # pages in folders are linked from these
             console.print(Text.assemble("  ", (str(artifact.path / shown), "underline")), soft_wrap=True)
     say(f"  artifact {artifact.ref}")
@@ -95,9 +96,13 @@ def show_result(run: "RunContext", result: Any) -> None:
 def result_facts(run: "RunContext", result: Any) -> dict[str, Any]:
     """The result of a run as data."""
     artifact = run.outcome(result)
-    pages = [str(artifact.path / page) for page in artifact.manifest.get("shown", [])]
-    table = list(artifact.manifest.get("summary_table") or ())
+    pages = [str(artifact.path / page) for page in artifact.manifest.shown]
+    table = _summary_table(artifact)
     return {**_facts(artifact), "directory": str(artifact.path), "pages": pages, "table": table}
+
+
+def _summary_table(artifact: Artifact) -> list[dict[str, Any]]:
+    return ReportManifest.of(artifact).summary_table if artifact.kind == "report" else []
 
 
 def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str) -> None:
@@ -111,9 +116,9 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str)
     print_rows(
         {
             "artifact": artifact.ref,
-            "made": time.strftime("%Y-%m-%d %H:%M", time.localtime(artifact.manifest["finished_at"])),
-            "took": f"{artifact.manifest['seconds']:.1f} s",
-            "result": ", ".join(f"{name} {count:,}" for name, count in artifact.manifest["counts"].items())
+            "made": time.strftime("%Y-%m-%d %H:%M", time.localtime(artifact.manifest.finished_at)),
+            "took": f"{artifact.manifest.seconds:.1f} s",
+            "result": ", ".join(f"{name} {count:,}" for name, count in artifact.manifest.counts.items())
             or artifact.summary,
         }
         for artifact in listed
@@ -122,7 +127,7 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str)
 
 def _facts(artifact: Artifact) -> dict[str, Any]:
     manifest = artifact.manifest
-    shown = {name: manifest[name] for name in ("step", "counts", "started_at", "finished_at", "seconds")}
+    shown = {name: getattr(manifest, name) for name in ("step", "counts", "started_at", "finished_at", "seconds")}
     return {"artifact": artifact.ref, **artifact.facts, "summary": artifact.summary, **shown}
 
 
@@ -131,13 +136,19 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     manifest = artifact.manifest
     if output.json:
         ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
-        print_json({**_facts(artifact), "manifest": manifest, "ancestors": ancestors})
+        print_json(
+            {
+                **_facts(artifact),
+                "manifest": manifest.as_json(),
+                "ancestors": ancestors,
+            }
+        )
         return
     say(f"{artifact.ref}\n{artifact.summary}".rstrip())
     names = ", ".join(sorted(path.name for path in artifact.path.iterdir()))
-    say(f"{artifact.path}\nfiles {names}\ncode {manifest['code']}\n")
-    print_rows(manifest.get("summary_table") or ())
-    parameters = manifest["parameters"] | manifest.get("own_code", {})
+    say(f"{artifact.path}\nfiles {names}\ncode {manifest.code}\n")
+    print_rows(_summary_table(artifact))
+    parameters = manifest.parameters | manifest.own_code
     print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
     if artifact.rejected.is_file():
         _show_curation(artifact)
@@ -153,8 +164,8 @@ def _show_curation(artifact: Artifact) -> None:
     manifest = artifact.manifest
     if (artifact.path / "funnel.parquet").is_file():
         rules = pq.read_table(artifact.path / "funnel.parquet")
-    elif "dropped" in manifest.get("summary", {}):
-        rules = funnel([manifest["summary"]])
+    elif isinstance(manifest, DatasetManifest) and "dropped" in (manifest.summary or {}):
+        rules = funnel([manifest.summary or {}])
     else:
         return
     console.print()
@@ -167,7 +178,7 @@ def _show_curation(artifact: Artifact) -> None:
             place = f"{row['source']}:{row['source_id']}  {statement or '(no statement)'}"
             console.print(clean(place), no_wrap=True, overflow="ellipsis")
             print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
-    if page := next((name for name in manifest.get("shown", []) if name.endswith(".html")), None):
+    if page := next((name for name in manifest.shown if name.endswith(".html")), None):
         say(f"\nWith figures: {artifact.path / page}")
     hint("One row and what it was compared with: `ratchet show SOURCE:ROW`")
 

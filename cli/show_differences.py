@@ -30,7 +30,7 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
     console.print(f"{len(changes.shared) - len(changes.own)} of {len(changes.shared)} steps are the same.")
     table, pairs = columns("score", "A", "B"), score_pairs(changes.shared)
     for one, other in pairs:
-        metrics = [evaluation.manifest["metrics"] for evaluation in (one, other)]
+        metrics = [evaluation.manifest.metrics for evaluation in (one, other)]
         for name in metrics[0]:
             if name.endswith("/pass_at_1") and name in metrics[1]:
                 title = f"{one.name} {name.removesuffix('/pass_at_1')} pass@1"
@@ -50,9 +50,9 @@ def _facts(changes: Differences, a: RunRecord, b: RunRecord) -> dict[str, Any]:
         return [{"name": name, "a": one, "b": other} for name, one, other in facts]
 
     scores = [
-        (f"{one.name}/{name}", value, other.manifest["metrics"].get(name))
+        (f"{one.name}/{name}", value, other.manifest.metrics.get(name))
         for one, other in score_pairs(changes.shared)
-        for name, value in one.manifest["metrics"].items()
+        for name, value in one.manifest.metrics.items()
     ]
     return {
         "a": a.run_id, "b": b.run_id, "recipes": each(changes.recipes),

@@ -91,7 +91,7 @@ def _explain(visit: Visit, store: ArtifactStore) -> None:
     """The match beside the row, the span a rule found, or the votes."""
     evidence, prompt = visit.evidence, visit.row.get("prompt")
     if prompt and (other := other_row(visit, store)):
-        console.print(_side_by_side(prompt, *other, visit.artifact.manifest["parameters"].get("ngram", 1)))
+        console.print(_side_by_side(prompt, *other, visit.artifact.manifest.parameters.get("ngram", 1)))
         if "answers" in evidence:
             console.print(clean(f"    the answers differ: {' against '.join(map(str, evidence['answers']))}"))
     elif prompt and "span" in evidence:

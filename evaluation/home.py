@@ -57,7 +57,7 @@ class Home:
             for benchmark, one in scores["benchmarks"].items():
                 row = {
                     "evaluation": artifact.ref, "name": artifact.name,
-                    "finished": pd.Timestamp(artifact.manifest["finished_at"], unit="s"), "benchmark": benchmark,
+                    "finished": pd.Timestamp(artifact.manifest.finished_at, unit="s"), "benchmark": benchmark,
                     "domain": one["domain"], "questions": one["questions"],
                     "samples": one["samples"] / max(one["questions"], 1), **flat(one),
                 }  # fmt: skip
@@ -98,7 +98,7 @@ class Home:
     def curriculum(self, checkpoint: str = "") -> pd.DataFrame:
         """The metrics of all training stages up to a checkpoint (default: the newest), one row per step: `stage`,
         `stage_step`, `step` since the start of training, and everything that metrics.jsonl has."""
-        trained = [a for a in self.store.all("checkpoint/*") if a.manifest["step"] == "train"]
+        trained = [a for a in self.store.all("checkpoint/*") if a.manifest.step == "train"]
         if not checkpoint and not trained:
             raise RatchetError(f"No training stage has finished in {self.store.root.parent}.")
         last = self._find(checkpoint, "checkpoint") if checkpoint else trained[-1]

@@ -99,7 +99,7 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
         yield Mechanism(f"{domain}: {name} curated", left > 0, f"{left} of {rows} rows kept", curated)
     decontaminated = evidence.find("problems", f"{domain}-decontaminate")
     if curation.benchmarks and any(step.name == "decontaminate" for step in steps):
-        held_out = len(decontaminated.manifest["inputs"]) - 1 if decontaminated else 0  # the other is what is filtered
+        held_out = len(decontaminated.manifest.inputs) - 1 if decontaminated else 0  # the other is what is filtered
         seen = held_out >= len({*curation.benchmarks})
         words = f"{held_out} held-out sets compared"
         yield Mechanism(f"{domain}: held-out benchmarks read", seen, words, decontaminated)
@@ -114,7 +114,7 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
         yield Mechanism(f"{domain}: released after {limit}", dropped > 0, f"{dropped} rows dropped", decontaminated)
     if curation.teacher.kind != "none":
         attempts = evidence.find("attempts", domain)
-        count = sum((attempts.manifest["counts"] if attempts else {}).values())
+        count = sum((attempts.manifest.counts if attempts else {}).values())
         yield Mechanism(
             f"{domain}: teacher attempts", count > 0, f"{attempts.summary if attempts else 'none'}", attempts
         )
@@ -139,7 +139,7 @@ def _filter(domain: str, step: str, evidence: Evidence, generated: bool) -> Mech
     if step == "rules" and plan_of(domain).rules == (no_answer,):
         rules += _rules(evidence.find("problems", f"{domain}-normalise"))
     words = ", ".join(f"{rule} {count}" for rule, count in rules.most_common()) or "no row dropped"
-    kept = artifact.manifest["counts"]["kept"] if artifact else 0
+    kept = artifact.manifest.counts["kept"] if artifact else 0
     return Mechanism(f"{domain}: {step}", (generated or bool(rules)) and kept > 0, f"{words}; {kept} kept", artifact)
 
 
@@ -153,7 +153,7 @@ def _column(file: Path, name: str) -> Counter[str]:
 
 def _inputs(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
     """Which input of the recipe each source of rows comes from."""
-    paths = [Path(facts["path"]) for facts in problems.manifest["inputs"]] if problems else []
+    paths = [Path(facts["path"]) for facts in problems.manifest.inputs] if problems else []
     owners = {}
     for source, path in zip(source_names(paths), paths, strict=True):
         for wanted in inputs:

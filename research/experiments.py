@@ -188,7 +188,7 @@ def result(arm: Arm, seed: int, home: Path, declaration: str) -> Run:
     """The arm's stored run. Raises Refused if an artifact of it was made under another declaration, or none."""
     steps = planned(arm.recipe, seed, str(home))
     for step in (step for step in steps if step.output.kind in CHECKED):
-        made_under = step.output.manifest.get("declaration") if step.cached else "nothing"
+        made_under = (step.output.manifest.declaration or None) if step.cached else "nothing"
         if made_under != declaration:
             raise Refused(f"{step.output.path}: made under {made_under or 'no declaration'}, not under {declaration}")
     return read_run(steps, arm.after)

@@ -248,7 +248,7 @@ def read_run(steps: list[PlannedStep], label: str) -> Run:
     evaluation = made["evaluation", label]
     return Run(
         [json.loads(line) for line in lines],
-        sum(stage.manifest["seconds"] for stage in stages),
+        sum(stage.manifest.seconds for stage in stages),
         json.loads((evaluation / "scores.json").read_text())["benchmarks"],
         made.get(("evaluation", "start")),
         evaluation,

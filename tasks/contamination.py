@@ -99,5 +99,5 @@ def same_items(
 def contaminated_items(check: Artifact) -> dict[str, list[str]]:
     """The problem_ids found in the training set, by benchmark."""
     rows = pq.read_table(check.path / "flagged.parquet", columns=["benchmark", "problem_id"]).to_pylist()
-    names = [name for name, _ in check.manifest["parameters"]["benchmarks"]]
+    names = [name for name, _ in check.manifest.parameters["benchmarks"]]
     return {name: sorted({row["problem_id"] for row in rows if row["benchmark"] == name}) for name in names}

@@ -24,6 +24,7 @@ from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
+from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks import run_context
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of_losses
@@ -173,12 +174,12 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
         rejects = (batch for step in steps for batch in row_batches(step.rejected))
         kept = on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow")
         rejected = on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
-        rows_in = int(steps[0].manifest["counts"]["rows_in"])
+        rows_in = int(steps[0].manifest.counts["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)
         refused = _refused_numbers(run, domain, kept)
         draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "refused_numbers": refused}
-        manifests = [step.manifest for step in steps]
-        table = funnel.funnel([manifest["summary"] for manifest in manifests])
+        manifests = [DatasetManifest.of(step) for step in steps]
+        table = funnel.funnel([manifest.summary or {} for manifest in manifests])
         pq.write_table(table, draft.path / "funnel.parquet")
         reasons = {name: NO_TEACHER.format(domain=domain) for name in missing}
         file = steps[0].path / PREVIEWS

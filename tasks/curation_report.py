@@ -21,6 +21,7 @@ from ratchet.data_curation.tokens import cut
 from ratchet.infra.keys import flat
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
 from ratchet.infra.pages.drawing import count_axis, draw
+from ratchet.infra.store.manifest import DatasetManifest
 
 STATEMENT_CHARACTERS = 500
 EVIDENCE_CHARACTERS = 300
@@ -28,7 +29,6 @@ SHOWN_IN_THE_STATEMENT = ("text", "span", "item_text", "item_span", "tokens")
 SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 WORDS = Path(__file__).with_name("curation_report.yaml")
 
-Manifest = Mapping[str, Any]
 Row = dict[str, Any]
 
 
@@ -37,14 +37,14 @@ def document(
     funnel: pa.Table,
     kept: pa.Table,
     rejected: pa.Table,
-    steps: Sequence[Manifest],
+    steps: Sequence[DatasetManifest],
     not_done: Mapping[str, str],
     previews: Sequence[Mapping[str, Any]] = (),
 ) -> Document:
     """`steps` are the manifests of the chain, in order; `previews` say how the rows of each source are read."""
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
-    decontaminated = next((m for m in steps if m["step"] == "decontaminate"), None)
-    summary, parameters = (decontaminated["summary"], decontaminated["parameters"]) if decontaminated else (None, {})
+    decontaminated = next((m for m in steps if m.step == "decontaminate"), None)
+    summary, parameters = (decontaminated.summary, decontaminated.parameters) if decontaminated else (None, {})
     self_test = summary["self_test"] if summary else None
     tables = {
         "funnel": _rules(rules[rules.dropped > 0]),
@@ -61,7 +61,7 @@ def document(
         WORDS, _headlines(rules, len(kept), summary), tables, drawings, domain=domain, not_done=not_done,
         idle=[" ".join(names) for names in rules[rules.dropped == 0][["step", "rule"]].itertuples(index=False)],
         summary=summary, test=self_test, parameters=parameters, unmarked=unmarked,
-        steps={manifest["step"] for manifest in steps},
+        steps={manifest.step for manifest in steps},
     )  # fmt: skip
 
 
@@ -183,10 +183,10 @@ def _statement(row: Mapping[str, Any]) -> str:
     return f"{unmarked(before)}**{unmarked(seen)}**{unmarked(after)}" if seen.strip() else unmarked(before + after)
 
 
-def _sources(steps: Sequence[Manifest]) -> list[Row]:
-    """With as much of the paths as tells the files apart."""
-    files = steps[0]["inputs"]
-    names = steps[0]["parameters"].get("sources") or [facts["name"] for facts in files]
+def _sources(steps: Sequence[DatasetManifest]) -> list[Row]:
+    """The raw files, with as much of their paths as tells them apart."""
+    files = steps[0].inputs
+    names = steps[0].parameters.get("sources") or [facts["name"] for facts in files]
     return [{"file": f"`{name}`", "sha256": facts["key"]} for name, facts in zip(names, files, strict=True)]
 
 
@@ -215,10 +215,10 @@ def _columns(kept: pa.Table) -> list[Row]:
             for f in kept.schema]  # fmt: skip
 
 
-def _made(manifest: Manifest) -> Row:
-    leaves = flat(manifest["parameters"]).items()
+def _made(manifest: DatasetManifest) -> Row:
+    leaves = flat(manifest.parameters).items()
     parameters = ", ".join(f"{name} {value}" for name, value in leaves if value is not None)
-    inputs = ", ".join(f"{facts['name']} {facts['key'][:12]}" for facts in manifest["inputs"])
-    return {"step": manifest["step"].replace("_", " "), "version": manifest["step_version"],
-            "code": manifest["code"], "parameters": unmarked(parameters),
-            "made from": unmarked(inputs), "seconds": round(manifest["seconds"], 1)}  # fmt: skip
+    inputs = ", ".join(f"{facts['name']} {facts['key'][:12]}" for facts in manifest.inputs)
+    return {"step": manifest.step.replace("_", " "), "version": manifest.step_version,
+            "code": manifest.code, "parameters": unmarked(parameters),
+            "made from": unmarked(inputs), "seconds": round(manifest.seconds, 1)}  # fmt: skip

@@ -17,8 +17,8 @@ class Curve:
     def __init__(self, run: RunContext, start: Artifact) -> None:
         before = stages_up_to(start, run.made_from)
         self._run = run
-        self._steps = sum(stage.manifest["counts"]["steps"] for stage in before)
-        self._resets = sum(stage.manifest["metrics"].get("resets", 0.0) for stage in before)
+        self._steps = sum(stage.manifest.counts["steps"] for stage in before)
+        self._resets = sum((stage.manifest.metrics.get("resets") or 0.0) for stage in before)
         self._stage = float(len(before) + 1)
         domains = dict.fromkeys(domain for stage in run.recipe.training.stages for domain in stage.domains)
         self._domains = list(domains) if len(domains) > 1 else []

@@ -24,17 +24,37 @@ from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.lineage import stages_up_to
+from ratchet.infra.store.manifest import EvaluationManifest
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
+from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_machines, check_model, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError, nearest
 
-EVALUATE = Step("evaluate", 15, "evaluation", resumable=True)
+
+def _log(output: StepOutput) -> None:
+    """Scores, also on the run's page, against the steps of training; what they were measured on."""
+    run, tracking, manifest = output.run, output.tracking, EvaluationManifest.of(output.artifact)
+    for page in (output.child, run.root):
+        tracking.event("tags", page, tags={"ratchet.score": output.artifact.summary})
+    if manifest.warnings:
+        tracking.event("tags", output.child, tags={"ratchet.warnings": "\n".join(manifest.warnings)[:5000]})
+    trained = sum(stage.manifest.counts["steps"] for stage in stages_up_to(output.inputs[0], run.made_from))
+    tracking.metrics(run.root, manifest.metrics, trained)
+    scored: dict[str, Any] = {}
+    if not output.cached and output.inputs[0].kind in MODELS:
+        benchmarks = [facts["name"] for facts in manifest.parameters["benchmarks"]]
+        asked = [read for read in output.inputs if read.kind == "problems"]
+        scored = {"model": output.inputs[0], "datasets": dict(zip(benchmarks, asked, strict=True))}
+    log_output(output, scored=scored)
+
+
+EVALUATE = Step("evaluate", 15, "evaluation", resumable=True, log=_log)
 
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, or a model behind an endpoint."""
@@ -275,7 +295,7 @@ def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:
     if isinstance(subject, Endpoint) or subject.kind != "checkpoint":
         return None
     behind = [a for a in run.store.ancestors([subject]) if a.kind == "problems" and a.finished]
-    return [problems for problems in behind if problems.manifest["step"] == "curated"]
+    return [problems for problems in behind if problems.manifest.step == "curated"]
 
 
 def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:

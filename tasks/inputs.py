@@ -21,13 +21,20 @@ from ratchet.infra.recipe.load import explain
 from ratchet.infra.recipe.recipe import Generator
 from ratchet.infra.store.artifacts import UNKNOWN, Artifact
 from ratchet.tasks.run_context import PlannedStep, RunContext
-from ratchet.tasks.step import Step, run_step
+from ratchet.tasks.step import Step, StepOutput, log_output, run_step
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.environments.domain import GENERATOR as ENVIRONMENT
 from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import Registry
 
-GENERATE = Step("generate", 1, "raw")
+
+def _log(output: StepOutput) -> None:
+    hashes = {f"sha256.{name}": facts.sha256 for name, facts in output.artifact.manifest.files.items()}
+    output.tracking.event("tags", output.child, tags=hashes)
+    log_output(output)
+
+
+GENERATE = Step("generate", 1, "raw", log=_log)
 GENERATED = "generated://"
 GENERATORS: Registry[Callable[..., str | None]] = Registry(
     "generator",

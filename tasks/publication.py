@@ -28,7 +28,7 @@ def repository(store: ArtifactStore, artifact: Artifact, license_: str) -> tuple
         return "model", {**files, "README.md": model_card(store, artifact, license_)}
     if artifact.kind != "problems":
         raise RatchetError(f"{artifact.ref} is neither problems nor a checkpoint, and cannot go to the Hub.")
-    shown = [name for name in artifact.manifest.get("shown", ()) if name.startswith("figures/")]
+    shown = [name for name in artifact.manifest.shown if name.startswith("figures/")]
     return "dataset", {
         TRAIN: artifact.kept,
         "README.md": data_card(store, artifact, license_),
@@ -44,7 +44,7 @@ def data_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
     if written.is_file():
         text = written.read_text(encoding="utf-8")
     else:
-        counts = [{"rows": name, "count": count} for name, count in artifact.manifest["counts"].items()]
+        counts = [{"rows": name, "count": count} for name, count in artifact.manifest.counts.items()]
         sections = [Section("Rows", table=counts), _made(store, artifact)]
         text = "---\nlanguage: [en]\n---\n\n" + to_markdown(Document(artifact.name, sections=sections))
     # Rejected rows are not published: they contain benchmark items.
@@ -78,19 +78,18 @@ def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
     ]
     behind = [a for a in store.ancestors([artifact]) if a.kind not in GIVEN_KINDS]
     stages = [a for a in behind if a.kind == "checkpoint"]
-    base = next((model["path"] for a in stages if (model := a.manifest["parameters"].get("model"))), None)
+    base = next((model["path"] for a in stages if (model := a.manifest.parameters.get("model"))), None)
     data = ModelCardData(
         license=license_ or UNNAMED, library_name="transformers", pipeline_tag="text-generation", language="en",
         tags=["reasoning", "reinforcement-learning", "verifiable-rewards"], model_name=artifact.name,
         base_model=base if base and not Path(base).is_absolute() else None, eval_results=results or None,
     )  # fmt: skip
     trained = [
-        {"stage": a.name, "outcome": a.manifest.get("headline", ""), "settings": _changed(a.manifest["parameters"])}
-        for a in stages
+        {"stage": a.name, "outcome": a.manifest.headline, "settings": _changed(a.manifest.parameters)} for a in stages
     ]
     problems = [
-        {"data set": a.ref, "problems": a.manifest["counts"]["kept"]}
-        for a in behind if a.kind == "problems" and a.manifest["step"] == "curated"
+        {"data set": a.ref, "problems": a.manifest.counts["kept"]}
+        for a in behind if a.kind == "problems" and a.manifest.step == "curated"
     ]  # fmt: skip
     document = Document(artifact.name, "A reasoning model, trained with verifiable rewards.", sections=[
         Section("Scores", table=summary_table(evaluations) if evaluations else ()),
@@ -112,6 +111,6 @@ def _changed(parameters: dict[str, Any]) -> str:
 def _made(store: ArtifactStore, artifact: Artifact) -> Section:
     rows = []
     for a in store.ancestors([artifact]):
-        maker = "given" if a.kind in GIVEN_KINDS else f"{a.manifest['step']}, code {a.manifest['code']}"
+        maker = "given" if a.kind in GIVEN_KINDS else f"{a.manifest.step}, code {a.manifest.code}"
         rows.append({"artifact": a.ref, "made by": maker, "sha256": a.key})
     return Section("Where it came from", "Raw files first.", rows)

@@ -7,6 +7,7 @@ from typing import Any
 from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.recipe.recipe import Gate
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.manifest import GateManifest
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 
@@ -19,7 +20,7 @@ def register(run: RunContext, checkpoint: Artifact, evaluations: Sequence[Artifa
     verdict = _pass_gate(run, gate, evaluations[-1]) if gate else None
     if run.tracking is None:
         return
-    best = verdict is not None and verdict.manifest["passed"]
+    best = verdict is not None and GateManifest.of(verdict).passed
     score = next((each.summary for each in evaluations if run.made_from(each)[0].key == checkpoint.key), "")
     tags = {
         "ratchet.artifact": checkpoint.ref, "ratchet.seed": str(recipe.seed),
@@ -57,7 +58,7 @@ def _best_before(store: ArtifactStore, name: str, evaluation: Artifact) -> Artif
     """The last other evaluation that passed."""
     for verdict in reversed(list(store.all(f"gate/{name}-*"))):
         passed = store.parents(verdict)[0]
-        if verdict.name == name and verdict.manifest["passed"] and passed.key != evaluation.key:
+        if verdict.name == name and GateManifest.of(verdict).passed and passed.key != evaluation.key:
             return passed if passed.finished else None
     return None
 

@@ -14,13 +14,23 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
+from ratchet.infra.store.manifest import TracesManifest
 from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import mlflow_address, read_state, run_page
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.step import Step, run_step
+from ratchet.tasks.step import Step, StepOutput, log_files, log_output, run_step
 from ratchet.verifiers.errors import RatchetError
 
-REPORT = Step("report", 13, "report")
+
+def _log(output: StepOutput) -> None:
+    """Its pages are also shown on the run's own page, with its scores if the run has evaluated nothing itself."""
+    evaluated = any(step.output.kind == "evaluation" for step in output.run.plan)
+    log_output(output, pages=[output.child] if evaluated else [output.child, output.run.root])
+    if evaluated:
+        log_files(output, output.run.root)
+
+
+REPORT = Step("report", 13, "report", log=_log)
 
 
 def report(
@@ -50,12 +60,12 @@ def report(
             sections=sections,
             origin=_origin(run, evaluations),
         )
-        manifests = [artifact.manifest for artifact in behind if artifact.kind not in GIVEN_KINDS]
+        manifests = [artifact.manifest.as_json() for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
         draft.extra["summary_table"] = summary_table(evaluations)
         draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
-        draft.extra["metrics"] = evaluations[-1].manifest["metrics"]
-        draft.extra["headline"] = evaluations[-1].manifest["headline"]
+        draft.extra["metrics"] = evaluations[-1].manifest.metrics
+        draft.extra["headline"] = evaluations[-1].manifest.headline
 
     inputs = [*evaluations, *curated.values()]
     parameters = {"recipe": recipe.name, "title": title}
@@ -148,11 +158,12 @@ def _prompt_sections(behind: Sequence[Artifact]) -> list[Section]:
     wordings."""
     sections = []
     for traces in behind:
-        if (prompts := traces.kind == "traces" and traces.manifest.get("prompts")) and prompts["of"]:
-            otherwise = f"{prompts['different']:,} are worded otherwise." if prompts["different"] else "None differs."
-            text = f"{prompts['of']:,} user turns of the warm start, beside those of training. {otherwise}"
-            pair = [{"warm start": prompts["traces"], "training and evaluation": prompts["training"]}]
-            sections.append(Section("Prompts", text, pair, folded=not prompts["different"]))
+        prompts = TracesManifest.of(traces).prompts if traces.kind == "traces" else None
+        if prompts and prompts.of:
+            otherwise = f"{prompts.different:,} are worded otherwise." if prompts.different else "None differs."
+            text = f"{prompts.of:,} user turns of the warm start, beside those of training. {otherwise}"
+            pair = [{"warm start": prompts.traces, "training and evaluation": prompts.training}]
+            sections.append(Section("Prompts", text, pair, folded=not prompts.different))
     return sections
 
 
@@ -160,7 +171,7 @@ def _curation_section(domain: str, problems: Artifact) -> Section:
     from ratchet.tasks.curation_report import funnel_drawing
 
     funnel = pq.read_table(problems.path / "funnel.parquet")
-    missing = problems.manifest["parameters"]["not_done"]
+    missing = problems.manifest.parameters["not_done"]
     text = "Rows in, rows dropped by each rule, rows out." + (f" Skipped: {', '.join(missing)}." if missing else "")
     drawing, caption = funnel_drawing(funnel, f"funnel-{domain}"), "Rows left (blue) and dropped (orange)."
     return Section(f"Curation: {domain}", text, funnel.to_pylist(), folded=True, drawing=drawing, caption=caption)

@@ -38,7 +38,7 @@ class Chain:
 
     def file(self, source: str) -> str:
         """The raw file that the first step's manifest names for this source."""
-        paths = [facts["path"] for facts in self.steps[0].manifest["inputs"]]
+        paths = [facts["path"] for facts in self.steps[0].manifest.inputs]
         return dict(zip(source_names([Path(path) for path in paths]), paths, strict=True)).get(source, source)
 
 
@@ -53,7 +53,7 @@ class Visit:
 
     @property
     def step(self) -> str:
-        return self.artifact.manifest["step"]
+        return self.artifact.manifest.step
 
 
 def chains(settings: Settings, run: str | None = None, recipe: str | None = None) -> list[Chain]:
@@ -62,7 +62,7 @@ def chains(settings: Settings, run: str | None = None, recipe: str | None = None
     for record in [get_run(settings, run)] if run else all_runs(settings):
         if recipe is None or record.tags["ratchet.recipe"] == recipe:
             for chain in _chains(record):
-                newest.setdefault(chain.steps[0].manifest["parameters"]["domain"], chain)
+                newest.setdefault(chain.steps[0].manifest.parameters["domain"], chain)
     if newest:
         return list(newest.values())
     which = f" under run {run}" if run else f" of recipe {recipe}" if recipe else ""
@@ -100,7 +100,7 @@ def visits(chain: Chain, row: Row) -> Iterator[Visit]:
                 yield Visit(artifact, rejected["rule"], json.loads(rejected["evidence"]), rejected)
             return
         recorded = json.loads(kept.get("metadata") or "{}")
-        yield Visit(artifact, None, recorded.get(artifact.manifest["step"], {}), kept)
+        yield Visit(artifact, None, recorded.get(artifact.manifest.step, {}), kept)
 
 
 def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
@@ -111,7 +111,7 @@ def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
     if "item" in visit.evidence:
         benchmark, item = visit.evidence["benchmark"], visit.evidence["item"]
         for parent in store.parents(visit.artifact):
-            held_out = parent.kind == "problems" and parent.finished and parent.manifest["step"] == "held_out"
+            held_out = parent.kind == "problems" and parent.finished and parent.manifest.step == "held_out"
             if held_out and (row := _one(parent.kept, {"source": benchmark, "source_id": item})):
                 return f"item {item} of {benchmark}", row["prompt"]
     return None
@@ -130,7 +130,7 @@ def copies(visit: Visit) -> list[str]:
 def _chains(run: RunRecord) -> Iterator[Chain]:
     """By the inputs that the run recorded: a manifest may name an earlier input with the same content."""
     datasets = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
-    named = [(s.output.manifest["step"], s.inputs[0].key, s.output) for s in datasets]
+    named = [(s.output.manifest.step, s.inputs[0].key, s.output) for s in datasets]
     steps = {read: output for step, read, output in named if step not in ("normalise", "held_out", "curated")}
     curated = {read: output for step, read, output in named if step == "curated"}
     for chain in [[output] for step, _, output in named if step == "normalise"]:

@@ -51,10 +51,10 @@ def _own_differences(a: Artifact, b: Artifact) -> Facts:
 
 def _own(artifact: Artifact) -> Iterator[tuple[str, Any]]:
     manifest = artifact.manifest
-    yield from flat(manifest["parameters"]).items()
-    yield "version of the step", manifest["step_version"]
-    yield from ((f"code of {module}", digest) for module, digest in manifest.get("own_code", {}).items())
-    for facts in manifest["inputs"]:
+    yield from flat(manifest.parameters).items()
+    yield "version of the step", manifest.step_version
+    yield from ((f"code of {module}", digest) for module, digest in manifest.own_code.items())
+    for facts in manifest.inputs:
         if facts["kind"] in GIVEN_KINDS:
             yield f"{'sha256 of ' if facts['kind'] == FILE_KIND else ''}{facts['name']}", facts["key"]
 

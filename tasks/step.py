@@ -18,12 +18,9 @@ from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters, artifact_key
-from ratchet.infra.store.lineage import stages_up_to
 from ratchet.infra.store.own_code import own_code
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks.curriculum_curve import draw_again
 from ratchet.tasks.run_context import PlannedStep, RunContext
-from ratchet.training.interventions import Taken
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox.server import demand
@@ -35,6 +32,19 @@ RAW_KINDS = ("raw", FILE_KIND)
 
 
 @dataclass(frozen=True)
+class StepOutput:
+    """A step's finished output, for the function that logs it."""
+
+    run: RunContext
+    tracking: Tracking
+    child: str
+    """The step's own page."""
+    artifact: Artifact
+    inputs: Sequence[Artifact]
+    cached: bool
+
+
+@dataclass(frozen=True)
 class Step:
     """A kind of work. Raise `version` when the same inputs and parameters give another output."""
 
@@ -43,7 +53,9 @@ class Step:
     kind: str
     """Its output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
     resumable: bool = False
-    """Whether the next run continues in the draft of a killed one."""
+    """The next run continues in the draft of a killed one."""
+    log: Callable[[StepOutput], None] | None = None
+    """Logs an output of this kind; by default `log_output`."""
 
 
 def run_step(
@@ -135,7 +147,9 @@ def _find_or_make(
                         inputs=inputs, started_at=started_at, whole=whole, code=own,
                     )  # fmt: skip
         _log_data(tracking, child, target, "output")
-        _log_output(run, child, target, inputs, cached)
+        if isolation := target.manifest.isolation:
+            tracking.event("tags", child, tags={"ratchet.isolation": isolation})
+        (step.log or log_output)(StepOutput(run, tracking, child, target, inputs, cached))
         summary = target.summary
         if same := run.store.earlier_same(target):
             tracking.event("tags", child, tags={"ratchet.same_content_as": same.ref})
@@ -151,8 +165,8 @@ def _find_or_make(
 def _warn_of_newer(run: RunContext, step: Step, target: Artifact) -> None:
     """A home that a newer Ratchet has written to has results that this one does not find."""
     for other in run.store.all(f"{target.kind}/{target.name}-*"):
-        version = other.manifest.get("step_version", 0)
-        if other.manifest.get("step") == step.name and version > step.version:
+        version = other.manifest.step_version
+        if other.manifest.step == step.name and version > step.version:
             run.reporter.warning(
                 f"{other.ref} is of a newer Ratchet (version {version} of the step {step.name}, here {step.version}) "
                 "and is not used. Update Ratchet to go on from it."
@@ -214,51 +228,25 @@ def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) 
     """Log an input or the `output` of a step as a data set or a model."""
     if artifact.kind in MODELS:
         role = "output" if context == "output" else "input"
-        parameters = flat(artifact.manifest["parameters"]) if artifact.kind == "checkpoint" else {}
+        parameters = flat(artifact.manifest.parameters) if artifact.kind == "checkpoint" else {}
         tracking.event("model", child, role=role, model=artifact.facts, parameters=parameters)
     elif artifact.kind in ("problems", "attempts", "traces", "raw", FILE_KIND):
         facts = artifact.facts | _table_facts(artifact)
         tracking.event("dataset", child, context=context, dataset=facts)
 
 
-def _log_output(run: RunContext, child: str, artifact: Artifact, inputs: Sequence[Artifact], cached: bool) -> None:
-    tracking, manifest = run.tracking, artifact.manifest
-    assert tracking is not None
-    scored: dict[str, Any] = {}
-    if artifact.kind == "evaluation":
-        for shown_in in (child, run.root):
-            tracking.event("tags", shown_in, tags={"ratchet.score": artifact.summary})
-        if warnings := manifest.get("warnings"):
-            tracking.event("tags", child, tags={"ratchet.warnings": "\n".join(warnings)[:5000]})
-        if not cached and inputs[0].kind in MODELS:
-            benchmarks = [facts["name"] for facts in manifest["parameters"]["benchmarks"]]
-            asked = [read for read in inputs if read.kind == "problems"]
-            scored = {"model": inputs[0], "datasets": dict(zip(benchmarks, asked, strict=True))}
-    if manifest["step"] == "train":
-        if cached:
-            draw_again(run, artifact)
-        if "samples.jsonl" in manifest["files"]:
-            tracking.event("table", child, path=str(artifact.path / "samples.jsonl"))
-    if "isolation" in manifest:
-        tracking.event("tags", child, tags={"ratchet.isolation": manifest["isolation"]})
-    if interventions := [Taken.of(line) for line in manifest.get("interventions", ())]:
-        words = "; ".join(f"after step {each.step}: {each.words}" for each in interventions)
-        tracking.event("tags", child, tags={"ratchet.interventions": words})
-    if artifact.kind == "raw":
-        hashes = {f"sha256.{name}": facts["sha256"] for name, facts in manifest["files"].items()}
-        tracking.event("tags", child, tags=hashes)
-    if artifact.kind == "evaluation":  # on the run's own page against the steps of training
-        trained = sum(stage.manifest["counts"]["steps"] for stage in stages_up_to(inputs[0], run.made_from))
-        tracking.metrics(run.root, manifest["metrics"], trained)
-    # A report's pages are also shown on the run's own page, and its scores if the run has evaluated nothing itself.
-    evaluated = any(step.output.kind == "evaluation" for step in run.plan)
-    for shown_in in (child, run.root) if artifact.kind == "report" else (child,):
-        # A new checkpoint has its whole curve already.
-        if (cached or artifact.kind != "checkpoint") and not (shown_in == run.root and evaluated):
-            tracking.metrics(shown_in, manifest.get("metrics", {}), **scored)
-        for shown in ["manifest.json", *manifest.get("shown", [])]:
-            folder = str(Path(shown).parent).lstrip(".")
-            tracking.event("file", shown_in, path=str(artifact.path / shown), folder=folder)
+def log_output(output: StepOutput, pages: Sequence[str] = (), scored: Mapping[str, Any] = {}) -> None:
+    """Log the metrics of an output and the files that it shows, on these pages (default: the step's own). `scored` are
+    the model and data sets that metrics are about."""
+    for page in pages or (output.child,):
+        output.tracking.metrics(page, output.artifact.manifest.metrics, **scored)
+        log_files(output, page)
+
+
+def log_files(output: StepOutput, page: str) -> None:
+    for shown in ["manifest.json", *output.artifact.manifest.shown]:
+        folder = str(Path(shown).parent).lstrip(".")
+        output.tracking.event("file", page, path=str(output.artifact.path / shown), folder=folder)
 
 
 def _table_facts(artifact: Artifact) -> dict[str, Any]:

@@ -25,13 +25,14 @@ from ratchet.infra.launching.run_group import read_status, run_group
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.manifest import CheckpointManifest
 from ratchet.tasks import lengths
-from ratchet.tasks.curriculum_curve import Curve
+from ratchet.tasks.curriculum_curve import Curve, draw_again
 from ratchet.tasks.progress import in_words
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.step import Step, judged_math, record_isolation, run_step
+from ratchet.tasks.step import Step, StepOutput, judged_math, log_files, log_output, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.interventions import RULE
+from ratchet.training.interventions import RULE, Taken
 from ratchet.training.losses import LOSSES
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domains import code_of, domain_of
@@ -39,8 +40,30 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
 
-WARM_START = Step("warm_start", 4, "checkpoint", resumable=True)
-STAGE = Step("train", 11, "checkpoint", resumable=True)
+
+def _log_checkpoint(output: StepOutput) -> None:
+    """Metrics of a cached one only: a new checkpoint has its whole curve already."""
+    if output.cached:
+        log_output(output)
+    else:
+        log_files(output, output.child)
+
+
+def _log_stage(output: StepOutput) -> None:
+    """The curve over all stages of a cached one, its rollouts, and what interventions changed."""
+    manifest, tracking = CheckpointManifest.of(output.artifact), output.tracking
+    if output.cached:
+        draw_again(output.run, output.artifact)
+    if "samples.jsonl" in manifest.files:
+        tracking.event("table", output.child, path=str(output.artifact.path / "samples.jsonl"))
+    if taken := [Taken.of(line) for line in manifest.interventions]:
+        words = "; ".join(f"after step {each.step}: {each.words}" for each in taken)
+        tracking.event("tags", output.child, tags={"ratchet.interventions": words})
+    _log_checkpoint(output)
+
+
+WARM_START = Step("warm_start", 4, "checkpoint", resumable=True, log=_log_checkpoint)
+STAGE = Step("train", 11, "checkpoint", resumable=True, log=_log_stage)
 PASS_RATES = Step("pass_rates", 10, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""

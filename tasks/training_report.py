@@ -16,6 +16,7 @@ from ratchet.infra.pages import INK, MUTED, Section
 from ratchet.infra.pages.drawing import Painter, draw
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
+from ratchet.infra.store.manifest import CheckpointManifest
 from ratchet.training.interventions import Taken
 
 POINTS = 60
@@ -81,9 +82,9 @@ def _sections(stages: Sequence[StageCurves], name: str, file: str) -> list[Secti
 def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
     stages: list[StageCurves] = []
     for artifact in chain:
-        mix = artifact.manifest["parameters"]["stage"]["mix"]
+        mix = artifact.manifest.parameters["stage"]["mix"]
         metrics = [line for _, line in read_lines(artifact.path / "metrics.jsonl")]
-        interventions = [Taken.of(line) for line in artifact.manifest.get("interventions", ())]
+        interventions = [Taken.of(line) for line in CheckpointManifest.of(artifact).interventions]
         mixes = [mix, *(change.changed["mix"][1] for change in interventions if "mix" in change.changed)]
         domains = tuple(dict.fromkeys(domain for mix in mixes for domain in mix))
         first = stages[-1].first + len(stages[-1].metrics) if stages else 0

@@ -30,7 +30,7 @@ def lineage_table(steps: Iterable[Step], link: Callable[[Artifact], str]) -> lis
 
 def title_of(artifact: Artifact) -> str:
     """`rules math`, from a step's output."""
-    step = artifact.manifest["step"]
+    step = artifact.manifest.step
     return f"{step} {artifact.name.removesuffix(f'-{step}')}".replace("_", " ")
 
 
@@ -39,7 +39,7 @@ def part_of(output: Artifact) -> str:
     if output.kind == "raw":
         return "Raw"
     if output.kind in ("problems", "attempts"):
-        domain = output.finished and output.manifest["parameters"].get("domain")
+        domain = output.finished and output.manifest.parameters.get("domain")
         return domain or output.name.rsplit("-", 1)[0]
     return "Training" if output.kind in TRAINING else "Evaluation"
 
@@ -53,5 +53,5 @@ def _named(artifact: Artifact, titles: dict[str, str]) -> str:
 def sha256_of(file: Artifact) -> str:
     """Of a given or generated file, or of a model directory's files."""
     if file.kind == "raw" and file.path.is_file():
-        return file.manifest["files"][file.path.name]["sha256"]
+        return file.manifest.files[file.path.name].sha256
     return file.key

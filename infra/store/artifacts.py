@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
 from ratchet.data_curation.base.files import (
@@ -37,12 +37,13 @@ from ratchet.data_curation.base.files import (
     sha256_file,
 )
 from ratchet.infra.keys import decisive, in_key
+from ratchet.infra.store.manifest import FileFacts, Manifest, manifest_class
 from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 
 MANIFEST = "manifest.json"
 DECLARATION = "RATCHET_DECLARATION"
-"""The environment variable with the hash of the declared experiment that a run belongs to, for its manifests."""
+"""The environment variable with the hash of the pre-registered experiment that a run belongs to."""
 FILE_KIND = "file"
 GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file or a model directory, identified by its content
 READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
@@ -82,10 +83,14 @@ class Artifact:
         return self.path.parent if self.path.is_file() else self.path
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """Raises RatchetError if it is damaged."""
         try:
-            return json.loads((self.directory / MANIFEST).read_text())
+            facts = json.loads((self.directory / MANIFEST).read_text())
+            return manifest_class(self.kind).model_validate(facts)
+        except ValidationError as error:
+            fields = ", ".join(".".join(map(str, fault["loc"])) or "all" for fault in error.errors())
+            raise RatchetError(f"{self.directory / MANIFEST} cannot be read ({fields}). {self.advice}") from error
         except ValueError as error:
             raise RatchetError(f"{self.directory / MANIFEST} cannot be read ({error}). {self.advice}") from error
 
@@ -113,7 +118,7 @@ class Artifact:
     @property
     def summary(self) -> str:
         """The result in one line."""
-        counts, headline = self.manifest["counts"], str(self.manifest.get("headline", ""))
+        counts, headline = self.manifest.counts, self.manifest.headline
         if "kept" in counts:
             return f"{counts['kept']:,} kept, {counts['rejected']:,} rejected" + (headline and f"; {headline}")
         return headline
@@ -127,12 +132,12 @@ class Artifact:
             if (self.path.parent / MANIFEST).is_file():
                 raise RatchetError(f"There is no file {self.path.name} in {self.path.parent}.")
             return UNKNOWN + self.key.removeprefix(UNKNOWN)
-        files = {name: facts["sha256"] for name, facts in self.manifest["files"].items()}
+        files = {name: facts.sha256 for name, facts in self.manifest.files.items()}
         if self.path.is_file():
             return content_key([(self.path.name, files[self.path.name])])
         if whole:
-            recorded = [self.manifest[name] for name in ("parameters", "counts")] + [self.manifest.get("summary")]
-            return json_hash([sorted(files.items()), *recorded])
+            summary = getattr(self.manifest, "summary", None)
+            return json_hash([sorted(files.items()), self.manifest.parameters, self.manifest.counts, summary])
         part = READ.get(self.kind, "")
         return content_key([(n.removeprefix(part), sha256) for n, sha256 in files.items() if n.startswith(part)])
 
@@ -223,14 +228,14 @@ class ArtifactStore:
         """Raise RatchetError unless the manifest is readable and has this key, and every file has its recorded size."""
         advice = artifact.advice
         try:
-            files, key = artifact.manifest["files"], artifact.manifest["key"]
-        except (OSError, KeyError, TypeError) as error:
+            files, key = artifact.manifest.files, artifact.manifest.key
+        except OSError as error:
             raise RatchetError(f"{artifact.path / MANIFEST} cannot be read ({error}). {advice}") from error
         if key != artifact.key:
             raise RatchetError(f"{artifact.path} belongs to key {key[:12]}, not {artifact.key[:12]}. {advice}")
         for name, facts in files.items():
             file = artifact.path / name
-            if not file.is_file() or file.stat().st_size != facts["bytes"]:
+            if not file.is_file() or file.stat().st_size != facts.bytes:
                 raise RatchetError(f"{file} is missing or was changed after the step finished. {advice}")
 
     def check_content(self, artifact: Artifact, whole: bool = False) -> None:
@@ -240,11 +245,11 @@ class ArtifactStore:
             return
         single = artifact.path.name if artifact.path.is_file() else ""
         part = single or ("" if whole else READ.get(artifact.kind, ""))
-        for name, facts in artifact.manifest["files"].items():
+        for name, facts in artifact.manifest.files.items():
             file = artifact.directory / name
             if not name.startswith(part) or file in self._intact:
                 continue
-            if not file.is_file() or sha256_file(file) != facts["sha256"]:
+            if not file.is_file() or sha256_file(file) != facts.sha256:
                 raise RatchetError(f"{file} was changed after the step finished: its content is not the recorded one. "
                                    f"{artifact.advice}")  # fmt: skip
             self._intact.add(file)
@@ -256,12 +261,10 @@ class ArtifactStore:
             directory = manifest_file.parent
             try:
                 manifest = Artifact(directory.parent.name, directory.name, "", directory).manifest
-                artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
+                artifact = self.locate(manifest.kind, manifest.name, manifest.key)
                 self.check(replace(artifact, path=directory))
                 if contents:
                     self.check_content(replace(artifact, path=directory), whole=True)
-            except KeyError as error:
-                yield f"{manifest_file} has no {error}. Delete {directory} and run again."
             except (RatchetError, OSError) as error:
                 yield str(error)
 
@@ -319,7 +322,7 @@ class ArtifactStore:
 
     def parents(self, artifact: Artifact) -> list[Artifact]:
         """The inputs recorded in a finished artifact's manifest."""
-        return [self.named(facts) for facts in artifact.manifest["inputs"]]
+        return [self.named(facts) for facts in artifact.manifest.inputs]
 
     def ancestors(
         self, artifacts: Sequence[Artifact], also_read: Mapping[str, Sequence[Artifact]] = {}
@@ -355,30 +358,35 @@ class ArtifactStore:
         finished_at = time.time()
         for left in draft.path.rglob(f"*{HALF_WRITTEN}"):  # only now: another process may have been writing it
             left.unlink()
-        files = {}
+        files: dict[str, FileFacts] = {}
         for file in sorted(p for p in draft.path.rglob("*") if p.is_file() and p.name != MANIFEST):
-            files[str(file.relative_to(draft.path))] = {"bytes": file.stat().st_size, "sha256": sha256_file(file)}
-        manifest = {
-            "kind": target.kind,
-            "name": target.name,
-            "key": target.key,
-            "step": step,
-            "step_version": step_version,
-            "code": code_version(),
-            "own_code": code,
-            "parameters": decisive(parameters),
-            "inputs": [artifact.facts | {"content": artifact.content(artifact in whole)} for artifact in inputs],
-            "counts": draft.counts,
-            "files": files,
-            "versions": library_versions(),
-            "started_at": started_at,
-            "finished_at": finished_at,
-            "seconds": round(finished_at - started_at, 3),
+            name = str(file.relative_to(draft.path))
+            files[name] = FileFacts(bytes=file.stat().st_size, sha256=sha256_file(file))
+        kind = manifest_class(target.kind)
+        if unknown := draft.extra.keys() - kind.model_fields.keys():
+            raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
+        manifest = kind(
+            kind=target.kind,
+            name=target.name,
+            key=target.key,
+            step=step,
+            step_version=step_version,
+            code=code_version(),
+            own_code=dict(code),
+            parameters=decisive(parameters),
+            inputs=[artifact.facts | {"content": artifact.content(artifact in whole)} for artifact in inputs],
+            counts=draft.counts,
+            files=files,
+            versions=library_versions(),
+            started_at=started_at,
+            finished_at=finished_at,
+            seconds=round(finished_at - started_at, 3),
             **({"declaration": declaration} if (declaration := os.environ.get(DECLARATION)) else {}),
             **draft.extra,
-        }
+        )
+        content = json.dumps(manifest.as_json(), indent=1, ensure_ascii=False)
         with disk_errors(self.root):
-            (draft.path / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False))
+            (draft.path / MANIFEST).write_text(content)
             replace_directory(draft.path, target.path)
         self._intact |= {target.path / name for name in files}
         return target

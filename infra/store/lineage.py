@@ -18,9 +18,7 @@ class Lineage:
 
     def __init__(self, store: ArtifactStore) -> None:
         self.store = store
-        # Damaged artifacts are left out; `check` names them where they are used.
-        whole = (artifact for artifact in store.all() if artifact.manifest.keys() >= {"files", "inputs", "counts"})
-        self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in whole}
+        self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in store.all() if _is_readable(artifact)}
         """By key, oldest first: the store's artifacts, then the given files and models."""
         self._made_from: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self._used_by: dict[str, dict[str, Artifact]] = defaultdict(dict)
@@ -31,11 +29,11 @@ class Lineage:
         for artifact in artifacts:
             for content in {artifact.content(), artifact.content(whole=True)}:
                 same[artifact.kind, artifact.name, content].append(artifact)
-            for name, facts in artifact.manifest["files"].items() if artifact.kind == "raw" else ():
-                file = Artifact(FILE_KIND, name, facts["sha256"], artifact.path / name)
+            for name, facts in artifact.manifest.files.items() if artifact.kind == "raw" else ():
+                file = Artifact(FILE_KIND, name, facts.sha256, artifact.path / name)
                 self._link(artifact, self.known.setdefault(file.key, file))
         for artifact in artifacts:
-            for facts in artifact.manifest["inputs"]:
+            for facts in artifact.manifest.inputs:
                 read, content = self._read(facts), facts.get("content", "")
                 in_store = read.kind not in (*GIVEN_KINDS, "raw") and read.key in self.known
                 if in_store and content not in (read.content(), read.content(whole=True)):
@@ -76,13 +74,21 @@ class Lineage:
         if facts["kind"] in GIVEN_KINDS:
             return self.known.setdefault(facts["key"], Artifact.of(facts))
         file, raw = Path(facts["path"]).name, self.known.get(facts["key"])
-        if facts["kind"] == "raw" and raw and file in raw.manifest["files"]:
-            return self.known[raw.manifest["files"][file]["sha256"]]
+        if facts["kind"] == "raw" and raw and file in raw.manifest.files:
+            return self.known[raw.manifest.files[file].sha256]
         return raw or self.store.locate(facts["kind"], facts["name"], facts["key"])
 
     def _link(self, read: Artifact, output: Artifact) -> None:
         self._made_from[output.key][read.key] = read
         self._used_by[read.key][output.key] = output
+
+
+def _is_readable(artifact: Artifact) -> bool:
+    """False for a damaged artifact, which `check` names where it is used."""
+    try:
+        return bool(artifact.manifest)
+    except RatchetError:
+        return False
 
 
 def scores(artifacts: Iterable[Artifact]) -> list[Artifact]:
@@ -93,7 +99,7 @@ def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Ar
     """The checkpoints of the training stages that end in this one, in order; empty if no stage trained it."""
     chain: list[Artifact] = []
     at: Artifact | None = checkpoint
-    while at and at.kind == "checkpoint" and at.manifest["step"] == "train":
+    while at and at.kind == "checkpoint" and at.manifest.step == "train":
         chain.insert(0, at)
         at = next((read for read in parents(at) if read.kind == "checkpoint"), None)
     return chain

@@ -60,7 +60,7 @@ class Tracking:
         )  # fmt: skip
         return run
 
-    def metrics(self, run: str, values: Mapping[str, float], step: int = 0, at: float | None = None, *,
+    def metrics(self, run: str, values: Mapping[str, float | None], step: int = 0, at: float | None = None, *,
                 model: Artifact | None = None, datasets: Mapping[str, Artifact] = {}) -> None:  # fmt: skip
         """Numbers at a step; undefined ones (None, NaN) are left out, because MLflow cannot store them. Metrics of an
         evaluation belong to a `model`, and to the data set whose key in `datasets` begins their name."""

@@ -18,6 +18,7 @@ from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks.report import require_same_settings
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import Server
@@ -53,7 +54,7 @@ def test_every_step_of_the_paper_has_made_its_artifact(finished_home):
     }
     for domain, names in steps.items():
         for name in names:
-            counts = made[f"{domain}-{name}"].manifest["counts"]
+            counts = made[f"{domain}-{name}"].manifest.counts
             assert counts["kept"] + counts["rejected"] == counts["rows_in"]
             assert pq.read_metadata(made[f"{domain}-{name}"].kept).num_rows == counts["kept"] > 0
     assert {"start", "math-24", "code-32"} <= set(made)
@@ -249,7 +250,9 @@ def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finis
     (run,) = client.search_runs([client.get_experiment_by_name("mini").experiment_id], query)
     assert {"report.html", "card.md"} <= {file.path for file in client.list_artifacts(run.info.run_id)}
     clean = by_step(finished_home)["math-decontaminate"]
-    assert clean.manifest["summary"]["self_test"]["recall"] >= 0.98 and clean.manifest["metrics"]["unprotected"] == 0
+    assert (
+        DatasetManifest.of(clean).summary["self_test"]["recall"] >= 0.98 and clean.manifest.metrics["unprotected"] == 0
+    )
 
 
 @pytest.mark.slow
@@ -332,7 +335,7 @@ def test_killed_and_run_again_it_ends_where_it_would_have_ended(moments, finishe
         ("code-32", "evaluation", "generations.parquet"),
     ):
         hashes = {
-            next(a for a in store_of(home).all() if (a.name, a.kind) == (name, kind)).manifest["files"][file]["sha256"]
+            next(a for a in store_of(home).all() if (a.name, a.kind) == (name, kind)).manifest.files[file].sha256
             for home in (finished_home, ready_home)
         }
         assert len(hashes) == 1, f"{kind}/{name} differs"

@@ -84,8 +84,8 @@ def test_a_finished_artifact_is_found_and_explains_itself(tmp_path):
     made = make(store, {"a": 1})
     found = store.find("problems", "math", made.key)
     assert found == made
-    assert found.manifest["counts"] == {"rows_in": 3, "kept": 2, "rejected": 1}
-    assert found.manifest["files"]["kept.parquet"]["bytes"] == made.kept.stat().st_size
+    assert found.manifest.counts == {"rows_in": 3, "kept": 2, "rejected": 1}
+    assert found.manifest.files["kept.parquet"].bytes == made.kept.stat().st_size
     assert store.open(made.ref) == store.open(made.key[:8]) == store.open(str(made.path)) == made
     assert store.find("problems", "math", "0" * 64) is None
 

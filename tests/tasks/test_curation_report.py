@@ -1,21 +1,17 @@
 from ratchet.data_curation.funnel import funnel
 from ratchet.infra.pages import to_html
+from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks.curation_report import card, document
 from tests.data_curation.conftest import problems
 from tests.data_curation.test_funnel import SUMMARIES, rejected
 
 
-def manifest(step: str, inputs: list[str], parameters: dict, **summary) -> dict:
+def manifest(step: str, inputs: list[str], parameters: dict, **summary) -> DatasetManifest:
     named = [{"name": name, "key": "0123456789abcdef" * 4} for name in inputs]
-    return {
-        "step": step,
-        "step_version": 3,
-        "code": "abc",
-        "parameters": parameters,
-        "inputs": named,
-        "seconds": 1.0,
-        "summary": summary,
-    }
+    return DatasetManifest(
+        kind="problems", name=step, key="k", step=step, step_version=3, code="abc", parameters=parameters,
+        inputs=named, counts={}, files={}, seconds=1.0, summary=summary,
+    )  # fmt: skip
 
 
 def test_the_card_says_where_the_rows_come_from_and_what_was_done():

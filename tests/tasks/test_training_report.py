@@ -21,7 +21,8 @@ def checkpoint(directory, name: str, mix: dict[str, float], steps: int, taken: l
         lines.append({"step": i, **numbers, **each, "max_response_tokens": 16.0})
     lines[-1]["validation"] = 0.4
     (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    manifest = {"step": step, "parameters": {"stage": {"mix": mix}}, "files": {}, "counts": {}}
+    manifest = {"kind": "checkpoint", "name": "s", "key": "k", "step": step, "parameters": {"stage": {"mix": mix}}}
+    manifest |= {"inputs": [], "files": {}, "counts": {}}
     manifest |= {"interventions": [each.decision for each in taken]} if taken else {}
     (path / "manifest.json").write_text(json.dumps(manifest))
     return Artifact("checkpoint", name, f"key of {path.name}", path)
