@@ -15,7 +15,7 @@ from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers import code_formats, rl_formats
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, restored, unicode_text
-from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.templates import Statement, clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
@@ -63,9 +63,9 @@ class RawFile:
         return next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
 
     def _by_own_columns(self, row: RawRow) -> Row:
-        for path in self.columns.values():
+        for path in mapped_names(self.columns):
             row.lift(path)
-        return plan_of(self.domain).plain(row, self.columns)
+        return by_columns(row, self.columns, plan_of(self.domain).plain)
 
 
 def formats_of(domain: str) -> tuple[Format, ...]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ratchet.data_curation.curation_step import BATCH_ROWS
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
-from ratchet.data_curation.readers.plain_formats import Columns, check_fields
+from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.settings.curation import CurationDetails
@@ -44,7 +44,8 @@ def open_raw_file(
         raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
     there = ", ".join(sorted(seen))
     if columns:
-        for field, column in columns.items():
+        mapped = [(field, name) for field, names in columns.items() for name in mapped_names({field: names})]
+        for field, column in mapped:
             if column not in seen:
                 raise RatchetError(
                     f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are "
@@ -65,14 +66,14 @@ def open_raw_file(
 
 def has_columns(path: Path, columns: Columns) -> bool:
     """Whether a file has all the columns that are mapped."""
-    return bool(columns) and {*columns.values()} <= columns_of(path, columns)
+    return bool(columns) and {*mapped_names(columns)} <= columns_of(path, columns)
 
 
 def columns_of(path: Path, mapped: Columns | None = None) -> set[str]:
     """The columns of a file's first rows, or of all if one of the `mapped` is not among them: rows of JSON may lack
     columns that are null."""
     seen: set[str] = set()
-    wanted = {*(mapped or {}).values()}
+    wanted = {*mapped_names(mapped or {})}
     for number, row in enumerate(read_rows(path)):
         if number >= _ROWS_LOOKED_AT and seen >= wanted:
             break

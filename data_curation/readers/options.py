@@ -39,6 +39,7 @@ _BY_COLUMN = (  # columns with one option each, and the labels by which such set
     (("sol1", "sol2"), "AB"),
     (tuple(f"ending{n}" for n in range(4)), "ABCD"),
 )  # fmt: skip
+_FIRST = frozenset(names[0] for names, _ in _BY_COLUMN)
 _DISTRACTORS = ("distractors", "incorrect_answers", "wrong_answers")
 _LABELED = re.compile(r"\(?([A-Za-z])\s?[).:]\s*")
 _IN_ONE_TEXT = re.compile(r"(?:\A|,|;|\s)\s*\(?([A-Ea-e])\s?\)\s*")
@@ -150,7 +151,7 @@ def _texts(row: RawRow) -> tuple[list[str], Sequence[str], int | None]:
         if len(texts) >= _LISTED:
             del row[column]
         return texts, labels, right
-    for names, labels in _BY_COLUMN:
+    for names, labels in _BY_COLUMN if not _FIRST.isdisjoint(row) else ():
         there = [name for name in names if isinstance(row.get(name), str | int | float) and row[name] != ""]
         if [*names[: len(there)]] == there and len(there) >= _LISTED:
             return [str(row.pop(name)).strip() for name in there], labels, None

@@ -2,7 +2,7 @@
 columns that has a value."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from ratchet.data_curation.readers.options import append_options
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 Columns = Mapping[str, str]
 """From a problem's field, or `metadata.NAME`, to the file's column."""
@@ -41,6 +42,45 @@ _CONTEXTS = {
     "table": "\n\n", "Body": " ", "body": " ",
 }  # fmt: skip
 """Columns of what a question is about, and what separates them from it: OlympiadBench, AGIEval, RACE, TabMWP, SVAMP."""
+
+
+_ASKED_TOO = ("context", "options")
+"""Fields that become part of the statement."""
+
+
+def mapped_names(columns: Columns) -> list[str]:
+    """The columns that are mapped: `options` may name several, one for each option, separated by commas."""
+    names = [column.split(",") if field == "options" else [column] for field, column in columns.items()]
+    return [name.strip() for several in names for name in several]
+
+
+def by_columns(row: RawRow, columns: Columns, read: Callable[[RawRow, Columns], Row]) -> Row:
+    """A row by its mapped columns, read by the domain's `read`. `context` stands before the statement; `options`, in
+    any published shape, behind it, and the answer is the letter of the right one."""
+    fields = {field: column for field, column in columns.items() if field not in _ASKED_TOO}
+    if len(fields) < len(columns):
+        name = fields.setdefault("prompt", row.filled(tuple(MATH_COLUMNS["prompt"])))
+        text = row.take_statement(name)
+        if "context" in columns:
+            context = RawRow({name: row.pop(columns["context"], None)}).take_statement(name)
+            text = text if context.strip() in text else f"{context.strip()}\n\n{text}"
+        row[name] = text
+        if "options" in columns:
+            _append_mapped_options(row, name, mapped_names({"options": columns["options"]}), fields)
+    return read(row, fields)
+
+
+def _append_mapped_options(row: RawRow, statement: str, names: Sequence[str], fields: dict[str, str]) -> None:
+    values = [row.pop(name, None) for name in names]
+    answer = fields.setdefault("answer", row.filled(tuple(MATH_COLUMNS["answer"])))
+    # Under this name, the answer may be a letter, a label, the text, or the place of an option, from 0.
+    asked = RawRow({"options": values[0] if len(values) == 1 else values, "answer_index": row.pop(answer, None)})
+    asked[statement] = row[statement]
+    append_options(asked, statement)
+    if APPENDED_OPTIONS not in asked:
+        raise Malformed(names[0], "no options: two or more are needed")
+    row |= {name: asked[name] for name in (statement, APPENDED_OPTIONS)}
+    row[answer] = asked.get("answer")
 
 
 def plain(row: RawRow, usual: Mapping[str, Sequence[str]], columns: Columns) -> Row:
@@ -128,12 +168,14 @@ def _reference(solution: Any) -> str | None:
 
 def check_fields(columns: Columns) -> None:
     """Raises RatchetError for an unknown field, and for a column that is mapped twice."""
-    unknown = sorted(field for field in columns if field not in _TAKE and field.removeprefix("metadata.") == field)
+    known = (*_TAKE, *_ASKED_TOO)
+    unknown = sorted(field for field in columns if field not in known and field.removeprefix("metadata.") == field)
     if unknown:
         raise RatchetError(
-            f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(_TAKE)} and metadata.NAME; unmapped "
+            f"columns: a problem has no field {unknown[0]!r}. It has {', '.join(known)} and metadata.NAME; unmapped "
             "columns are kept in the metadata."
         )
-    twice = sorted({name for name in columns.values() if list(columns.values()).count(name) > 1})
+    names = mapped_names(columns)
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise RatchetError(f"columns: {twice[0]!r} is mapped to two fields. Name each column once.")

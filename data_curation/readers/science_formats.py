@@ -16,6 +16,7 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, SOLUTIONS,
 from ratchet.data_curation.readers.raw_files import Row
 from ratchet.data_curation.readers.references import how_compared, retrieved
 from ratchet.data_curation.split import to_json
+from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 _UNIT_ASKED = "\n\nThe unit of the answer is {}."
 _INCORRECT = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
@@ -63,6 +64,8 @@ def plain_science(row: RawRow, columns: Columns) -> Row:
     if problem["answer"] is None:
         answers = (retrieved(row[name]) for name in solutions if isinstance(row.get(name), str))
         problem["answer"] = next(answers, None)
+    if columns and (lines := row.get(APPENDED_OPTIONS)):
+        return problem | {"tests": to_json({"options": without_labels(lines)})}
     if problem.get("tests"):
         return problem | {"tests": to_json(problem["tests"])}
     if problem["answer"] is None:

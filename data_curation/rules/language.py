@@ -27,6 +27,7 @@ _NOT_PROSE = any_of(
     flags=re.DOTALL,
 )
 
+_WORD = re.compile(r"[^\W\d_]+")
 _TEXT_IN_FORMULAS = re.compile(r"\\(?:text|mbox)\w{0,4}\{([^{}]{2,200})\}")
 
 # Frequent in statements, and rare in other languages.
@@ -41,17 +42,19 @@ def non_english(problem: Problem, limits: Rules) -> Evidence | None:
     """The statement is in another language."""
     in_formulas = " ".join(_TEXT_IN_FORMULAS.findall(problem.prompt))
     prose = f"{_NOT_PROSE.sub(' ', problem.prompt)} {in_formulas}"
-    letters = [c for c in prose if c.isalpha()]
-    if not letters:
-        return None
-    # Latin letters end at U+024F, accented ones at U+1EFF.
-    foreign = sum(not (c <= "ɏ" or "Ḁ" <= c <= "ỿ") for c in letters) / len(letters)
-    if foreign > MAX_FOREIGN_SCRIPT:
-        return {"share_of_other_scripts": round(foreign, 3)}
-    words = re.findall(r"[^\W\d_]+", prose.lower())
+    words = _WORD.findall(prose.lower())
+    if prose.isascii():
+        letters = sum(map(len, words))
+    else:
+        characters = [c for c in prose if c.isalpha()]
+        letters = len(characters)
+        # Latin letters end at U+024F, accented ones at U+1EFF.
+        foreign = sum(not (c <= "ɏ" or "Ḁ" <= c <= "ỿ") for c in characters) / max(letters, 1)
+        if foreign > MAX_FOREIGN_SCRIPT:
+            return {"share_of_other_scripts": round(foreign, 3)}
     english = sum(word in _ENGLISH for word in words)
     # Of a few words one known word is enough: names and units belong to no language.
-    if len(letters) < MIN_LETTERS or english >= max(1, 0.15 * len(words)) or english >= max(3, 0.1 * len(words)):
+    if letters < MIN_LETTERS or english >= max(1, 0.15 * len(words)) or english >= max(3, 0.1 * len(words)):
         return None
     likely = probabilities(" ".join(words)[:MAX_CHARACTERS])
     best, probability = next(iter(likely.items()))

@@ -113,7 +113,12 @@ def true_false(problem: Problem, limits: Rules) -> Evidence | None:
         return None  # "Yes, for $A \\cap B$": a value is asked for too
     if _TRUTH.match(answer) or (_TRUTH_IF_ASKED.fullmatch(answer) and _POLAR.search(problem.prompt)):
         return {"answer": problem.answer}
-    match = _TRUE_OR_FALSE.search(problem.prompt)
+    lowered = problem.prompt.lower()
+    match = (
+        _TRUE_OR_FALSE.search(problem.prompt)
+        if "false" in lowered or "wrong" in lowered or "cross" in lowered
+        else None
+    )
     return seen(match) if match and not re.search(r"\d", answer) else None  # "… How many programs output TRUE?"
 
 
@@ -131,6 +136,11 @@ _PROOF = any_of(
     rf"{_START}(?:in your own words,? )?explain (?:why|that|how|what)\b",
     r"\b(?:proof|justification) (?:is )?required\b|\b(?:give|write|find) (?:a|the) (?:\w+ )?(?:proof|justification)\b",
 )
+_PROOF_CUES = (
+    "prove", "demonstrate", "show", "verify", "check", "confirm", "conclude", "deduce", "argue", "establish", "justif",
+    "derive", "explain", "proof",
+)  # fmt: skip
+"""Each match of `_PROOF` has one of these."""
 _HINT = re.compile(r"\((?:hint|note|remark)\b[^()]*\)|\bhint[.:].*", re.IGNORECASE | re.DOTALL)
 _RHETORICAL = re.compile(  # "Too many handshakes? At a party …"
     r"\A(?![^?]*\b(?:what|how|which|find)\b)[^.?!]{0,60}\?(?=\s+[A-Z])", re.IGNORECASE
@@ -142,7 +152,8 @@ def proof(problem: Problem, limits: Rules) -> Evidence | None:
     """Only a proof is asked for, by the text or by the source's metadata."""
     if _unwrapped(problem.answer).lower() in _NO_VALUE:
         return {"answer": problem.answer}
-    match = _PROOF.search(problem.prompt)
+    lowered = problem.prompt.lower()
+    match = _PROOF.search(problem.prompt) if any(cue in lowered for cue in _PROOF_CUES) else None
     if match and not _ASKS.search(_RHETORICAL.sub("", _HINT.sub("", problem.prompt))):
         return seen(match)
     return declared(problem, "question_type", "proof")

@@ -134,13 +134,24 @@ def has_marks(text: str) -> bool:
     return any(mark in lowered for mark in _MARKS)
 
 
+_CUES = (
+    *_MARKS, "<image", "fig", "diagram", "histogram", "chart", "pict", "draw", "illustrat", "sketch", "photo", "image",
+    "map", "plot", "shown", "depict", "display", "graph", " here", "left", "right", "below", "above", "shad",
+    "indicated", "marked",
+)  # fmt: skip
+"""Without one of these, a text has no picture and refers to none."""
+
+
 def needed(text: str) -> re.Match[str] | None:
     """The picture, or the reference to one, without which a text has hardly any content; or the thing that is asked for
     and only a picture shows."""
+    lowered = text.lower()
+    if not any(cue in lowered for cue in _CUES):
+        return None
     prose = _NO_QUANTITY.sub(" ", PICTURE.sub(" ", text))
     if IN_CODE.search(text) or _TABLE.search(prose) or _NO_VALUE.search(prose):
         return None
-    match = PICTURE.search(text) or reference(text)
+    match = (PICTURE.search(text) if has_marks(text) else None) or reference(text)
     if _QUANTITY.search(prose) or len(_FORMULA.findall(prose)) > MOST_FORMULAS:
         quantities, formulas = _QUANTITY.findall(prose), _FORMULA.findall(prose)
         few = len(quantities) + len(formulas) == 1

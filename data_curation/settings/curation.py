@@ -118,8 +118,8 @@ class Curation(Section):
     benchmarks: tuple[str, ...] = ()
     """Held-out files that kept problems must not contain, named as `inputs`."""
     columns: dict[str, str] = {}
-    """Maps fields of a problem, or `metadata.NAME`, to input columns: `{prompt: question, answer: target}`. Default:
-    a published layout, recognized by its columns."""
+    """Maps fields of a problem, or `metadata.NAME`, to input columns: `{prompt: question, answer: target}`; `context`
+    and `options` become part of the statement. Default: a published layout, recognized by its columns."""
     steps: tuple[StepChoice, ...] = ()
     """The steps after reading, in order, by name, import path, or with settings: `[rules, deduplicate,
     {my_lab.steps:DropShort: {least_words: 8}}]`. Default: those of the domain's plan."""

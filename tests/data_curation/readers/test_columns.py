@@ -14,6 +14,7 @@ from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.split import joined
 from ratchet.verifiers.errors import RatchetError
+from tests.data_curation.readers.files import write_json
 
 ROWS = [
     {"task": 'Say "hi",\nthen find $1+1$.', "target": "2", "answer": "no", "day": "2024-05-01", "kind": "easy"},
@@ -139,3 +140,45 @@ def test_published_word_problems_are_read_without_loss(shared_data):
     dropped = filter_by_rules(split.kept).rejected
     assert dropped.column("rule").to_pylist().count("long_answer") == 0
     assert len(dropped) < 0.02 * len(rows)
+
+
+def by_columns(tmp_path, row, columns, domain="math"):
+    split = read_problems(write_json(tmp_path / "rows.json", [row]), domain, columns)
+    assert len(split.kept) == 1, split.rejected["evidence"].to_pylist()
+    (problem,) = from_table(split.kept)
+    return problem
+
+
+@pytest.mark.parametrize(
+    ("options", "answer", "letter"),
+    [
+        (["3", "4", "5"], "B", "B"), (["3", "4", "5"], "4", "B"), (["3", "4", "5"], 2, "C"), ('["3", "4"]', "a", "A"),
+        ({"A": "3", "B": "4"}, "B", "B"), ("a ) 3 , b ) 4", "b", "B"),
+    ],
+)  # fmt: skip
+def test_options_and_context_are_fields_of_any_layout(tmp_path, options, answer, letter):
+    row = {"ask": "How many stay?", "about": "Of seven birds three fly away.", "picks": options, "key": answer}
+    columns = {"prompt": "ask", "context": "about", "options": "picks", "answer": "key"}
+    problem = by_columns(tmp_path, row, columns)
+    assert problem.prompt.startswith("Of seven birds three fly away.\n\nHow many stay?\n") and "4" in problem.prompt
+    assert problem.answer == letter and "picks" not in problem.metadata
+    science = by_columns(tmp_path, row, columns, "science")
+    assert science.answer == letter and json.loads(science.tests)["options"][0] == "3"
+
+
+def test_options_in_columns_of_their_own(tmp_path):
+    row = {"ask": "How many?", "w": "3", "x": "4", "key": "4"}
+    problem = by_columns(tmp_path, row, {"prompt": "ask", "options": "w, x", "answer": "key"})
+    assert problem.prompt.endswith("A) 3\nB) 4") and problem.answer == "B"
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"prompt": "ask", "options": "w, z"}, "'z'"), ({"prompt": "ask", "options": "w, ask"}, "'ask'"),
+        ({"prompt": "ask", "options": "w"}, "field|w"), ({"prompt": "ask", "option": "w"}, "options"),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_named(tmp_path, columns, named):
+    with pytest.raises(RatchetError, match=named):
+        by_columns(tmp_path, {"ask": "How many?", "w": "3", "key": "4"}, columns)
