@@ -1,6 +1,6 @@
 r"""Answers that are right whatever the question: does the math verifier pay one?
 
-    python -m benchmarks.math_constants [--references PATH...] [--strings N] [--steps N]
+    python -m benchmarks.math_constants [--references PATH...] [--sample 0] [--processes N]
 
 Every word and command of the vocabulary, common phrases, short strings of a grammar, and a hill climb from the best of
 them, against every reference. A constant may answer references that are equal to each other; one that answers two
@@ -8,7 +8,9 @@ that are not is universal, and the exit code is then 1. References as in `benchm
 """
 
 import argparse
+import functools
 import itertools
+import multiprocessing
 import random
 import re
 import sys
@@ -150,6 +152,19 @@ def universal(constants: list[str], references: list[str], sample: list[str]) ->
     return {each: kinds for each in tried if (kinds := unequal(each, answered(each, references)))}
 
 
+def searched(constants: list[str], references: list[str], sample: list[str], processes: int) -> dict[str, list[str]]:
+    """`universal` in several processes, telling on standard error how far it is."""
+    parts = [constants[i : i + 50] for i in range(0, len(constants), 50)]
+    found: dict[str, list[str]] = {}
+    with multiprocessing.Pool(processes) as pool:
+        search = functools.partial(universal, references=references, sample=sample)
+        for count, part in enumerate(pool.imap_unordered(search, parts), 1):
+            found |= part
+            print(f"\r{count * 50:,} of {len(constants):,} constants", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return found
+
+
 def spread(references: list[str], count: int) -> list[str]:
     """So many references, as many of each kind of answer as there are."""
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -169,6 +184,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=500, help="a constant must answer one of so many first; 0: none")
     parser.add_argument("--words", type=int, default=100_000, help="words and commands of the vocabulary")
     parser.add_argument("--strings", type=int, default=2000, help="strings of the grammar of each length")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--steps", type=int, default=200, help="of each of ten climbs, over 300 references")
     options = parser.parse_args()
     references = published_references(options.references) if options.references else shipped_references()
@@ -178,7 +194,7 @@ def main() -> None:
     drawn = [*words()]
     drawn = random.Random(1).sample(drawn, min(options.words, len(drawn)))
     constants = list(dict.fromkeys([*phrases(), *drawn, *strings(options.strings)]))
-    found = universal(constants, references, spread(references, options.sample))
+    found = searched(constants, references, spread(references, options.sample), options.processes)
     draw = random.Random(0)
     starts = draw.sample(constants, 10)
     best, climbed = climb(starts, draw.sample(references, min(300, len(references))), options.steps)

@@ -30,8 +30,9 @@ def _next(match: re.Match[str]) -> str:
 
 
 def _other_letter(match: re.Match[str]) -> str:
-    letter = match[0]
-    return chr((ord(letter) - ord("a" if letter.islower() else "A") + 9) % 26 + ord("a" if letter.islower() else "A"))
+    letter = match[0][-1]  # behind a dollar sign, perhaps
+    first = ord("a" if letter.islower() else "A")
+    return match[0][:-1] + chr((ord(letter) - first + 9) % 26 + first)
 
 
 _RELATION = r"<|>|\\leq?(?![a-z])|\\geq?(?![a-z])"

@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import Node
+from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, nodes_of
 from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.units import Unit
 
@@ -36,6 +36,19 @@ class Answer:
     spelling: str = ""
     ordered: bool = False
     domain: str = ""
+
+    @functools.cached_property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(token.text for token in self.tokens)
+
+    @functools.cached_property
+    def has_tower(self) -> bool:
+        """Whether it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
+        nodes = nodes_of(self.node) if self.node else []
+        powers = [each[2] for each in nodes if each[0] == "^"]
+        return any("^" in kinds_of(each) and not names_of(each) for each in powers) or any(
+            part.has_tower for part in self.parts
+        )
 
     @functools.cached_property
     def text(self) -> str:

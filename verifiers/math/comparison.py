@@ -8,7 +8,7 @@ from functools import reduce
 
 from ratchet.verifiers.math import families
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.evaluated import arithmetic_left, is_size
+from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
 from ratchet.verifiers.math.labels import with_letters
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
@@ -42,6 +42,8 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 
 def _same_flat(reference: Answer, answer: Answer) -> bool:
     """Whether both are the same line or plane, which the reference writes as one."""
+    if reference.kind in ("scalar", "text"):
+        return False
     ours, theirs = _coordinates(reference), _coordinates(answer)
     if reference.domain == "Z":
         return families.same_lattice(ours, theirs)
@@ -64,6 +66,9 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
         return _same_option(reference, answer, evidence)
     if "equation" in (reference.kind, answer.kind):
         return _same_equation(reference, answer, evidence)
+    if reference.kind in ("matrix", "tuple") and matrices_left(answer) and not evidence.closed_form:
+        evidence.unevaluated = True
+        return False
     if reference.kind != answer.kind:
         forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
         return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
@@ -151,9 +156,8 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     # A rounded reference or an angle may stand for a value that is no rational number: 1.414 for \sqrt{2}, 60° for π/3.
     is_exact = reference.places is None and reference.unit not in (DEGREE, RADIAN)
     if (
-        reference.value is not None
-        and not evidence.closed_form
-        and (is_exact or answer.value is not None)
+        not evidence.closed_form
+        and (reference.value is None or is_exact or answer.value is not None)
         and arithmetic_left(answer.node, reference.node)
     ):
         evidence.unevaluated = True

@@ -15,7 +15,6 @@ from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no
 from ratchet.verifiers.math import context, requirements
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.comparison import Evidence, same_answer
-from ratchet.verifiers.math.nodes import Node, kinds_of, names_of
 from ratchet.verifiers.math.options import options_of
 from ratchet.verifiers.math.question import asks_order, asks_percent
 from ratchet.verifiers.math.structure import is_list, parse_answer
@@ -71,12 +70,12 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
         return Decision(False, "cost", "too long")
-    texts = [" ".join(text.split())[:60].replace("\\%", "%") for text in (answer, reference)]
+    texts = (answer, reference)
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
         return _decision(int(reference) == int(answer), "exact", texts)
     parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
     if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
-        return Decision(True, "string", f"both are written {texts[1]}")
+        return Decision(True, "string", f"both are written {_shown(reference)}")
     decision = _compared(parsed_reference, parsed, texts)
     if not question or len(question) > _LONGEST_QUESTION:
         return decision
@@ -85,40 +84,43 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     readings = () if decision.same else context.other_readings(question, parsed_reference, parsed)
     found = next((found for pair in readings if (found := _compared(*pair, texts)).same), decision)
     if found.same and (why := requirements.refusal(question, parsed_reference, parsed)):
-        return Decision(False, "question", f"{texts[0]} is {texts[1]}, but {why}")
+        return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
     return found
 
 
-def _compared(reference: Answer, answer: Answer, texts: list[str], evidence: Evidence | None = None) -> Decision:
-    states = answer.kind == "equation" and reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
-    sides = answer.parts if states else (answer,)
-    left = set.intersection(*({token.text for token in side.tokens} for side in sides)) & _UNEVALUATED
-    left -= {token.text for token in reference.tokens}
-    if left or (_has_tower(answer) and not _has_tower(reference)):
-        return Decision(False, "cost", f"unevaluated {min(left)}" if left else "a tower of powers")
+def _compared(reference: Answer, answer: Answer, texts: tuple[str, str], evidence: Evidence | None = None) -> Decision:
+    """By structure and value; `texts` are the answer's and the reference's, as they are shown."""
+    if left := _left_to_do(reference, answer):
+        return Decision(False, "cost", left)
     evidence = evidence or Evidence()
     same = same_answer(reference, answer, evidence)
     if same is None:
-        return Decision(False, "cost", f"whether {texts[0]} is {texts[1]} costs too much to decide")
+        return Decision(False, "cost", "whether {} is {} costs too much to decide".format(*map(_shown, texts)))
     if evidence.unevaluated and not same:
-        return Decision(False, "unevaluated", f"{texts[0]} leaves arithmetic to do that {texts[1]} does not")
+        why = "{} leaves arithmetic to do that {} does not".format(*map(_shown, texts))
+        return Decision(False, "unevaluated", why)
     both_numbers = reference.value is not None and answer.value is not None
     return _decision(same, "numeric" if evidence.numeric else "exact" if both_numbers else "structure", texts)
 
 
-def _decision(same: bool, tier: str, texts: list[str]) -> Decision:
-    return Decision(same, tier, f"{texts[0]} {'is' if same else 'is not'} {texts[1]}, {_HOW[tier]}")
+def _decision(same: bool, tier: str, texts: tuple[str, str]) -> Decision:
+    answer, reference = map(_shown, texts)
+    return Decision(same, tier, f"{answer} {'is' if same else 'is not'} {reference}, {_HOW[tier]}")
 
 
-def _has_tower(answer: Answer) -> bool:
-    """Whether it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
+@functools.lru_cache(maxsize=16_384)
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:60].replace("\\%", "%")
 
-    def is_tower(node: Node) -> bool:
-        if node[0] == "^" and "^" in kinds_of(node[2]) and not names_of(node[2]):
-            return True
-        return any(isinstance(part, tuple) and is_tower(part) for part in node[1:])
 
-    return bool(answer.node and is_tower(answer.node)) or any(map(_has_tower, answer.parts))
+def _left_to_do(reference: Answer, answer: Answer) -> str:
+    """The operation that an answer leaves to do and its reference does not have; "" if there is none."""
+    if not answer.symbols.isdisjoint(_UNEVALUATED):
+        states = answer.kind == "equation" and reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
+        sides = answer.parts if states else (answer,)
+        if left := frozenset.intersection(*(side.symbols for side in sides)) & _UNEVALUATED - reference.symbols:
+            return f"unevaluated {min(left)}"
+    return "a tower of powers" if answer.has_tower and not reference.has_tower else ""
 
 
 def reference_text(reference: str) -> str:

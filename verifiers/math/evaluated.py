@@ -8,15 +8,34 @@ number itself (`2^{10}`, `5!`, `\\sqrt{8}`), it asks for no more, and its answer
 
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import ZERO, Node
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.nodes import ZERO, Node, names_of, nodes_of
 from ratchet.verifiers.math.tokens import Tokens
 
+_I = ("name", "i")
 _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 
 
 def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     """Whether the answer is not evaluated although the reference is."""
-    return reference is not None and answer is not None and _is_number(reference) and not _is_number(answer)
+    if reference is None or answer is None:
+        return False
+    left = _is_number(reference) and not _is_number(answer)
+    return left or (_uses_of_i(reference) == 1 < _uses_of_i(answer) and not names_of(answer))
+
+
+def _uses_of_i(node: Node) -> int:
+    """1 for a complex number as people write it; more where sums, products or powers of such are left to do."""
+    nodes = nodes_of(node)
+    return nodes.count(_I) + sum(each[0] == "^" and _I in nodes_of(each[1]) for each in nodes)
+
+
+def matrices_left(answer: Answer) -> bool:
+    """Whether sums, products or powers of matrices of numbers are left to do; a number times one matrix is not."""
+    nodes = nodes_of(answer.node) if answer.kind == "scalar" and answer.node else []
+    matrices = sum(each[0] == "rows" for each in nodes)
+    is_power = any(each[0] == "^" and each[1][0] == "rows" for each in nodes)
+    return (matrices > 1 or is_power) and not names_of(nodes[0])
 
 
 def is_size(tokens: Tokens) -> bool:

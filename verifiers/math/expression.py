@@ -4,6 +4,7 @@ import contextlib
 import re
 from fractions import Fraction
 
+from ratchet.verifiers.math import calculus
 from ratchet.verifiers.math.cursor import CLOSING, END, Cursor
 from ratchet.verifiers.math.nodes import (
     ZERO,
@@ -14,7 +15,6 @@ from ratchet.verifiers.math.nodes import (
     kinds_of,
     minus,
     names_of,
-    replaced,
 )
 from ratchet.verifiers.math.propositions import set_table
 from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, Token, Tokens
@@ -30,7 +30,6 @@ _INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
 _INDICES = re.compile(rf"{_INDEX}(?: {_INDEX})+")
 _DERIVED, _TENSORS = frozenset("fghuvyFG"), frozenset("ABDEFGHJKLMPQRSTUVWXghj\\")
 _SEQUENCE = re.compile(r"\[ (?:-? ?\d* ?)[nkm](?: [+-] \w+)? \]")
-_START = re.compile(r"(\\#\d+) (?:=|\\ge) (\d)")
 _STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
 """\\Z_6: a set or a group, and no number."""
 _INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
@@ -40,40 +39,40 @@ def parse_expression(tokens: Tokens) -> Node | None:
     """The tree; None for an answer outside the grammar or an ambiguous one."""
     if not tokens or sum(len(token.text) if token.kind == "run" else 1 for token in tokens) > _MOST_TOKENS:
         return None
-    parser = _Parser(tokens)
+    parser = Parser(tokens)
     with contextlib.suppress(Unsupported):
         node = parser.sum(0)
         return node if parser.token is END else None
     return None
 
 
-class _Parser(Cursor):
+class Parser(Cursor):
     """A recursive descent parser: sum, product, power, atom. Juxtaposition multiplies."""
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
-        self._in_function = self._in_bars = self._bound = 0
+        self._in_function = self._in_bars = self.bound_indices = 0
         self._is_bare = False
 
     def sum(self, depth: int) -> Node:
         if depth > _MOST_DEPTH:
             raise Unsupported
-        node = self._product(depth)
+        node = self.product(depth)
         while sign := self.eat("+", "-"):
-            node = (sign, node, self._product(depth))
+            node = (sign, node, self.product(depth))
         return node
 
-    def _product(self, depth: int) -> Node:
+    def product(self, depth: int) -> Node:
         negative = divided = False
         while sign := self.eat("+", "-"):
             negative ^= sign == "-"
-        node: Node = self._power(depth)
+        node: Node = self.power(depth)
         while True:
             if sign := self.eat("\\cdot", "\\times", "/", "\\div"):
                 while another := self.eat("-", "+"):
                     negative ^= another == "-"
                 opening = self.token
-                factor = self._denominator(depth) if sign in ("/", "\\div") else self._power(depth)
+                factor = self._denominator(depth) if sign in ("/", "\\div") else self.power(depth)
                 if sign == "\\div":  # left to do, and no fraction
                     factor = ("/", ("number", Fraction(1)), factor)
                 kind = "/" if sign == "/" else "*"
@@ -92,9 +91,9 @@ class _Parser(Cursor):
 
     def _denominator(self, depth: int) -> Node:
         """1/f(x) is not 1/f times x; t/RC is t/(RC)."""
-        node = self._power(depth)
+        node = self.power(depth)
         while node[0] in ("name", "*") and self.token.kind == "name" and self._is_close():
-            node = ("*", node, self._power(depth))
+            node = ("*", node, self.power(depth))
         return ("call", *node[1:]) if node[0] == "applied" else node
 
     def _is_close(self) -> bool:
@@ -112,7 +111,7 @@ class _Parser(Cursor):
         begin, after = self.token, self.tokens[self.position + 1]
         is_index = self.position > 1 and self.tokens[self.position - 2].isa("_")  # N_0 2^n
         before = END if is_index else self.tokens[self.position - 1]
-        factor = self._power(depth)
+        factor = self.power(depth)
         if begin.kind == "number" and not before.isa("!", ")", "]") and (before.kind == "number" or not after.isa("^")):
             raise Unsupported  # two numbers side by side, or x2
         mixed = begin.isa("\\frac") and before.kind == node[0] == "number" and factor[0] == "/"
@@ -122,7 +121,7 @@ class _Parser(Cursor):
             raise Unsupported
         return ("number", node[1] + factor[1][1] / factor[2][1])
 
-    def _power(self, depth: int) -> Node:
+    def power(self, depth: int) -> Node:
         node: Node = self._atom(depth)
         while True:
             if self.eat("!"):
@@ -307,8 +306,8 @@ class _Parser(Cursor):
 
     def _command(self, name: str, depth: int) -> Node:
         if name == "begin":
-            return self._rows(depth)
-        if name == "frac" and (derivative := self._derivative(depth)):
+            return calculus.rows(self, depth)
+        if name == "frac" and (derivative := calculus.derivative(self, depth)):
             return derivative
         if name in ("frac", "binom"):
             return ("/" if name == "frac" else "binomial", self._argument(depth), self._argument(depth))
@@ -330,7 +329,7 @@ class _Parser(Cursor):
         if name in FUNCTIONS:
             return self._application(name, depth)
         if name in ("sum", "prod"):
-            return self._series(name, depth)
+            return calculus.series(self, name, depth)
         if name == "mean":
             return ("call", "\\mean", *self._arguments(depth))
         token = self.tokens[self.position - 1]
@@ -338,7 +337,7 @@ class _Parser(Cursor):
             mark = name + self.eat("\\cdot", "\\times")
             if name == "nabla" and self.eat("^"):
                 mark += "^" + self.skipped()
-            inside = self._arguments(depth) if self.token.isa("(", "[") else [self._power(depth)]
+            inside = self._arguments(depth) if self.token.isa("(", "[") else [self.power(depth)]
             return ("call", "\\" + mark, *inside)
         if token.text not in _SYMBOLS:
             raise Unsupported
@@ -348,74 +347,6 @@ class _Parser(Cursor):
         counts = [each.text for each in self.tokens[self.position :][:3]] in (["(", "x", ")"], ["(", "n", ")"])
         is_number = name == "pi" and not counts  # the primes up to x
         return ("name", "\\pi") if is_number else self._named(token, "\\" + name, depth)
-
-    def _rows(self, depth: int) -> Node:
-        """A matrix among other terms."""
-        kind = self.skipped().replace(" ", "")
-        if not kind.endswith(("matrix", "array")):
-            raise Unsupported
-        if kind == "array" and self.token.isa("{"):
-            self.skipped()
-        rows: list[list[Node]] = [[]]
-        while not self.eat("\\end"):
-            if not self.eat("&", "\\\\"):
-                rows[-1].append(self.sum(depth + 1))
-            elif self.tokens[self.position - 1].text != "&" and not self.token.isa("\\end"):
-                rows.append([])
-        self.skipped()
-        if len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > 64:
-            raise Unsupported
-        return ("rows", *(("row", *row) for row in rows))
-
-    def _derivative(self, depth: int) -> Node | None:
-        r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
-        begin, above, below = self.position, "", ""
-        if self.token.isa("{") and self.tokens[begin + 1].text in ("d", "D", "\\partial", "\\delta"):
-            above = self.skipped()
-            below = self.skipped() if self.token.isa("{") else ""
-        sign, _, rest = below.partition(" ")
-        if not rest or above.split()[0] != sign or not (rest[0].isalpha() or rest[0] == "\\"):
-            self.position = begin
-            return None
-        orders = above.replace("{", "").replace("}", "").split()
-        bare = len(orders) == 1 or (len(orders) == 3 and orders[1] == "^")
-        operand = [self._power(depth)] if bare else []
-        return ("call", f"{' '.join(orders)} / {below}", *operand)
-
-    def _series(self, name: str, depth: int) -> Node:
-        """The bound index gets a name by its depth, everywhere: in x_i too."""
-        begin, index = self.position, ["i"]
-        if self.eat("_"):
-            begin = self.position
-            names = [t.text for t in self.tokens[begin : begin + 6] if t.kind == "name" and len(t.text) == 1]
-            self.skipped()
-            is_plain = self.tokens[begin].kind == "name" or self.tokens[begin + 2].isa("=")
-            inside = self.tokens[begin : self.position]  # of d | n only d is bound
-            end = next((i for i, token in enumerate(inside) if token.isa("|", "\\in")), len(inside))
-            every = sorted({token.text for token in inside[:end] if token.kind == "name"})
-            index = names[:1] if is_plain else every
-        bound = {text: f"\\#{self._bound}{i}" for i, text in enumerate(index)}
-        self._bound += 1
-        self._rename(begin, bound)
-        self.position = begin
-        bounds = self.skipped() if self.tokens[begin - 1].isa("_") else ""
-        if index == ["p"] and bounds == "\\#" + bounds[2:3] + "0":
-            bounds = "p"  # the primes
-        above = self.skipped().removeprefix("+ ") if self.eat("^") else ""
-        body = self._product(depth + 1)
-        start = _START.fullmatch(bounds)
-        if start and len(bound) == 1 and above in ("\\infty", ""):  # from zero on
-            body = replaced(body, {("name", start[1]): ("+", ("name", start[1]), ("number", Fraction(start[2])))})
-            bounds, above = f"{start[1]} = 0", "\\infty"
-        bounds += f"^{above}" * bool(above)
-        self._bound -= 1
-        self._rename(self.position, {to: text for text, to in bound.items()})
-        return ("series" if name == "sum" else "product", bounds, body, *bound.values())
-
-    def _rename(self, begin: int, names: dict[str, str]) -> None:
-        for i, token in enumerate(self.tokens[begin:], begin):
-            if token.kind == "name" and token.text in names:
-                self.tokens[i] = token._replace(text=names[token.text])
 
     def _application(self, name: str, depth: int) -> Node:
         """sin(x), sin^2 x, log_2 8; without brackets the argument is the product up to the next function or sign."""
@@ -435,7 +366,7 @@ class _Parser(Cursor):
         self._in_function += 1
         bracketed = self.token.isa("(", "[", "{")
         bare, self._is_bare = self._is_bare, not bracketed
-        argument = self._group(depth) if bracketed else self._power(depth)
+        argument = self._group(depth) if bracketed else self.power(depth)
         while not bracketed and self._starts_factor() and not self.token.isa("(", "["):
             if self.token.text[1:] in FUNCTIONS or self.token.text.startswith(("\\dot", "\\ddot")):
                 break

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, rational_value, replaced
-from ratchet.verifiers.math.numeric import constant_value, drawn, same_value
+from ratchet.verifiers.math.numeric import constant_value, same_value
+from ratchet.verifiers.math.points import drawn
 from ratchet.verifiers.math.readings import without_constant
 
 INTEGERS = frozenset("klmnpqj")

@@ -5,17 +5,16 @@ from fractions import Fraction
 
 from flint import arb, ctx, fmpq
 
-from ratchet.verifiers.math.nodes import Node, kinds_of, rational_value
+from ratchet.verifiers.math.nodes import Node, rational_value
 from ratchet.verifiers.math.precision import PRECISION
 
+PRODUCTS = {"factorial", "binomial"}
 _BITS, _AGREED = 2048, 1600
 _LARGEST = 10**9
 
 
 def same_product(one: Node, other: Node) -> bool | None:
     """Whether two products of positive numbers, powers and factorials are equal; None for anything else."""
-    if not (kinds_of(one) | kinds_of(other)) & {"factorial", "binomial"}:
-        return None
     with PRECISION, ctx.workprec(_BITS):
         ours, theirs = _logarithm(one), _logarithm(other)
         if ours is None or theirs is None:

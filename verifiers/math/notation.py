@@ -20,6 +20,7 @@ _GROUPS = re.compile(r"(?<![\d.'])\d{1,3}(?:'\d{3})+(?![\d'])|(?<![\d.])\d{1,3}(
 _DOTTED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,])")
 """1.230.000: two dots are no decimal point."""
 _EXPONENT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm|texttt)\s*\{\s*[eE]\s*([+-]?)\s*\}\s*\{?\s*([+-]?\d{1,3})\b\}?")
+_LOOSE_GROUPS = re.compile(r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d{3}(?!\d))")
 _PREFIXED = re.compile(r"(?<![\w.\\}])0(?:[bB]([01]+)|[oO]([0-7]+)|x([\dA-Fa-f]+))(?!\w)")
 _CYCLE = re.compile(r"(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)\}?")
 _CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
@@ -49,6 +50,8 @@ def standard(text: str) -> str:
         text = _GROUPS.sub(lambda match: match[0].replace("'", "").replace("\\,", ""), text)
     if text.count(".") > 1:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
+    if "{" in text and "," in text:
+        text = _LOOSE_GROUPS.sub("{,}", text)
     if "0" in text and not text.isdigit():
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:

@@ -9,18 +9,16 @@ expressions are equal if they are wherever both are real. Work is limited.
 """
 
 import functools
-import hashlib
 import operator
 import random
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from flint import acb, acb_mat, arb, ctx, fmpq
 
-from ratchet.verifiers.math.kinks import KINKED, far_points
-from ratchet.verifiers.math.logarithms import same_product
+from ratchet.verifiers.math.logarithms import PRODUCTS, same_product
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
+from ratchet.verifiers.math.points import drawn, sample_points
 from ratchet.verifiers.math.precision import PRECISION
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
@@ -46,11 +44,11 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
     `work`."""
     if one == other:
         return True
-    if (same := same_product(one, other)) is not None:
-        return same
     difference: Node = ("-", one, other)
-    names, agreed = names_of(difference), 0
-    for point in _points(difference):
+    kinds, names, agreed = kinds_of(difference), names_of(difference), 0
+    if kinds & PRODUCTS and (same := same_product(one, other)) is not None:
+        return same
+    for point in sample_points(difference):
         try:
             same = _is_zero(difference, point, work)
         except _ERRORS:
@@ -61,7 +59,7 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
         if same is False:
             return False
         agreed += bool(same)
-        if agreed >= _AGREEMENTS and kinds_of(difference) <= _INSENSITIVE:
+        if agreed >= _AGREEMENTS and kinds <= _INSENSITIVE:
             break
     return True if agreed >= (_AGREEMENTS if names else 1) else None
 
@@ -72,7 +70,7 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
     if names_of(one) != names_of(other) or not names_of(one):
         return False
     ratio, agreed = None, 0
-    for point in _points(("-", one, other)):
+    for point in sample_points(("-", one, other)):
         try:
             with PRECISION, ctx.workprec(_PROBE_BITS):
                 above, below = _evaluate(one, point, work), _evaluate(other, point, work)
@@ -102,50 +100,6 @@ def constant_value(node: Node) -> Fraction | None:
         return None
     mantissa, exponent = value.real.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-
-
-def _points(difference: Node) -> Iterator[Point]:
-    """Sample points, drawn with the pair itself as seed, so that an answer cannot aim at them."""
-    names, kinds = sorted(names_of(difference)), kinds_of(difference)
-    if not names:
-        yield {}
-        return
-    draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
-    may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
-    if may_be_complex and (planar := sorted(_complex_names(difference))):
-        for _ in range(4):
-            point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
-            point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
-            stars = [name for name in planar if name.rstrip("(").endswith("^*")]
-            yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
-        return
-    discrete = bool(kinds & {"factorial", "binomial"})
-    count = len(names)
-    signs = [[1] * count, [-1] * count, [1] * count]
-    signs += [[-1 if j == i else 1 for j in range(count)] for i in range(min(4, count)) if count > 1]
-    signs += [[draw.choice((1, -1)) for _ in names] for _ in range(3 if count > 2 else 0)]
-    for low, high in () if discrete else ((1.05, 4), (0.03, 0.95), (5, 60)):
-        for each in signs:
-            sizes = (Fraction(draw.randrange(int(low * 2**31), int(high * 2**31)), 2**31) for _ in names)
-            yield {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
-    if not discrete and kinds & KINKED:
-        yield from far_points(difference, names, draw)
-    for turn in range(12 if discrete else 3):
-        chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
-        yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
-
-
-def _complex_names(node: Node) -> set[str]:
-    """Those in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
-    kind, names = node[0], set[str]()
-    if kind == "conjugate" or (kind == "abs" and {name[0] for name in names_of(node)} & {"z", "w"}):
-        names |= names_of(node)
-    elif kind == "^" and node[1][0] == "abs" and node[1][1][0] in ("name", "call", "applied"):
-        names |= names_of(node[1][1][:2]) - {"x", "y", "t", "n"}
-    elif kind in ("name", "call", "applied") and node[1].endswith("^*"):
-        name = node[1] + "(" * (kind != "name")
-        names |= {name, name.replace("^*", "")}
-    return names.union(*(_complex_names(part) for part in node[1:] if isinstance(part, tuple)))
 
 
 def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
@@ -207,12 +161,6 @@ def _evaluate(node: Node, point: Point, work: list[int]) -> Any:
     ):  # a division by what may be zero
         raise Unsupported
     return value
-
-
-def drawn(*seed: Any) -> Fraction:
-    """A number between 1/2 and 2 that depends on the seed alone."""
-    digest = hashlib.sha256(repr(seed).encode("utf-8", "surrogatepass")).digest()
-    return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -361,6 +309,8 @@ def _power(node: Node, point: Point, work: list[int]) -> Any:
         return _exponential(_evaluate(node[2], point, work) * acb(_positive(base).log()), work)
     if abs(exponent.numerator) > _LARGEST_EXPONENT or (exponent == 0 and base.contains(0)):
         raise Unsupported
+    if exponent.denominator % 2 and exponent.denominator > 1 and not base.real > 0:
+        raise Unsupported  # the real root of a negative number to some, undefined to others
     if exponent.denominator > 1:  # of a negative number it has several meanings
         base = _root(acb(_positive(base)), exponent.denominator, point)
     return base ** int(exponent.numerator)

@@ -62,7 +62,7 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
         is_rounded = inner.kind == "scalar" and inner.value is not None and last.kind == "number"
         return replace(inner, places=len(last.text.partition(".")[2])) if is_rounded else inner
     per_cent = (words.word(before), words.word(last)) == ("per", "cent")
-    if per_cent or last.isa("%") or words.word(last) in ("percent", "pct"):
+    if per_cent or last.isa("%") or words.word(last) in ("percent", "pct", "percentage"):
         inner = parse(tokens[: -2 if words.word(before) == "per" else -1])
         return replace(inner, percent=True, tokens=tokens) if inner.kind == "scalar" and inner.unit is None else None
     if before.isa("\\degree") and last.text.lower() in _TEMPERATURES:

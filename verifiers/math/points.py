@@ -1,0 +1,68 @@
+"""Sample points of a comparison: of every sign and several sizes, complex or whole where only those say more."""
+
+import functools
+import hashlib
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from flint import acb, arb, fmpq
+
+from ratchet.verifiers.math.kinks import KINKED, far_points
+from ratchet.verifiers.math.nodes import Node, Point, kinds_of, names_of
+
+
+def sample_points(difference: Node) -> Iterator[Point]:
+    """Sample points, drawn with the pair itself as seed, so that an answer cannot aim at them."""
+    names, kinds = sorted(names_of(difference)), kinds_of(difference)
+    if not names:
+        yield {}
+        return
+    may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
+    if not may_be_complex:  # nearly all that differ do so here, and need no drawing
+        yield {name: _drawn_once(name) for name in names}
+    draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
+    if may_be_complex and (planar := sorted(_complex_names(difference))):
+        for _ in range(4):
+            point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
+            point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
+            stars = [name for name in planar if name.rstrip("(").endswith("^*")]
+            yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
+        return
+    discrete = bool(kinds & {"factorial", "binomial"})
+    count = len(names)
+    signs = [[1] * count, [-1] * count, [1] * count]
+    signs += [[-1 if j == i else 1 for j in range(count)] for i in range(min(4, count)) if count > 1]
+    signs += [[draw.choice((1, -1)) for _ in names] for _ in range(3 if count > 2 else 0)]
+    for low, high in () if discrete else ((1.05, 4), (0.03, 0.95), (5, 60)):
+        for each in signs:
+            sizes = (Fraction(draw.randrange(int(low * 2**31), int(high * 2**31)), 2**31) for _ in names)
+            yield {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
+    if not discrete and kinds & KINKED:
+        yield from far_points(difference, names, draw)
+    for turn in range(12 if discrete else 3):
+        chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
+        yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
+
+
+def _complex_names(node: Node) -> set[str]:
+    """Those in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
+    kind, names = node[0], set[str]()
+    if kind == "conjugate" or (kind == "abs" and {name[0] for name in names_of(node)} & {"z", "w"}):
+        names |= names_of(node)
+    elif kind == "^" and node[1][0] == "abs" and node[1][1][0] in ("name", "call", "applied"):
+        names |= names_of(node[1][1][:2]) - {"x", "y", "t", "n"}
+    elif kind in ("name", "call", "applied") and node[1].endswith("^*"):
+        name = node[1] + "(" * (kind != "name")
+        names |= {name, name.replace("^*", "")}
+    return names.union(*(_complex_names(part) for part in node[1:] if isinstance(part, tuple)))
+
+
+def drawn(*seed: Any) -> Fraction:
+    """A number between 1/2 and 2 that depends on the seed alone."""
+    digest = hashlib.sha256(repr(seed).encode("utf-8", "surrogatepass")).digest()
+    return Fraction(1, 2) + Fraction(3 * int.from_bytes(digest[:6]), 2**49)
+
+
+_drawn_once = functools.lru_cache(maxsize=1024)(drawn)
