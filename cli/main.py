@@ -22,6 +22,7 @@ from ratchet.cli.deploy import deploy
 from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export
 from ratchet.cli.gc import gc
+from ratchet.cli.new import new
 from ratchet.cli.options import (
     INTERRUPTED,
     Approve,
@@ -274,7 +275,7 @@ def report(
 
 
 for panel, functions in (
-    (DATA, (verify, decontaminate)), (MACHINES, (doctor, preflight, plan, rehearse, gc, deploy))
+    (DATA, (verify, decontaminate, new)), (MACHINES, (doctor, preflight, plan, rehearse, gc, deploy))
 ):  # fmt: skip
     for function in functions:
         command(panel)(function)
