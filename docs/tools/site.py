@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
+import yaml
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -27,6 +28,8 @@ from ratchet.infra.inference.engine import ENGINES, InferenceEngine
 from ratchet.infra.keys import not_in_key
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.load import read_recipe, shipped_recipes
+from ratchet.verifiers.instructions.ifbench import IFBENCH
+from ratchet.verifiers.instructions.ifeval import IFEVAL
 
 ROOT = Path(__file__).resolve().parents[2]
 AT_ROOT = {
@@ -47,7 +50,7 @@ def on_files(files: Files, config: Any) -> Files:
     pages |= {page: ((ROOT / source).read_text(), source) for source, page in AT_ROOT.items()}
     generated = {
         "reference/cli.md": cli(), "reference/recipe.md": recipe(), "reference/recipes.md": recipes(),
-        "reference/api.md": api(),
+        "reference/api.md": api(), "reference/instruction_kinds.md": instruction_kinds(),
     }  # fmt: skip
     pages |= {page: (text, f"docs/{page}") for page, text in generated.items()}
     linked: set[str] = set()
@@ -161,6 +164,27 @@ def _methods(member: type) -> list[str]:
             parameters = ", ".join(named if isinstance(found, staticmethod) else named[1:])
             lines.append(f"- `{name}({parameters})`: {_text(plain.__doc__.partition(chr(10) * 2)[0])}")
     return [*lines, ""]
+
+
+def instruction_kinds() -> str:
+    """Each kind with its arguments, from the code, and what a response must do, from docs/facts."""
+    words = yaml.safe_load((ROOT / "docs/facts/instruction_kinds.yaml").read_text())
+    lines = [
+        "# Kinds of instructions", "",
+        "The domain [instructions](instructions.md) judges these. Optional arguments are in brackets. IFBench's",
+        "sentences and tokens are NLTK's (3.9.2); a *word* stands between spaces, a *plain word* is one without ASCII",
+        "punctuation and in lowercase. In italics: where IFBench's code demands another thing than its prompt.", "",
+    ]  # fmt: skip
+    for title, kinds in (("IFEval", IFEVAL), ("IFBench", IFBENCH)):
+        lines += [f"## {title}", "", "| id | arguments | followed if the response |", "|---|---|---|"]
+        for name, kind in kinds.items():
+            arguments = ", ".join(
+                [*(f"`{each}`" for each in kind.arguments), *(f"[`{each}`]" for each in kind.optional)]
+            )
+            said = words[title.lower()][name].replace("|", "\\|")
+            lines.append(f"| `{name}` | {arguments} | {said.removeprefix('it ')} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def recipe() -> str:

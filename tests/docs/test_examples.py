@@ -25,6 +25,8 @@ from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.verifiers.domains import OWN_DOMAINS
+from ratchet.verifiers.instructions.ifbench import IFBENCH
+from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -196,3 +198,8 @@ def test_the_messages_that_the_page_on_errors_lists_are_in_the_code():
     whole = re.sub(r"\{[^{}]*\}", "…", re.sub(r'"\s+f?"', "", "\n".join(sources))) + (ROOT / "Makefile").read_text()
     missing = [text for text in messages if text not in whole]
     assert len(messages) > 30 and missing == []
+
+
+def test_every_kind_of_instruction_has_its_sentence():
+    words = yaml.safe_load((ROOT / "docs/facts/instruction_kinds.yaml").read_text())
+    assert words["ifeval"].keys() == IFEVAL.keys() and words["ifbench"].keys() == IFBENCH.keys()
