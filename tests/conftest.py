@@ -1,11 +1,17 @@
-"""What holds for all tests: their order and, for those with random examples, the same examples in every run."""
+"""What holds for all tests: their order, failures named at once, and the same random examples in every run."""
 
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-LONGEST = ("tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks.py")
+LONGEST = (
+    "tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks.py", "tests/training/test_invariance.py",
+    "tests/cli/test_own_domain.py", "tests/infra/test_tracking.py", "tests/cli/test_commands.py",
+    "tests/training/test_stub_accelerator.py", "tests/evaluation/test_main.py", "tests/training/test_stage.py",
+    "tests/flows/test_dry_runs.py", "tests/training/test_main.py",
+)  # fmt: skip
+"""By the CPU time they take, the longest first."""
 
 # Nothing that asks how fast this machine is. `pytest --hypothesis-profile=default` looks for new examples.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -23,8 +29,26 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that pytest's processes end together; others start from the home of the first."""
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="write the files of tests/flows/golden again")
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput") and (terminal := config.pluginmanager.get_plugin("terminalreporter")):
+        config.pluginmanager.register(FailuresAtOnce(terminal))
+
+
+class FailuresAtOnce:
+    """Names a test that fails when it fails, with the last line of its error; pytest shows the rest at the end."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self.terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.terminal.write("\n")  # behind the dots
+            said = str(crash.message).partition("\n")[0] if crash else f"in {report.when}"
+            self.terminal.write_line(f"FAILED {report.nodeid}: {said[:200]}", red=True)

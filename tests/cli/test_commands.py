@@ -339,7 +339,7 @@ def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_path):
+def test_exported_problems_are_whole_and_what_is_left_out_is_said(typed, tmp_path):
     tests = ['[{"input": "1", "output": "2"}]', '[{"check": "def check(candidate): ..."}]']
     rows = [
         {"problem_id": str(n), "domain": "code", "prompt": "P?", "tests": text, "entry_point": None, "metadata": "{}"}
@@ -357,7 +357,7 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
         "--output",
         tmp_path / "verl",
     )
-    done = ratchet(*arguments, "--license", "mit")
+    done = typed(*arguments, "--license", "mit")
     assert done.returncode == 0, done.stderr
     assert "2 problems" in done.stdout and "left out" not in done.stdout
     for split in ("train", "validation"):
@@ -368,16 +368,16 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(ratchet, tmp_p
     assert files == {"train.parquet", "validation.parquet", "README.md"}
     readme = (tmp_path / "verl" / "README.md").read_text()
     assert "license: mit" in readme and "data.val_files=validation.parquet" in readme
-    done = ratchet(
+    done = typed(
         "export", "problems", tmp_path, "--format", "verl", "--output", tmp_path / "taco", "--data-source", "taco"
     )
     assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
     [row] = pq.read_table(tmp_path / "taco" / "train.parquet").to_pylist()
     assert row["data_source"] == "taco" and row["extra_info"]["problem_id"] == "0"
-    again = ratchet("export", "problems", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
+    again = typed("export", "problems", tmp_path / "verl", "--format", "trl", "--output", tmp_path / "other")
     assert again.returncode == 2 and "is not a data set of problems" in again.stderr
     for wrong, message in ((("--format", "vrl"), "Did you mean 'verl'"), (("--format", "trl", "--recipe", "no"), "no")):
-        failed = ratchet("export", "problems", tmp_path, "--output", tmp_path / "other", *wrong)
+        failed = typed("export", "problems", tmp_path, "--output", tmp_path / "other", *wrong)
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
 
 

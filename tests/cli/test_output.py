@@ -95,16 +95,16 @@ def test_every_command_but_the_servers_has_json_and_quiet_and_a_number_has_bound
     ],
     ids=lambda words: " ".join(map(str, words)),
 )  # fmt: skip
-def test_json_is_all_that_stdout_has(ratchet, tmp_path, arguments):
+def test_json_is_all_that_stdout_has(typed, tmp_path, arguments):
     home = () if arguments[0] == "verify" else ("--home", tmp_path)
-    done = ratchet(*arguments, "--json", *home)
+    done = typed(*arguments, "--json", *home)
     assert done.returncode == 0, done.stderr
     json.loads(done.stdout)
 
 
-def test_results_of_a_finished_home_as_json(finished_home, ratchet):
+def test_results_of_a_finished_home_as_json(finished_home, typed):
     def said(*arguments):
-        done = ratchet(*arguments, "--json", "--home", finished_home)
+        done = typed(*arguments, "--json", "--home", finished_home)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

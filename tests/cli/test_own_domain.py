@@ -9,6 +9,7 @@ from itertools import permutations
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.settings import load_settings
@@ -30,12 +31,16 @@ def missed(prompt: str) -> str:
     return solved(prompt).replace(" - ", " + 1 - ")
 
 
+def is_hard(prompt: str) -> bool:
+    """Half of the problems: those that the teacher and the policy below answer wrong."""
+    return int(re.findall(r"-?\d+", prompt)[0]) % 2 == 1
+
+
 @pytest.fixture(scope="module")
-def endpoints():
-    right, wrong = SolvingEndpoint(solved), SolvingEndpoint(missed)
-    yield right.url, wrong.url
-    right.close()
-    wrong.close()
+def endpoint():
+    endpoint = SolvingEndpoint(lambda prompt: missed(prompt) if is_hard(prompt) else solved(prompt))
+    yield endpoint.url
+    endpoint.close()
 
 
 @pytest.fixture
@@ -48,34 +53,37 @@ def lab(tmp_path):
     return tmp_path / "lab"
 
 
-def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, ready_home, ratchet, endpoints, tmp_path):
-    recipe, home, (right, wrong) = lab / "countdown.yaml", ("--home", ready_home), endpoints
+def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, ready_home, served, endpoint, tmp_path):
+    teacher = {"kind": "openai", "base_url": endpoint, "model": "solver", "attempts": 2, "max_tokens": 64}
+    recipe, home = lab / "taught.yaml", ("--home", ready_home)
+    curation = {"teacher": teacher, "max_difficulty": 0, "advanced": {"max_rejected": 1.0}}
+    said = {"extends": "countdown.yaml", "name": "taught", "curation": {"countdown": curation}}
+    recipe.write_text(yaml.safe_dump(said))
 
     def ran(*arguments):
-        done = ratchet(*arguments, *home)
+        done = served(*arguments, *home)
         assert done.returncode == 0, done.stdout + done.stderr
         return " ".join(done.stdout.split())
 
-    asks = "{{kind: openai, base_url: '{}', model: {}, attempts: 2, max_tokens: 64}}"
-    loose = ("--set", "curation.countdown.max_difficulty=0", "--set", "curation.countdown.advanced.max_rejected=1.0")
-    for url, name, kept in ((right, "solver", 24), (wrong, "guesser", 0)):
-        ran("curate", "countdown", recipe, *loose, "--set", f"curation.countdown.teacher={asks.format(url, name)}")
-        difficulty = newest(ready_home, "countdown-difficulty")
-        assert pq.read_metadata(difficulty / "kept.parquet").num_rows == kept, "the teacher's answers are judged"
     ran("curate", "countdown", recipe)
-    for url, score in ((right, "1.000"), (wrong, "0.000")):
-        assert f"countdown-test pass@1 {score}" in ran("evaluate", recipe, "--model", f"{url}#solver")
-    assert "countdown-256" in ran("plan", recipe) and "countdown-256" in ran("train", recipe, "--dry-run")
-    assert (
-        ran("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs")
-        == "01-countdown-256: 24 rows, 36 overrides"
-    )
+    asked = pq.read_table(newest(ready_home, "countdown-decontaminate") / "kept.parquet").column("prompt").to_pylist()
+    easy = [prompt for prompt in asked if not is_hard(prompt)]
+    kept = pq.read_table(newest(ready_home, "countdown-difficulty") / "kept.parquet").column("prompt").to_pylist()
+    assert sorted(kept) == sorted(easy) and 0 < len(easy) < len(asked) == 24, "the teacher's answers are judged"
+    held_out = next((ready_home / "artifacts" / "raw").glob("made-*/test.jsonl")).read_text().splitlines()
+    questions = [json.loads(line)["question"] for line in held_out]
+    score = sum(not is_hard(question) for question in questions) / len(questions)
+    assert f"countdown-test pass@1 {score:.3f}" in ran("evaluate", recipe, "--model", f"{endpoint}#solver")
+    assert "countdown-256" in in_process("plan", recipe, *home)
+    assert "countdown-256" in ran("train", recipe, "--dry-run")
+    exported = in_process("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs", *home)
+    assert " ".join(exported.split()) == f"01-countdown-256: {len(easy)} rows, 36 overrides"
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
     said = ran("export", "problems", problems, "--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
     variables = said.partition("For the trainer: export ")[2]
     assert f"export {variables}" in (tmp_path / "out" / "README.md").read_text()
     assert f"export {variables}" in (tmp_path / "runs" / "run.sh").read_text()
-    assert trained_elsewhere(tmp_path / "out" / "train.parquet", variables) == [[1.0, 0.0]] * 24
+    assert trained_elsewhere(tmp_path / "out" / "train.parquet", variables) == [[1.0, 0.0]] * len(easy)
 
 
 def newest(home, name):
@@ -102,8 +110,8 @@ def trained_elsewhere(file, variables):
     return json.loads(done.stdout)
 
 
-def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, ratchet, tmp_path):
-    assert ratchet("curate", "countdown", lab / "countdown.yaml", "--home", ready_home).returncode == 0
+def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, served, tmp_path):
+    assert served("curate", "countdown", lab / "countdown.yaml", "--home", ready_home).returncode == 0
     arguments = ["export", "problems", "problems/countdown-curated", "--format", "trl", "--output", tmp_path / "out"]
     with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):
         in_process(*arguments, "--home", ready_home)

@@ -1,4 +1,4 @@
-"""`ratchet verify`, in a process of its own as a user has it."""
+"""`ratchet verify`, once in a process of its own as a user has it."""
 
 import json
 
@@ -55,13 +55,13 @@ def test_one_answer_is_explained(ratchet):
         (["--gold", "25", "--pred", "24", "--question", "What percent is left?"], "25%"),
     ],
 )
-def test_what_does_not_pass_ends_in_1_and_says_why(ratchet, arguments, expected):
-    done = ratchet("verify", "math", *arguments)
+def test_what_does_not_pass_ends_in_1_and_says_why(typed, arguments, expected):
+    done = typed("verify", "math", *arguments)
     assert done.returncode == 1
     assert expected in done.stdout
 
 
-def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
+def test_a_file_of_answers_keeps_every_row_in_order(typed, tmp_path):
     given = [
         b'{"gold": "1/2", "pred": "0.5", "id": 7}',
         b'{"gold": "\\\\cos 2x", "response": "\\\\boxed{1-2\\\\sin^2 x}"}',
@@ -87,7 +87,7 @@ def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
     ]
     source, target = tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
     source.write_bytes(b"\n".join(given))
-    done = ratchet("verify", "math", "--input", source, "--output", target)
+    done = typed("verify", "math", "--input", source, "--output", target)
     assert done.returncode == 1, done.stderr  # not all could be judged
     rows = read(target)
     expected = ["passed", "passed", None, None, None, None, None, None, None, "passed"]
@@ -106,15 +106,15 @@ def test_a_file_of_answers_keeps_every_row_in_order(ratchet, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_an_output_that_cannot_be_finished_leaves_the_old_one(ratchet, tmp_path):
+def test_an_output_that_cannot_be_finished_leaves_the_old_one(typed, tmp_path):
     source = lines(tmp_path / "pairs.jsonl", [{"gold": "1", "pred": "1"}])
-    done = ratchet("verify", "math", "--input", source, "--output", tmp_path / "nowhere" / "judged.jsonl")
+    done = typed("verify", "math", "--input", source, "--output", tmp_path / "nowhere" / "judged.jsonl")
     assert done.returncode == 2 and "There is no directory" in done.stderr
     (tmp_path / "broken.json").write_text("[{")
     target = lines(tmp_path / "judged.jsonl", [{"old": 1}])
-    done = ratchet("verify", "math", "--input", tmp_path / "broken.json", "--output", target)
+    done = typed("verify", "math", "--input", tmp_path / "broken.json", "--output", target)
     assert done.returncode == 2 and read(target) == [{"old": 1}]
-    assert ratchet("verify", "math", "--input", source, "--output", source).returncode == 0
+    assert typed("verify", "math", "--input", source, "--output", source).returncode == 0
     assert read(source)[0]["outcome"] == "passed"
 
 
@@ -142,7 +142,7 @@ def test_every_program_gets_its_verdict_in_order(ratchet, problems, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"problems.parquet", "solutions.jsonl", "judged.jsonl"}
 
 
-def test_rows_that_cannot_be_judged_are_told_with_their_place(ratchet, tmp_path):
+def test_rows_that_cannot_be_judged_are_told_with_their_place(typed, tmp_path):
     tests = json.loads(DOUBLE.tests)
     own = {"problem_id": "double", "tests": tests, "entry_point": "f"}
     problems = lines(tmp_path / "problems.jsonl", [own, b"\n", {"problem_id": "broken", "tests": "["}])
@@ -156,27 +156,27 @@ def test_rows_that_cannot_be_judged_are_told_with_their_place(ratchet, tmp_path)
         ],
     )
     output = tmp_path / "judged.jsonl"
-    done = ratchet("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
+    done = typed("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     judged = read(output)
     assert [row["outcome"] for row in judged] == ["passed", None, None, None]
     assert "row 2: problem broken: its tests cannot be read" in judged[1]["error"]
     assert "row 3: problem_id: 'unknown'" in judged[2]["error"] and "row 4: code: int" in judged[3]["error"]
     carried = lines(tmp_path / "carried.jsonl", [own | {"code": RIGHT}])
-    done = ratchet("verify", "code", "--input", carried, "--output", output)
+    done = typed("verify", "code", "--input", carried, "--output", output)
     assert done.returncode == 0 and read(output)[0]["outcome"] == "passed"
 
 
-def test_one_program_is_explained(ratchet, problems, tmp_path):
+def test_one_program_is_explained(typed, problems, tmp_path):
     program = tmp_path / "program.py"
     program.write_text("def f(x): return 2 * x if x < 3 else [x]")
     explain = ("verify", "code", "--problems", problems, "--problem", "double", "--solution", program)
-    done = ratchet(*explain)
+    done = typed(*explain)
     assert done.returncode == 1
     assert "3 of 4 tests passed" in done.stdout and "wrong_answer" in done.stdout
     assert "test 3: expected  6" in done.stdout and "got '[3]'" in done.stdout
     program.write_text(RIGHT)
-    done = ratchet(*explain)
+    done = typed(*explain)
     assert done.returncode == 0 and "4 of 4 tests passed" in done.stdout
 
 
@@ -198,13 +198,13 @@ def test_one_program_is_explained(ratchet, problems, tmp_path):
         (["mth", "--gold", "1", "--pred", "1"], "Known: math, code"),
     ],
 )
-def test_a_mistake_gets_one_message_and_code_2(ratchet, problems, tmp_path, arguments, message):
+def test_a_mistake_gets_one_message_and_code_2(typed, problems, tmp_path, arguments, message):
     program, latin = tmp_path / "program.py", tmp_path / "latin.py"
     program.write_text(RIGHT)
     latin.write_bytes(b"# \xe9")
     twice = lines(tmp_path / "twice.jsonl", [{"problem_id": "m", "tests": "[]"}] * 2)
     places = {"problems": problems, "program": program, "latin": latin, "tmp": tmp_path, "twice": twice}
-    done = ratchet("verify", *(argument.format(**places) for argument in arguments))
+    done = typed("verify", *(argument.format(**places) for argument in arguments))
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

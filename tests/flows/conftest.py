@@ -1,8 +1,12 @@
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from unittest.mock import patch
 
@@ -10,7 +14,7 @@ import pytest
 from filelock import FileLock
 from typer.testing import CliRunner
 
-from ratchet.cli.main import app
+from ratchet.cli.main import app, main
 from ratchet.flows.pipeline import pipeline
 from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.recipe import Recipe
@@ -25,6 +29,7 @@ PLANTED = {
     "RATCHET_JUDGE_TOKEN": "planted-judge", "RATCHET_ENGINE_TOKEN": "planted-engine", "WANDB_API_KEY": "planted-other",
 }  # fmt: skip
 """In the environment of the finished run: tests/cli/test_secrets.py looks for them in all that it left."""
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Ratchet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -34,6 +39,26 @@ def in_process(*arguments: str | Path) -> str:
         done = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.output
+
+
+@pytest.fixture(scope="session")
+def typed() -> Ratchet:
+    """As `ratchet`, without a process of its own: for what a command prints and how it ends."""
+
+    def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        argv, handlers, code = ["ratchet", *map(str, arguments)], {s: signal.getsignal(s) for s in ENDING}, 0
+        with patch.dict(os.environ, environment), patch.object(sys, "argv", argv):
+            with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+                try:
+                    main()
+                except SystemExit as end:
+                    code = end.code
+                finally:
+                    for number, handler in handlers.items():
+                        signal.signal(number, handler)
+        return subprocess.CompletedProcess(argv, int(code or 0), out.getvalue(), err.getvalue())
+
+    return run
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +72,28 @@ def ratchet() -> Ratchet:
         )  # fmt: skip
 
     return run
+
+
+SERVER = """
+import os, sys
+from ratchet.cli.prefect_server import prefect_server
+from ratchet.infra.settings import load_settings
+with prefect_server(load_settings(sys.argv[1])):
+    print(os.environ["PREFECT_API_URL"], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="session")
+def served(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratchet]:
+    """As `ratchet`, for tests that are not about Prefect or MLflow: one Prefect server for all commands, and no MLflow.
+    A server and a mirror of its own are most of what a short command costs."""
+    command = [sys.executable, "-c", SERVER, str(tmp_path_factory.mktemp("served"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin and server.stdout
+        address = server.stdout.readline().strip()
+        yield partial(ratchet, PREFECT_API_URL=address, RATCHET_TRACKING="tensorboard")
+        server.stdin.close()
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,7 @@ def test_expected_outputs_cannot_be_found(name, level, world):
     attack(f"steal: {name}", (stdin, source), (call, source), level, world, [[{"check": check}]])
 
 
+@pytest.mark.parametrize("level", ["A", pytest.param("B", marks=pytest.mark.slow), "C"], indirect=True)
 @pytest.mark.parametrize("name", FORGE)
 def test_no_verdict_is_forged_and_nothing_stays(name, level, world):
     check = "def check(candidate):\n    for x in (5851, 1):\n        assert candidate(x) == 2 * x"

@@ -222,7 +222,7 @@ def test_golden_solutions_and_mutants_go_through_the_checker(pool):
         checked("accepts all", "print(1)", [HALVES]),
         checked("broken", "1 / 0", [HALVES]),
     ])  # fmt: skip
-    split = validate_tests(table, TestValidation(), pool)
+    split = validate_tests(table, TestValidation(max_mutants=2), pool)
     assert split.kept.column("source_id").to_pylist() == ["sound"]
     rejected = zip(*(split.rejected.column(name).to_pylist() for name in ("source_id", "rule")), strict=True)
     assert dict(rejected) == {"wrong": "golden_fails", "accepts all": "weak_tests", "broken": "golden_fails"}
