@@ -167,8 +167,8 @@ def _methods(member: type) -> list[str]:
 
 
 def instruction_kinds() -> str:
-    """Each kind with its arguments, from the code, and what a response must do, from docs/facts."""
-    words = yaml.safe_load((ROOT / "docs/facts/instruction_kinds.yaml").read_text())
+    """Each kind with its arguments, from the code, and what a response must do, from a file beside this one."""
+    words = yaml.safe_load((ROOT / "docs/tools/instruction_kinds.yaml").read_text())
     lines = [
         "# Kinds of instructions", "",
         "The domain [instructions](instructions.md) judges these. Optional arguments are in brackets. IFBench's",

@@ -201,5 +201,5 @@ def test_the_messages_that_the_page_on_errors_lists_are_in_the_code():
 
 
 def test_every_kind_of_instruction_has_its_sentence():
-    words = yaml.safe_load((ROOT / "docs/facts/instruction_kinds.yaml").read_text())
+    words = yaml.safe_load((ROOT / "docs/tools/instruction_kinds.yaml").read_text())
     assert words["ifeval"].keys() == IFEVAL.keys() and words["ifbench"].keys() == IFBENCH.keys()
