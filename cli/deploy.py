@@ -17,7 +17,7 @@ WAITING = (
     "starts a worker. **AwaitingConcurrencySlot** runs wait for an earlier run of this deployment: {limit} run at "
     "a time (`ratchet deploy --concurrency-limit`)."
 )
-"""For a deployment's description: what its runs wait for."""
+"""What its runs wait for, in a deployment's description."""
 
 
 def deploy(

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ratchet.tasks.publication import Files
 
 
-export = typer.Typer(help="Export problems, checkpoints and recipes for other trainers and the Hugging Face Hub.")
+export = typer.Typer(
+    help="Export problems, checkpoints and recipes for other trainers and the Hugging Face Hub.\n\n"
+    "Example: `ratchet export problems problems/math-curated --format trl --output exported`"
+)
 
 Output = Annotated[Path, typer.Option("--output", help="The directory to write to.")]
 License = Annotated[

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 from rich.tree import Tree
 
-from ratchet.cli.terminal import clean, columns, console, hint, output, print_json, print_rows, print_whole, say
+from ratchet.cli.terminal import clean, columns, console, hint, output, print_json, print_rows, print_unwrapped, say
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
@@ -40,7 +40,7 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
             key = step.output.key[:12] if step.output.key_known else "?"
             made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
             table.add_row(step.title, would, key, Text(", ".join(made_from)))
-    print_whole(table)
+    print_unwrapped(table)
     runnable = [step for step in plan if not step.not_done and not step.left_out]
     for step in runnable:
         if step.same_as:
@@ -73,7 +73,7 @@ def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
 
 
 def _may_be_found(step: "PlannedStep") -> bool:
-    """Whether an earlier output is cached if the unknown inputs turn out to be the same."""
+    """True if an earlier output is cached if the unknown inputs turn out to be the same."""
     return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
 
 
@@ -152,7 +152,7 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
     if artifact.rejected.is_file():
         _show_curation(artifact)
-    print_whole(lineage_tree(Lineage(store), [artifact], down=False))
+    print_unwrapped(lineage_tree(Lineage(store), [artifact], down=False))
 
 
 def _show_curation(artifact: Artifact) -> None:
@@ -177,7 +177,7 @@ def _show_curation(artifact: Artifact) -> None:
             statement, why = (shortened(" ".join(text.split()), LONGEST) for text in texts)
             place = f"{row['source']}:{row['source_id']}  {statement or '(no statement)'}"
             console.print(clean(place), no_wrap=True, overflow="ellipsis")
-            print_whole(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
+            print_unwrapped(Padding(clean(why), (0, 0, 0, 4), style="dim", expand=False))
     if page := next((name for name in manifest.shown if name.endswith(".html")), None):
         say(f"\nWith figures: {artifact.path / page}")
     hint("One row and what it was compared with: `ratchet show SOURCE:ROW`")

@@ -32,7 +32,7 @@ class QuietReporter(ProgressReporter):
 
 
 class StderrReporter(ProgressReporter):
-    """For `--json` in a pipe: stdout has the result alone."""
+    """Reports to stderr, for `--json` in a pipe: stdout has the result alone."""
 
     def show(self, text: str, style: str = "") -> None:
         errors.print(Text(text), soft_wrap=True)

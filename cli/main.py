@@ -45,7 +45,7 @@ from ratchet.cli.run_flow import overrides_of, run_flow
 from ratchet.cli.show import show
 from ratchet.cli.show_preview import show_previews
 from ratchet.cli.stopped import say_where_it_stopped
-from ratchet.cli.surroundings import keep_loopback_off_proxies, read_text_as_utf8, report_to_nobody, require_folder
+from ratchet.cli.surroundings import disable_telemetry, keep_loopback_off_proxies, read_text_as_utf8, require_folder
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -55,7 +55,8 @@ from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting, in_words
 
 app = typer.Typer(
-    help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.",
+    help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.\n\n"
+    "Example: `ratchet run tiny` trains a small model from scratch on this machine.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -307,7 +308,7 @@ def main() -> None:
     the command to continue after an interruption."""
     read_text_as_utf8()
     keep_loopback_off_proxies()
-    report_to_nobody()
+    disable_telemetry()
     for handled in _ending():
         signal.signal(handled, _on_signal)
     try:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, errors, hint, output, print_json, print_whole, say, spinner
+from ratchet.cli.terminal import columns, console, errors, hint, output, print_json, print_unwrapped, say, spinner
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.progress import duration
@@ -75,8 +75,8 @@ def plan(
         rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
         print_json({**summary, **rows})
         return
-    if resolved.fitted:
-        hint(ON_CPU.format(", ".join(resolved.fitted)))
+    if resolved.cpu_overrides:
+        hint(ON_CPU.format(", ".join(resolved.cpu_overrides)))
     _show(planned)
     _show_advice(advised) if advised else _show_details(planned)
 
@@ -86,7 +86,7 @@ def _show_advice(rows: "list[Advice]") -> None:
     for row in rows:
         shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.times_fewer:.2f}")
         table.add_row(row.change, row.exactness, *shown, f"{row.efficiency:.1%}")
-    print_whole(table)
+    print_unwrapped(table)
     for settings in [row.settings for row in rows if row.settings][:1]:
         chosen = " ".join(f"--set {quote(each)}" for each in settings)
         say(f"\nThe first: {chosen}")
@@ -124,7 +124,7 @@ def _show(plan: "Plan") -> None:
         table.add_row(f"{evaluations['number']} evaluations", *[""] * (len(phases) + 5), *_totals(row))
     if len(plan.stages) > 1 or evaluations["number"]:
         table.add_row("total", *[""] * (len(phases) + 5), *_totals(summary), style="bold")
-    print_whole(table)
+    print_unwrapped(table)
     _show_gpu_hours(plan, summary)
     for stage, estimate in plan.stages:
         engine = estimate.engine
@@ -182,7 +182,7 @@ def _show_details(plan: "Plan") -> None:
         parts = [", ".join(f"{name} {size * plan.sharing / GIB:.2g}" for name, size in held) for held in largest]
         room = (f"{needs.engine.room:,.0f}", f"{needs.longest:,}", duration(needs.restart_seconds))
         table.add_row(stage.name, *parts, *room)
-    print_whole(table)
+    print_unwrapped(table)
     console.print()
     rows = plan.growth()
     table = columns(rows[0]["stage"], "a step", "first bottleneck", "also over")
@@ -193,4 +193,4 @@ def _show_details(plan: "Plan") -> None:
         name = row["what"] if row["times"] == 1 else f"{row['times']} x {row['what']}"
         first = Text(over[0], style="bold red") if over else nearest
         table.add_row(name, duration(row["step_seconds"]), first, "; ".join(over[1:]))
-    print_whole(table)
+    print_unwrapped(table)

@@ -25,7 +25,7 @@ from ratchet.verifiers.processes import free_port, last_lines, process_group
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""For what a server starts in turn: modules of the working directory are not imported."""
+"""Environment of what a server starts in turn: modules of the working directory are not imported."""
 OTHER_VERSION = ". If another version of Prefect wrote {}, move that file away: it has the pages of runs, no results"
 LOOK_S = 3.0
 START_S = 180  # the first start may migrate a database on a busy laptop
@@ -170,7 +170,8 @@ def resumed(flow_run: str, settings: Settings) -> bool:
 
 @contextmanager
 def without_heartbeats() -> Iterator[None]:
-    """For flows of one command: their server ends with them, and stopping each flow's heartbeat takes a second."""
+    """Turn off heartbeats, for flows of one command: their server ends with them, and stopping each flow's heartbeat
+    takes a second."""
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):

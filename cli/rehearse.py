@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
-from ratchet.cli.terminal import columns, console, hint, output, print_json, print_whole, say
+from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped, say
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 
@@ -82,7 +82,7 @@ def _show(done: "Rehearsal", place: Path) -> None:
     for row in done.rows:
         mark = Text("✓", style="green") if row.seen else Text("✗", style="bold red")
         table.add_row(mark, row.name, row.evidence, row.ref)
-    print_whole(table)
+    print_unwrapped(table)
     seen = len(done.rows) - len(done.unseen)
     say(f"\n{seen} of {len(done.rows)} mechanisms seen in {done.seconds:.0f} s; {place}")
     if done.exit_code:

@@ -12,7 +12,7 @@ from ratchet.cli import stopped
 from ratchet.cli.terminal import console, hint, output, print_json, say, spinner
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.cautions import cautions
+from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting
 
@@ -49,14 +49,16 @@ def run_flow(
             flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
             plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
         if dry_run and output.json:
-            print_json({"recipe": recipe.name, "on_cpu": recipe.fitted, "steps": step_facts(plan), "faults": faults})
+            print_json(
+                {"recipe": recipe.name, "on_cpu": recipe.cpu_overrides, "steps": step_facts(plan), "faults": faults}
+            )
         elif dry_run:
             show_steps(plan)
-            if recipe.fitted:
-                hint(ON_CPU.format(", ".join(recipe.fitted)))
+            if recipe.cpu_overrides:
+                hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
             trained = any(step.output.kind == "checkpoint" for step in plan)
-            for caution in cautions(recipe) if trained else ():
-                console.print(f"[yellow]![/] {escape(caution)}", soft_wrap=True)
+            for warning in recipe_warnings(recipe) if trained else ():
+                console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
             if recipe.training.stages and trained and not output.json:
                 hint("Time, cost and memory of the stages: `ratchet plan`")
         if faults:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, output, print_json, print_whole
+from ratchet.cli.terminal import columns, console, output, print_json, print_unwrapped
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.infra.settings import Settings, load_settings
@@ -107,7 +107,7 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
         tree = {"artifacts": [top.facts for top in tops], "used_by" if used_by else "made_from": [*near.values()]}
         print_json({**facts, **tree})
         return
-    print_whole(lineage_tree(lineage, tops, down=used_by))
+    print_unwrapped(lineage_tree(lineage, tops, down=used_by))
     if used_by:
         reached = {score.key for top in tops for score in scores([top, *lineage.ahead(top)])}
         console.print(f"\n{len(reached)} scores reached.")
@@ -149,4 +149,4 @@ def _list_gates(settings: Settings) -> None:
     for approval in Approvals(settings).all():
         decision = "waits" if approval.approved is None else str(approval)
         table.add_row(approval.run, approval.gate, decision, approval.summary)
-    print_whole(table)
+    print_unwrapped(table)

@@ -5,13 +5,13 @@ from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.terminal import columns, console, hint, output, print_json, print_whole
+from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
 from ratchet.infra.tracking.run_record import RunRecord
 from ratchet.tasks.run_differences import Differences, Facts, differences, score_pairs
 
 
 def show_differences(a: RunRecord, b: RunRecord) -> None:
-    """In their recipes, in their steps, in their scores."""
+    """Show how two runs differ: in their recipes, their steps, their scores."""
     changes = differences(a, b)
     if output.json:
         print_json(_facts(changes, a, b))
@@ -37,7 +37,7 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
                 table.add_row(title, *(f"{each[name]:.3f} ± {each[f'{name}_standard_error']:.3f}" for each in metrics))
     if table.row_count:
         console.print()
-        print_whole(table)
+        print_unwrapped(table)
         one, other = pairs[-1]
         if one.key != other.key:
             hint(f"Paired, with a test: ratchet compare {one.ref} {other.ref}")
@@ -73,4 +73,4 @@ def _table(title: str, facts: Facts) -> None:
         table = columns("", "A", "B")
         for name, a, b in facts:
             table.add_row(Text(name), *(Text("–" if value is None else str(value)) for value in (a, b)))
-        print_whole(table)
+        print_unwrapped(table)

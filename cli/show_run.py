@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from ratchet.cli.terminal import columns, console, print_whole
+from ratchet.cli.terminal import columns, console, print_unwrapped
 from ratchet.data_curation.base.files import is_locked
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.recipe.load import validate_recipe
@@ -32,7 +32,7 @@ class Part:
     ended: float = 0.0
     status: str = "KILLED"
     first: int = 0
-    """Of training: the first step that this run has made, and the last."""
+    """Training steps: the first that this run has made, and the last."""
     last: int = 0
 
     def seconds(self, now: float) -> float:
@@ -102,7 +102,7 @@ def show_run(settings: Settings, record: RunRecord, price: float | None) -> None
         )
         for row in state.rows:
             table.add_row(*row.cells(state.plan))
-        print_whole(table)
+        print_unwrapped(table)
 
 
 def _rows(parts: Sequence[Part], plan: Plan, now: float) -> Iterator[Row]:

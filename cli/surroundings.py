@@ -28,7 +28,7 @@ def require_folder() -> None:
         raise RatchetError("The folder of this terminal has been deleted: change to another with cd.") from error
 
 
-def report_to_nobody() -> None:
+def disable_telemetry() -> None:
     """Libraries send no statistics of use: where nothing answers, each process would wait for it in silence."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
 

@@ -58,7 +58,7 @@ class Output:
     quiet: bool = False
 
     def use(self, json: bool, quiet: bool) -> None:
-        """With `json`, everything but the result goes to stderr."""
+        """Print to stderr under `--json`, where stdout has the result alone."""
         self.json, self.quiet = json, quiet
         console.file = sys.stderr if json else None  # pyright: ignore[reportAttributeAccessIssue] - None: stdout
 
@@ -97,8 +97,8 @@ def columns(*names: str) -> Table:
     return Table(*names, box=None, padding=(0, 2, 0, 0))
 
 
-def print_whole(what: RenderableType) -> None:
-    """In a pipe, without folding: names stay whole."""
+def print_unwrapped(what: RenderableType) -> None:
+    """Print without folding lines in a pipe: names stay whole."""
     wide = console if console.is_terminal else Console(file=console.file, width=100_000, highlight=False)
     wide.print(what)
 
@@ -112,7 +112,7 @@ def print_rows(rows: Iterable[Mapping[str, Any]]) -> None:
         table.add_column(name.replace("_", " "), justify="left" if isinstance(value, str) else "right")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else Text(str(value)) for value in row.values()))
-    print_whole(table)
+    print_unwrapped(table)
 
 
 def print_json(value: Any) -> None:

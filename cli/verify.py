@@ -221,7 +221,7 @@ def _verify_file(
 
 
 def _finite(value: Any) -> Any:
-    """With null for NaN and infinities, which are not JSON."""
+    """The value with null for NaN and infinities, which are not JSON."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

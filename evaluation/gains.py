@@ -75,7 +75,7 @@ class BenchmarkGains:
     """The checkpoints with the same questions as the first."""
     domain: str
     tasks: Sequence[Task]
-    """As `tasks_of` gives them."""
+    """Gains by task, as `tasks_of` gives them."""
     questions: pd.DataFrame
     """Rows of `questions.parquet`, by problem_id."""
 

@@ -40,7 +40,7 @@ STORED_SCHEMA = pa.schema(
 Key = tuple[str, int, str]
 """problem_id, sample number, digest of the prompt."""
 ROWS = b"sha256 of the rows"
-"""In the metadata of a part."""
+"""Field in the metadata of a part."""
 KEY_COLUMNS = ["problem_id", "sample", "prompt"]
 
 

@@ -163,8 +163,8 @@ def answer_by(pattern: str, response: str) -> str | None:
 
 
 def without_answers(pattern: str, responses: Iterable[str]) -> dict[str, Any]:
-    """Of responses in which `pattern` finds no answer: the ends of three as `examples`, and `preset`, the first that
-    reads most of them (None if none does), with the share that it `reads`."""
+    """Facts about responses in which `pattern` finds no answer: the ends of three as `examples`, and `preset`, the
+    first that reads most of them (None if none does), with the share that it `reads`."""
     texts = list(responses)
     shares = {name: sum(answer_by(name, text) is not None for text in texts) / len(texts)
               for name in ("boxed", *ANSWER_PATTERNS) if name != pattern}  # fmt: skip

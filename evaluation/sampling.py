@@ -37,7 +37,7 @@ from ratchet.data_curation.base.prompts import message_ids
 from ratchet.data_curation.base.protocol import Completion, Request
 from ratchet.evaluation.benchmarks import require_room
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
-from ratchet.evaluation.spec import Asked, Batch, Plan, load_plan, read_spec
+from ratchet.evaluation.spec import Batch, GenerationRequest, Plan, load_plan, read_spec
 from ratchet.infra.launching.launcher import on_each_machine
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.verifiers.errors import RatchetError
@@ -48,10 +48,10 @@ GENERATION_SCHEMA = pa.schema(
 )
 
 FAILURE = "failure.txt"
-"""In DIRECTORY: the error that the user should see."""
+"""File in DIRECTORY with the error that the user should see."""
 MACHINE = "machine-"
 TAKEN = "batch-"
-"""In DIRECTORY, for each batch that a process has taken: a file with a byte for each response that is finished."""
+"""File in DIRECTORY for each batch that a process has taken: a file with a byte for each response that is finished."""
 POLL_S = 0.05  # between checks for new parts; a batch takes far longer
 REPORT_S = 2.0  # between reports of progress within batches
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
@@ -61,7 +61,7 @@ Stored = dict[str, dict[Key, Path]]
 """By benchmark, the part that holds each generation."""
 
 
-def stored_row(asked: Asked, completion: Completion) -> dict[str, Any]:
+def stored_row(asked: GenerationRequest, completion: Completion) -> dict[str, Any]:
     """A row of the store's schema."""
     columns = (completion.text, completion.finish_reason, completion.tokens)
     return dict(zip(STORED_SCHEMA.names, (*asked.key, *columns), strict=True))
@@ -118,7 +118,7 @@ class Generations(ExitStack):
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
-def missing_of(batch: Batch, stored: Stored) -> list[Asked]:
+def missing_of(batch: Batch, stored: Stored) -> list[GenerationRequest]:
     return [asked for asked in batch.requests if asked.key not in stored[batch.benchmark]]
 
 
@@ -133,7 +133,7 @@ class SampledGenerations(Generations):
         shutil.rmtree(root := self.plan.spec.work_dir / "sampling", ignore_errors=True)
         directory = root / secrets.token_hex(8)  # where no process of a killed launch can claim a number
         directory.mkdir(parents=True)
-        parts: dict[int, tuple[Batch, list[Asked], Path]] = {}
+        parts: dict[int, tuple[Batch, list[GenerationRequest], Path]] = {}
         for batch in missing:
             requests = missing_of(batch, stored)
             part = self.plan.stores[batch.benchmark].part([asked.key for asked in requests])
@@ -163,8 +163,8 @@ class SampledGenerations(Generations):
                     deadline = math.inf
                 time.sleep(POLL_S if parts else 0)
 
-    def _count(self, directory: Path, parts: Mapping[int, tuple[Batch, list[Asked], Path]]) -> bool:
-        """Whether `done` has grown."""
+    def _count(self, directory: Path, parts: Mapping[int, tuple[Batch, list[GenerationRequest], Path]]) -> bool:
+        """True if `done` has grown."""
         taken = [(len(requests), directory / f"{TAKEN}{position}") for position, (_, requests, _) in parts.items()]
         missing = sum(requests - (file.stat().st_size if file.exists() else 0) for requests, file in taken)
         before, self.done = self.done, self.total - missing
@@ -197,7 +197,7 @@ def _absent(directory: Path, hardware: Hardware) -> RatchetError:
 
 
 LOADED = False
-"""Whether this process, or the one it was forked from, has loaded what samples, and may be forked."""
+"""True if this process, or the one it was forked from, has loaded what samples, and may be forked."""
 
 
 def preload() -> bool:
@@ -329,7 +329,9 @@ def _take(directory: Path, batch: Batch) -> Path | None:
     return file
 
 
-def _prompts(plan: Plan, tokenizer: Any, todo: Sequence[tuple[Batch, Sequence[Asked]]]) -> dict[str, tuple[int, ...]]:
+def _prompts(
+    plan: Plan, tokenizer: Any, todo: Sequence[tuple[Batch, Sequence[GenerationRequest]]]
+) -> dict[str, tuple[int, ...]]:
     """The token ids of every prompt, by its digest. Raises RatchetError, before sampling starts, if one is too long."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
     positions = config.get("max_position_embeddings")

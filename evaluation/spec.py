@@ -69,7 +69,7 @@ def read_spec(path: str | Path) -> EvaluationSpec:
 
 
 @dataclass(frozen=True)
-class Asked:
+class GenerationRequest:
     """One requested response."""
 
     problem: Problem
@@ -78,7 +78,7 @@ class Asked:
     message: str
     """The user turn."""
     key: Key
-    """In the store."""
+    """Key in the generation store."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Batch:
 
     position: int
     benchmark: str
-    requests: tuple[Asked, ...]
+    requests: tuple[GenerationRequest, ...]
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ class Plan:
                 digest = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
                 for sample in range(benchmark.samples):
                     seed = derive_seed(SEED, benchmark.name, problem.problem_id, sample)
-                    requests.append(Asked(problem, sample, seed, message, (problem.problem_id, sample, digest)))
+                    requests.append(
+                        GenerationRequest(problem, sample, seed, message, (problem.problem_id, sample, digest))
+                    )
             for start in range(0, len(requests), size):
                 chunk = tuple(requests[start : start + size])
                 batches.append(Batch(len(batches), benchmark.name, chunk))

@@ -37,7 +37,7 @@ def with_error(value: float | None, error: float | None) -> str:
 
 
 def estimate(point: Mapping[str, Any]) -> str:
-    """With its standard error, or its interval where all questions have the same score and the error is 0."""
+    """The score with its standard error, or its interval where all questions have the same score and the error is 0."""
     if point["standard_error"] == 0:
         return f"{number(point['value'])} ({interval(point['low'], point['high'])})"
     return with_error(point["value"], point["standard_error"])
@@ -48,7 +48,7 @@ def interval(low: float | None, high: float | None, form: Callable[[float | None
 
 
 def comparable(before: Scores, after: Scores) -> bool:
-    """Whether the benchmark has the same content in both, so that questions can be paired."""
+    """True if the benchmark has the same content in both, so that questions can be paired."""
     return before["content_hash"] == after["content_hash"]
 
 
@@ -246,7 +246,7 @@ def p_value(gain: PairedDifference) -> str:
 
 
 def change(gain: PairedDifference) -> str:
-    """In one line: the difference, its 95 % interval and its p-value."""
+    """One line: the difference, its 95 % interval and its p-value."""
     p = p_value(gain)
     return f"{signed(gain.difference)} [{signed(gain.low)}, {signed(gain.high)}], p {p if p[0] == '<' else f'= {p}'}"
 

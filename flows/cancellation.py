@@ -46,7 +46,7 @@ def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
 
 
 def started_unasked(states: Sequence[State[Any]]) -> bool:
-    """Whether the automation has started a run again that a person had cancelled since the last time it was begun or
+    """True if the automation has started a run again that a person had cancelled since the last time it was begun or
     retried by hand."""
     ordered = sorted(states, key=lambda state: state.timestamp)
     cancelled = max((number for number, state in enumerate(ordered) if state.type in CANCELLED), default=None)

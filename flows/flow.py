@@ -27,7 +27,7 @@ class Flow(Generic[P, R]):
         return self.fn(*arguments, **named) if outside_prefect() else self._in_prefect(*arguments, **named)
 
     def _in_prefect(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """As a flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the run."""
+        """Run as a Prefect flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the run."""
         from prefect import flow
 
         recipe: Any = arguments[0]

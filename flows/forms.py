@@ -46,7 +46,7 @@ class Changes(Section):
     """Each field sets a recipe field, `At`, or is a group of such fields."""
 
     def overrides(self, **names: str) -> list[str]:
-        """As `--set` takes them; `names` fill in the paths."""
+        """The changes in the form that `--set` takes; `names` fill in the paths."""
         return [f"{path.format(**names)}={json.dumps(value)}" for path, value in self._changed()]
 
     def _changed(self) -> Iterator[tuple[str, Any]]:
@@ -166,7 +166,7 @@ class TrainingChanges(Changes):
     micro_batch_tokens: Annotated[Tokens | None, At("training.hardware.micro_batch_tokens")] = None
     """Tokens of one forward-backward pass on one rank: bounds memory."""
     prompts_per_batch: Annotated[Prompts | None, At("training.stages.*.prompts_per_batch")] = None
-    """In every stage, like the next two."""
+    """Set in every stage, like the next two."""
     rollouts: Annotated[Rollouts | None, At("training.stages.*.rollouts")] = None
     learning_rate: Annotated[LearningRate | None, At("training.stages.*.learning_rate")] = None
     checkpoint_every: Annotated[Steps | None, At("training.checkpoint_every")] = None

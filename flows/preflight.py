@@ -1,4 +1,4 @@
-"""Whether a recipe's machines can do its work, found out in minutes: `ratchet preflight RECIPE`."""
+"""Tests in minutes that a recipe's machines can do its work: `ratchet preflight RECIPE`."""
 
 import shutil
 import time
@@ -22,7 +22,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.serving.local_pool import open_pool
 
 GONE_S = 90
-"""In which a group should end after one of its ranks was killed."""
+"""Seconds within which a group should end after one of its ranks was killed."""
 CHECK_S = 10.0
 Line = tuple[str, str, str]
 """Name, state (OK, FAIL or SKIP) and message."""

@@ -20,7 +20,7 @@ from ratchet.tasks.run_name import run_name
 from ratchet.verifiers.errors import Waiting
 
 TRACKING_S = 3.0
-"""For MLflow at the end of a run; what it lacks then, it gets after the command has ended."""
+"""Seconds that MLflow gets at the end of a run; what it lacks then, it gets after the command has ended."""
 ON_CPU = "no GPU here, so the recipe's `on_cpu` sets {}"
 
 _ACTIVE: ContextVar[RunContext | None] = ContextVar("ratchet_run", default=None)
@@ -91,8 +91,8 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Run
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),
     )  # fmt: skip
-    if recipe.fitted:
-        caller.reporter.note(ON_CPU.format(", ".join(recipe.fitted)))
+    if recipe.cpu_overrides:
+        caller.reporter.note(ON_CPU.format(", ".join(recipe.cpu_overrides)))
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
     status: Status = "KILLED"  # Ctrl-C and cancellation are no `Exception`; or it waits for approval
     try:

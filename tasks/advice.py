@@ -31,7 +31,7 @@ class Advice:
 
     change: str
     settings: tuple[str, ...]
-    """For `--set`."""
+    """Changes of the recipe, as `--set` takes them."""
     exactness: str
     gpus: int
     hours: float
@@ -48,7 +48,7 @@ class Change:
     settings: tuple[str, ...] = ()
     exactness: str = EXACT
     machines: int | None = None
-    """That train; None: all."""
+    """GPUs used for training; None means all."""
 
 
 def _beats(one: Advice, other: Advice) -> bool:
@@ -139,7 +139,7 @@ class Advisor:
         return changes
 
     def _schedules(self, machines: int | None) -> Iterator[Change]:
-        """Which responses a step learns from, on so many machines (None: all)."""
+        """The responses that a step learns from, on so many machines (None means all)."""
         yield Change("tail batching", (f"{STAGES}.*.advanced.tail_batching={TAIL}",), ORDER)
         settings = []
         for stage in self._plan.training.stages:

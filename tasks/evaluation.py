@@ -18,10 +18,10 @@ from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.spec import SEED, EvaluationSpec, ModelSpec
 from ratchet.infra.inference.engine import ENGINES
-from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name
 from ratchet.infra.recipe.load import refuse_secrets
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
@@ -130,7 +130,7 @@ def check_evaluation(run: RunContext) -> None:
     for."""
     if not run.recipe.evaluation.after:
         return
-    for words in () if run.planning else cautions(run.recipe):
+    for words in () if run.planning else recipe_warnings(run.recipe):
         run.reporter.warning(words)
     require_defined(run.recipe.evaluation)
     for benchmark, problems in chosen_benchmarks(run):

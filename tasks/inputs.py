@@ -132,7 +132,7 @@ def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
 
 
 def _to_fetch(run: RunContext, name: str, error: NotFetched) -> Artifact:
-    """In a plan, a placeholder for files that are not downloaded yet; a run raises the error."""
+    """A placeholder, in a plan, for files that are not downloaded yet; a run raises the error."""
 
     def check() -> None:
         if hub_answers():

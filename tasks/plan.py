@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
@@ -30,9 +30,9 @@ WASTE = 1.5
 
 
 class Plan:
-    """Of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean response
-    length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead of the recipe's
-    model."""
+    """A plan of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean
+    response length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead of the
+    recipe's model."""
 
     def __init__(
         self, recipe: Recipe, settings: Settings, machine: str = "", mean: float = 0.5, price: float | None = None,
@@ -66,7 +66,7 @@ class Plan:
         return [(stage, estimate(self.shape, stage, self.training, self.machine, self.mean)) for stage in chosen]
 
     def prompts(self, stage: Stage) -> int:
-        """That a stage may train on: of the home's newest curated problems, otherwise assumed."""
+        """Number of prompts that a stage may train on: of the home's newest curated problems, otherwise assumed."""
         return sum(self._curated.get(domain, PROMPTS) for domain in stage.domains)
 
     @cached_property
@@ -148,7 +148,7 @@ class Plan:
 
     def warnings(self) -> list[str]:
         """What a person should see before paying."""
-        words = cautions(self.recipe)
+        words = recipe_warnings(self.recipe)
         idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
             words.append(
@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def gpus(self) -> int:
-        """That are held: the machine's, and those of an engine apart."""
+        """GPUs that are held: the machine's, and those of an engine apart."""
         return self.machine.count if self.machine.is_cpu else max(needs.gpus for _, needs in self.stages)
 
     @property
@@ -180,7 +180,7 @@ class Plan:
 
     @property
     def fits(self) -> bool:
-        """Whether every stage has the memory, and a cache for its longest response."""
+        """True if every stage has the memory, and a cache for its longest response."""
         over = [pressures(needs, self.machine, self.sharing)["GPU memory"] for _, needs in self.stages]
         return max(over) <= 1 and all(needs.engine.room >= needs.longest for _, needs in self.stages)
 

@@ -27,12 +27,12 @@ class PlannedStep:
     title: str
     output: Artifact
     inputs: tuple[Artifact, ...]
-    """Which this run gives it; the output's manifest may name others with the same content."""
+    """Inputs that this run gives it; the output's manifest may name others with the same content."""
     cached: bool
     not_done: str = ""
     """The reason if it cannot run."""
     left_out: bool = False
-    """Whether only other steps were chosen."""
+    """True if only other steps were chosen."""
     name: str = ""
     estimate: Callable[[], str] | None = None
     """Describes the cost of making it, once its inputs exist."""
@@ -41,7 +41,7 @@ class PlannedStep:
     same_as: Artifact | None = None
     """An earlier artifact with the same content."""
     approval: Approval | None = None
-    """Of a gate at which a run has waited already."""
+    """The undecided approval at which a run has waited already."""
 
     @property
     def done(self) -> bool:
@@ -54,7 +54,7 @@ class RunContext:
 
     recipe: Recipe
     domains: tuple[str, ...]
-    """The domains of which the recipe has problems."""
+    """Domains that the recipe has problems of."""
     settings: Settings
     store: ArtifactStore
     reporter: ProgressReporter
@@ -62,11 +62,11 @@ class RunContext:
     overrides: str = ""
     name: str = ""
     root: str = ""
-    """Its id, in the journal."""
+    """Id of the run in the tracking journal."""
     in_prefect: bool = False
     """Whether steps are Prefect tasks; plain calls otherwise."""
     tracked: bool = False
-    """Whether MLflow had received everything at the end of the run."""
+    """True if MLflow had received everything at the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)
     """The steps that the flow has reached, in order."""
     steps: Steps = field(default_factory=Steps)
@@ -78,7 +78,7 @@ class RunContext:
 
     @property
     def outputs(self) -> list[Artifact]:
-        """Of the chosen steps, in order."""
+        """Outputs of the chosen steps, in order."""
         return [step.output for step in self.plan if not (step.left_out or step.not_done)]
 
     @property
@@ -88,11 +88,11 @@ class RunContext:
 
     @property
     def inputs(self) -> dict[str, tuple[Artifact, ...]]:
-        """Of each step, by the key of its output."""
+        """Inputs of each step, by the key of its output."""
         return {step.output.key: step.inputs for step in self.plan if not step.not_done}
 
     def chooses(self, step: str, title: str, inputs: Sequence[Artifact]) -> bool:
-        """Whether this step is chosen. Raises RatchetError when it is and an input does not exist."""
+        """True if this step is chosen. Raises RatchetError when it is and an input does not exist."""
         outputs = {artifact.key for artifact in self.outputs}
         if step == HELD_OUT:  # needed by `decontaminate`, whichever step was named to reach it
             chosen = self.steps.only in (None, "decontaminate") and self.steps.start not in AFTER_HELD_OUT

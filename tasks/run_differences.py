@@ -16,7 +16,8 @@ Facts = Sequence[tuple[str, Any, Any]]
 class Differences:
     recipes: Facts
     own: Mapping[str, Facts]
-    """Of each changed step, by title: its own parameters, version and files; empty if only its inputs changed."""
+    """What differs in each changed step, by title: its own parameters, version and files; empty if only its inputs
+    changed."""
     same_content: Sequence[str]
     """Changed steps with the same content in the end."""
     only: tuple[Sequence[str], Sequence[str]]

@@ -29,7 +29,7 @@ def _field(path: str) -> str:
 
 
 def _value(text: str) -> str:
-    """Of a path its last part; a URL without its scheme."""
+    """The last part of a path; a URL without its scheme."""
     text = re.sub(r"https?://([^\s,\]\"']*)", lambda url: url[1].replace("/", "-"), text)
     text = re.sub(r"[^\s,\[\]{}\"']*/(?=[^\s,\[\]{}\"'/])", "", text)
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", text.strip(" []{}\"'\n"))[:LONGEST_VALUE]

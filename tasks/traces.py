@@ -33,7 +33,7 @@ from ratchet.verifiers.errors import RatchetError
 TEACHER_TRACES = Step("teacher_traces", 6, "traces")
 OWN_TRACES = Step("own_traces", 10, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
-"""Of a teacher's traces."""
+"""Columns of a teacher's traces."""
 
 
 def warm_start_traces(run: RunContext, problems: Mapping[str, Artifact]) -> Artifact:

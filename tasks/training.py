@@ -373,7 +373,7 @@ class MetricsFollower:
 
 
 class StageFollower(MetricsFollower):
-    """For a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
+    """Follows a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
     def __init__(self, run: RunContext, child: str, path: Path, start: Artifact) -> None:
         super().__init__(run, child, path)

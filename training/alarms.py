@@ -68,7 +68,7 @@ def _sampling(metrics: Mapping[str, float]) -> dict[str, str]:
         )
     if metrics["infra_errors"]:
         warnings["infra_errors"] = (
-            f"{metrics['infra_errors']:.0f} verdicts failed on our side and were left out: see `ratchet doctor`"
+            f"{metrics['infra_errors']:.0f} verdicts were infrastructure errors and were left out: see `ratchet doctor`"
         )
     if metrics.get("missing_prompts"):
         warnings["missing_prompts"] = (

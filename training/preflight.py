@@ -288,7 +288,9 @@ class Preflight:
                 verdicts = pool.run_programs(mine)
                 seconds = time.perf_counter() - started
             errors = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
-            failure = f"{len(errors)} of {len(verdicts)} verdicts failed on our side: {errors[0]}" if errors else ""
+            failure = (
+                f"{len(errors)} of {len(verdicts)} verdicts were infrastructure errors: {errors[0]}" if errors else ""
+            )
         except (RatchetError, OSError) as error:  # raised when all ranks are here
             failure = str(error)
         times, failures = zip(*ranks.gather((workers * seconds / len(mine), failure)), strict=True)

@@ -220,7 +220,7 @@ class Batches:
 
     def collect(self, batch: Batch) -> Collected:
         """Sample and judge the batch, and replacements as the stage allows. Collective. Raises RatchetError if too many
-        verdicts failed on our side."""
+        verdicts were infrastructure errors."""
         stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
         collected = Collected(groups=self.surplus)
         if not stage.dynamic_sampling_rounds:
@@ -334,12 +334,12 @@ def _split(groups: Sequence[Group], wanted: Counter[str]) -> tuple[list[Group], 
 
 
 def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
-    """Raises RatchetError if too large a share of a batch's verdicts failed on our side. `details`: their messages;
-    `of`: the number of verdicts."""
+    """Raises RatchetError if too large a share of a batch's verdicts were infrastructure errors. `details`: their
+    messages; `of`: the number of verdicts."""
     if len(details) > limit * of:
         shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
         raise RatchetError(
-            f"{len(details)} of {of} verdicts of this batch failed on our side, more than "
+            f"{len(details)} of {of} verdicts of this batch were infrastructure errors, more than "
             f"training.advanced.max_infra_errors ({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the "
             "judge's sandbox; then run the same command again to continue from the last checkpoint."
         )
@@ -386,7 +386,7 @@ def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:
 
 
 def pass_rate(passed: int, judged: int) -> float:
-    """0 for a problem whose verdicts all failed on our side, which stays in training."""
+    """0 for a problem whose verdicts were all infrastructure errors, which stays in training."""
     return passed / judged if judged else 0.0
 
 

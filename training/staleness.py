@@ -129,7 +129,7 @@ class Pipeline:
 
     def collect(self, batch: Batch) -> Collected:
         """The batch of this step; then begin prompts, and the round beside its update, or both before the batch. Raises
-        RatchetError if too many verdicts failed on our side."""
+        RatchetError if too many verdicts were infrastructure errors."""
         prompts, waited = self._curriculum.batch_prompts, time.perf_counter()
         self.settle()
         self._metrics = {"rounds_extended": 0.0, "round_seconds": self._round_seconds}

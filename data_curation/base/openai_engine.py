@@ -226,7 +226,7 @@ class OpenAIEngine(TeacherEngine):
             self._end(EndpointUnreachable(f"{self.where} has accepted no call for {minutes:.0f} minutes ({failed})."))
         self._pushed_back += 1
         if str(self._pushed_back).strip("0") == "1":  # the first, tenth, hundredth, …
-            self.tell(f"{self.where} has put off {self._pushed_back:,} call(s), which are repeated: {failed}")
+            self.tell(f"{self.where}: retrying {self._pushed_back:,} call{'s' * (self._pushed_back > 1)}: {failed}")
 
     def _end(self, error: RatchetError) -> None:
         self._fatal = self._fatal or error

@@ -12,7 +12,7 @@ from ratchet.verifiers.domains import DOMAINS
 from ratchet.verifiers.submission import Submission
 
 PROBLEMS = 64
-"""Of a file, at most: they are of one domain, but each kind of instruction or puzzle may load something."""
+"""Problems of a file, at most: they are of one domain, but each kind of instruction or puzzle may load something."""
 TEXT = "<answer>1</answer> \\boxed{1}"
 
 

@@ -11,7 +11,8 @@ STOP = "stop"
 STATUS = "status.json"
 """A group's result: `state` (finished, failed, or stopped on request) and a `message`."""
 
-OF_THE_FLOW = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
+FLOW_ENV_PREFIXES = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
+"""Environment variables of services that only the flow uses."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class ProcessGroup:
     """Its output directory, on a shared file system."""
     log: Path
     on_one_machine: bool = False
-    """Whether `argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
+    """`argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
     resident: bool = False
-    """Whether `infra.launching.resident` can run its module."""
+    """`infra.launching.resident` can run its module."""
 
 
 class JobPreempted(Exception):
@@ -54,7 +55,7 @@ def environment_of_groups(home: Path | None = None) -> dict[str, str]:
     longer batch cannot use, and the credentials of services that only the flow uses are removed. What vLLM compiles is
     kept in the `home`, for all ranks and runs."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_FLOW)}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(FLOW_ENV_PREFIXES)}
     if not any(name in ours for name in ALLOCATOR):  # vLLM turns it off where its sleep cannot have it
         quiet["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
     if home is not None:

@@ -33,7 +33,7 @@ from ratchet.verifiers.errors import RatchetError
 
 POLL_S = 5
 CANCEL_S = 60
-TAKEN_AWAY = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED")
+PREEMPTED_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED")
 """Final states of jobs that did not fail by themselves."""
 DEFAULTS = "#SBATCH --requeue\n#SBATCH --signal=B:USR1@300"
 """Before the user's lines, which take precedence."""
@@ -151,7 +151,7 @@ class Job:
         result = json.loads(self._status.read_text())["state"] if self._status.is_file() else ""
         if result in ("finished", "failed"):
             return int(result == "failed")
-        if result == "stopped" or not states or state in TAKEN_AWAY:
+        if result == "stopped" or not states or state in PREEMPTED_STATES:
             raise JobPreempted(f"SLURM job {self.number} has ended ({result or state.lower()})")
         return int(state != "COMPLETED")
 
@@ -173,7 +173,7 @@ class Job:
             self._reported = text
 
 
-ENDED = (*TAKEN_AWAY, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore
+ENDED = (*PREEMPTED_STATES, "COMPLETED", "FAILED", "CANCELLED", "OUT_OF_MEMORY", "DEADLINE")  # codespell:ignore
 
 
 def _active(name: str) -> str:

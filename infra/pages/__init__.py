@@ -52,7 +52,7 @@ class Section:
     """A column whose value heads a block of rows on the page instead of being repeated in each."""
     drawing: Drawing | None = None
     caption: str = ""
-    """Of the drawing."""
+    """Caption of the drawing."""
     warning: bool = False
     folded: bool = False
     """Only its title is seen until it is asked for."""
@@ -201,5 +201,5 @@ def paragraphs(text: str) -> list[str]:
 
 
 def plain(text: Any) -> str:
-    """For Markdown: one line that cannot open a tag or a table cell."""
+    """Text for Markdown: one line that cannot open a tag or a table cell."""
     return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")

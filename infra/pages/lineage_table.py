@@ -51,7 +51,7 @@ def _named(artifact: Artifact, titles: dict[str, str]) -> str:
 
 
 def sha256_of(file: Artifact) -> str:
-    """Of a given or generated file, or of a model directory's files."""
+    """Hash of a given or generated file, or of a model directory's files."""
     if file.kind == "raw" and file.path.is_file():
         return file.manifest.files[file.path.name].sha256
     return file.key

@@ -97,9 +97,9 @@ class Benchmark(Section):
     """A benchmark. One that is known by name (docs/reference/evaluation.md) takes its other fields from the catalog."""
 
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """In the report and on the command line; a name of the catalog fills in the other fields."""
+    """Name in the report and on the command line; a name of the catalog fills in the other fields."""
     domain: str
-    """Which verifier judges its responses."""
+    """Domain whose verifier judges its responses."""
     path: NotInKey[str | None] = None
     """A file in its published format, `hf://datasets/OWNER/NAME/FILE`, or a file that the recipe generates
     (`generated://NAME/FILE`)."""

@@ -34,7 +34,7 @@ FILES = (".json", ".jsonl", ".csv", ".parquet", ".gz")
 
 def load_recipe(path: str | Path, overrides: Sequence[str] = (), fit: bool = True) -> Recipe:
     """Read a recipe file (or a shipped one by its bare name), apply `key.path=value` overrides, and validate. With
-    `fit`, and without a GPU, the section `on_cpu` of a file is laid over it; `Recipe.fitted` has what it sets.
+    `fit`, and without a GPU, the section `on_cpu` of a file is laid over it; `Recipe.cpu_overrides` has what it sets.
 
     Paths in a recipe are relative to its file, those in `overrides` to the working directory. A path that does not
     exist, is no pattern and has no data file's suffix is left as a name on the Hub. Import paths are looked up in the
@@ -44,27 +44,29 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = (), fit: bool = Tru
     Raises RatchetError with the file, the field, the value, and the nearest valid name of a misspelled key.
     """
     add_to_import_path(Path.cwd())
-    here, fitted = fit and not has_accelerator(), dict[str, Any]()
-    data = read_recipe(path, overrides, fitted if here else None)
+    here, cpu_overrides = fit and not has_accelerator(), dict[str, Any]()
+    data = read_recipe(path, overrides, cpu_overrides if here else None)
     data.pop(ON_CPU, None)
     recipe = validate_recipe(data, str(path))
     declare_own_domains(recipe)
-    return recipe.with_fitted([f"{name}={value}" for name, value in fitted.items() if _at(data, name) == value])
+    return recipe.with_cpu_overrides(
+        [f"{name}={value}" for name, value in cpu_overrides.items() if _at(data, name) == value]
+    )
 
 
 def read_recipe(
-    path: str | Path, overrides: Sequence[str] = (), fitted: dict[str, Any] | None = None
+    path: str | Path, overrides: Sequence[str] = (), cpu_overrides: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The recipe after `extends`, `set` and `overrides`, not yet validated. `fitted` receives the fields that the
-    sections `on_cpu` set; without it, these sections stay as they are."""
-    data = _read(_resolve(path, Path()), fitted=fitted)
+    """The recipe after `extends`, `set` and `overrides`, not yet validated. `cpu_overrides` receives the fields that
+    the sections `on_cpu` set; without it, these sections stay as they are."""
+    data = _read(_resolve(path, Path()), cpu_overrides=cpu_overrides)
     for override in overrides:
         _override(data, override)
     return data
 
 
 def has_accelerator() -> bool:
-    """Whether training would run on GPUs: of this machine, or of those that a scheduler or a launcher starts it on."""
+    """True if training would run on GPUs: of this machine, or of those that a scheduler or a launcher starts it on."""
     if os.environ.get("RATCHET_SLURM") or os.environ.get("RATCHET_LAUNCHER"):
         return True
     if os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
@@ -83,9 +85,9 @@ def shipped_recipes() -> list[str]:
     return sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))
 
 
-def _read(file: Path, reading: tuple[Path, ...] = (), fitted: dict[str, Any] | None = None) -> dict[str, Any]:
+def _read(file: Path, reading: tuple[Path, ...] = (), cpu_overrides: dict[str, Any] | None = None) -> dict[str, Any]:
     """A recipe file's content; with `extends: OTHER`, the other recipe with these sections merged over it, and then its
-    `set` overrides. With `fitted`, its `on_cpu` is laid over it before a file that extends it is."""
+    `set` overrides. With `cpu_overrides`, its `on_cpu` is laid over it before a file that extends it is."""
     if SHIPPED not in file.parents:
         add_to_import_path(file.parent)
     data = _mapping(file)
@@ -95,19 +97,19 @@ def _read(file: Path, reading: tuple[Path, ...] = (), fitted: dict[str, Any] | N
         raise RatchetError(f"{file} extends itself, through {reading[-1]}.")
     if extended is not None:
         try:
-            data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file), fitted), data)
+            data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file), cpu_overrides), data)
         except LookupError as error:
             raise RatchetError(f"{file}: {error.args[0]}") from error
     if not isinstance(overrides, list):
         raise RatchetError(f"{file}: `set` is a list of key.path=value, not {overrides!r}.")
     for override in overrides:
         _override(data, str(override), file.parent)
-    if fitted is not None and (on_cpu := data.pop(ON_CPU, None)):
+    if cpu_overrides is not None and (on_cpu := data.pop(ON_CPU, None)):
         try:
             data = _laid_over(data, on_cpu)
         except LookupError as error:
             raise RatchetError(f"{file}: {ON_CPU}: {error.args[0]}") from error
-        fitted |= _leaves(on_cpu)
+        cpu_overrides |= _leaves(on_cpu)
     return data
 
 

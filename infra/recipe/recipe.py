@@ -4,10 +4,9 @@ It imports nothing heavy: a recipe is read and checked in well under a second, w
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from ratchet.data_curation.base.bounds import Difference, Probability, ProcessesOrZero, Seed
 from ratchet.data_curation.base.section import NotInKey, Section
@@ -84,14 +83,21 @@ class Recipe(Section):
     """Gates at which the run waits for a person: `curated` (the problems, before training), `start` (the first
     checkpoint), or a stage by name (docs/howto/workers.md)."""
 
-    @cached_property
-    def fitted(self) -> tuple[str, ...]:
-        """What was set because there is no GPU here, as `--set` takes it. No part of what is compared or written."""
-        return ()
+    _cpu_overrides: tuple[str, ...] = PrivateAttr(default=())
 
-    def with_fitted(self, fitted: Sequence[str]) -> "Recipe":
-        object.__setattr__(self, "fitted", tuple(fitted))  # in the place of the cached property
-        return self
+    @property
+    def cpu_overrides(self) -> tuple[str, ...]:
+        """What was set because there is no GPU here, as `--set` takes it; not written with the recipe."""
+        return self._cpu_overrides
+
+    def __eq__(self, other: object) -> bool:
+        """Equal fields; `cpu_overrides` says how a recipe was loaded and is no part of it."""
+        return isinstance(other, Recipe) and self.__dict__ == other.__dict__
+
+    def with_cpu_overrides(self, overrides: Sequence[str]) -> "Recipe":
+        recipe = self.model_copy()
+        recipe._cpu_overrides = tuple(overrides)
+        return recipe
 
     def validation_benchmarks(self, stage: Stage) -> list[Benchmark]:
         """The benchmarks that a stage validates on: those that it names, or those of its domains; and what it keeps."""

@@ -433,7 +433,7 @@ class TrainingDetails(Section):
     lora: Lora | None = None
     """Train an adapter; none: all weights."""
     max_infra_errors: Probability = 0.05
-    """Share of a batch's verdicts that may fail on our side before the run stops."""
+    """Share of a batch's verdicts that may be infrastructure errors before the run stops."""
 
 
 class Training(Section):

@@ -69,7 +69,7 @@ class Artifact:
 
     @property
     def facts(self) -> dict[str, str]:
-        """As JSON; `of` is the inverse."""
+        """The reference as JSON; `of` is the inverse."""
         return {"kind": self.kind, "name": self.name, "key": self.key, "path": str(self.path)}
 
     @property
@@ -79,7 +79,7 @@ class Artifact:
 
     @property
     def directory(self) -> Path:
-        """Its own, or that of the raw material it is one file of."""
+        """Directory of the artifact, or of the raw material that it is one file of."""
         return self.path.parent if self.path.is_file() else self.path
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Which code and which libraries made an artifact."""
+"""Versions of the code and the libraries that made an artifact."""
 
 import platform
 import subprocess

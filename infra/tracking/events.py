@@ -125,7 +125,7 @@ def mlflow_address(tracking_uri: str) -> str:
 
 
 def not_received(settings: Settings, run_id: str) -> str:
-    """Which trackers do not have all of a run yet, and why, in one line each; empty if all have."""
+    """The trackers that do not have all of a run yet, and why, in one line each; empty if all have."""
     lines = []
     for tracker in settings.trackers:
         state = read_state(settings, run_id, tracker)

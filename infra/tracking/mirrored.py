@@ -56,14 +56,14 @@ def state_in(file: Path) -> dict[str, Any]:
 
 
 def abandoned(journal: Path, offset: int) -> bool:
-    """Whether the writer is gone. It locks its journal before its first event: an empty one may be new."""
+    """True if the writer is gone. It locks its journal before its first event: an empty one may be new."""
     begun = offset > 0 or time.time() - journal.stat().st_mtime > KILLED_AFTER_S
     return begun and not is_locked(journal)
 
 
 class WholeRun(Mirrored):
-    """For trackers whose client keeps what it was given in files of its own: nothing but the end is worth a position,
-    and a mirror that was killed leaves nothing that the next one does not send again."""
+    """A mirror for trackers whose client keeps what it was given in files of its own: nothing but the end is worth a
+    position, and a mirror that was killed leaves nothing that the next one does not send again."""
 
     tracker: str
 

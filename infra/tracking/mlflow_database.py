@@ -45,7 +45,7 @@ def prepare_database(tracking_uri: str, journals: Path) -> None:
 
 
 def _take_files_along(database_file: Path, here: str) -> None:
-    """In a home that was copied or moved, the files of its runs are in the home, not where they were."""
+    """Point the runs of a home that was copied or moved to their files in this home."""
     with closing(sqlite3.connect(database_file, timeout=60)) as database, database:
         placed = [row[0] or "" for row in database.execute("SELECT DISTINCT artifact_location FROM experiments")]
         for there in {place for place in placed if place.endswith(f"/{FILES_FOLDER}") and place != here}:

@@ -86,7 +86,7 @@ class MlflowRun(Mirrored):
         self.problem: str = state.get("problem", "")
         """Why it is incomplete, for people."""
         self._redraw = not self.complete
-        """Whether the run's page is out of date."""
+        """True if the run's page is out of date."""
 
     @property
     def place(self) -> tuple[int, int]:

@@ -96,7 +96,7 @@ def _page(run: Run) -> str:
 
 
 def _listed(title: str, lines: Iterable[str], longest: int) -> str:
-    """As many of the lines as fit; nothing for no lines."""
+    """The first lines, as many as fit; nothing for no lines."""
     lines, text = list(lines), f"**{title}**\n"
     for number, line in enumerate(lines):
         if len(text) + len(line) > longest:

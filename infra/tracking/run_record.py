@@ -34,7 +34,7 @@ class RunRecord:
     tags: Mapping[str, str]
     recipe: Mapping[str, Any]
     steps: Sequence[RunStep]
-    """In the order in which they began: a step's inputs come before it."""
+    """Steps in the order in which they began: a step's inputs come before it."""
 
     @property
     def ends(self) -> list[Artifact]:
@@ -87,7 +87,7 @@ def find_run(settings: Settings, what: str) -> RunRecord | None:
 
 
 def get_run(settings: Settings, what: str) -> RunRecord:
-    """As `find_run`. Raises RatchetError for no match, too."""
+    """Like `find_run`; raises RatchetError for no match, too."""
     if run := find_run(settings, what):
         return run
     newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]

@@ -20,7 +20,7 @@ from ratchet.infra.tracking.mirrored import WholeRun, last_rows
 REFUSED = "it has no key that the service takes: set WANDB_API_KEY, or WANDB_MODE=offline to keep runs here"
 SILENT = "{} does not answer: correct WANDB_BASE_URL, or set WANDB_MODE=offline to keep runs here"
 LONGEST_S = 10.0
-"""For each attempt to reach the service; the mirror tries again."""
+"""Seconds for each attempt to reach the service; the mirror tries again."""
 
 
 def opener(directory: Path, address: str) -> Callable[[Path], WholeRun]:

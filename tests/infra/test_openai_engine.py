@@ -115,7 +115,7 @@ def test_calls_put_off_are_told_by_their_number_and_a_key_refused_ends_the_run(e
         assert endpoint.calls.total() <= 2
         return
     assert len(_ask(_engine(endpoint, concurrency=4, backoff_s=0.001, tell=said.append), *asked)) == 30
-    assert ["put off 1 call" in said[0], "put off 10 call" in said[1], len(said)] == [True, True, 2]
+    assert ["retrying 1 call:" in said[0], "retrying 10 calls:" in said[1], len(said)] == [True, True, 2]
 
 
 def test_retry_after_holds_back_every_call(endpoint):

@@ -223,13 +223,13 @@ def test_own_data_fits_a_machine_without_a_gpu_and_says_what_it_sets(tmp_path, m
     [stage], hardware = recipe.training.stages, recipe.training.hardware
     assert (stage.steps, stage.rollouts) == (7, 3), "what a person has written is left alone"
     if gpu:
-        assert not recipe.fitted and (hardware.dtype, stage.max_response_tokens) == ("bfloat16", 1024)
+        assert not recipe.cpu_overrides and (hardware.dtype, stage.max_response_tokens) == ("bfloat16", 1024)
         return
     assert (hardware.dtype, stage.max_response_tokens, recipe.evaluation.max_tokens) == ("float32", 256, 256)
-    assert "training.hardware.dtype=float32" in recipe.fitted
-    assert "training.stages.math-1k.max_response_tokens=256" in recipe.fitted
-    assert not [line for line in recipe.fitted if "steps" in line or "rollouts" in line]
-    said = [line.partition("=") for line in recipe.fitted]
+    assert "training.hardware.dtype=float32" in recipe.cpu_overrides
+    assert "training.stages.math-1k.max_response_tokens=256" in recipe.cpu_overrides
+    assert not [line for line in recipe.cpu_overrides if "steps" in line or "rollouts" in line]
+    said = [line.partition("=") for line in recipe.cpu_overrides]
     monkeypatch.setattr("ratchet.infra.recipe.load.has_accelerator", lambda: True)
     overrides = [f"{name}={value.lower() if value in ('True', 'False') else value}" for name, _, value in said]
     assert load_recipe(child, ["training.stages.math-1k.rollouts=3", *overrides]) == recipe

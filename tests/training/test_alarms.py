@@ -21,7 +21,7 @@ WELL = dict(
         ({"mismatch_kl": 0.2, "staleness": 1.0}, "drift", "moved by 0.2 nats per token in the 1.0 batches"),
         ({"unevaluated": 0.6}, "expressions", "60% of the responses leave arithmetic to do"),
         ({"rewritten": 0.7, "unevaluated": 0.1}, "expressions", "70% of the passes"),
-        ({"infra_errors": 3.0}, "infra_errors", "3 verdicts failed on our side"),
+        ({"infra_errors": 3.0}, "infra_errors", "3 verdicts were infrastructure errors"),
         ({"missing_prompts": 5.0, "sampling_rounds": 3.0}, "missing_prompts", "5 prompts short"),
         ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),
     ],

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.cautions import cautions
 from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 
 HELD_OUT = {"name": "held", "domain": "math", "path": "held.jsonl"}
 
@@ -23,14 +23,14 @@ def recipe(benchmarks=(HELD_OUT,), compared=("held.jsonl",), **stage) -> Recipe:
 
 @pytest.mark.parametrize("name", [name for name in shipped_recipes()])
 def test_every_benchmark_of_a_shipped_recipe_is_held_out(name):
-    assert not [words for words in cautions(load_recipe(name)) if "decontaminated" in words]
+    assert not [words for words in recipe_warnings(load_recipe(name)) if "decontaminated" in words]
 
 
 def test_a_benchmark_that_curation_does_not_compare_with_is_named_unless_the_recipe_says_why():
-    [words] = cautions(recipe(compared=()))
+    [words] = recipe_warnings(recipe(compared=()))
     assert words.startswith("held: scored, and curation.math is not decontaminated against it")
-    assert not cautions(recipe([HELD_OUT | {"advanced": {"not_held_out": "measures memory"}}], compared=()))
-    assert not cautions(recipe())
+    assert not recipe_warnings(recipe([HELD_OUT | {"advanced": {"not_held_out": "measures memory"}}], compared=()))
+    assert not recipe_warnings(recipe())
 
 
 STOP = {"interventions": [{"when": {"plateau": 2}, "do": "stop"}]}
@@ -38,11 +38,11 @@ STOP = {"interventions": [{"when": {"plateau": 2}, "do": "stop"}]}
 
 @pytest.mark.parametrize("stage", [STOP, {"advanced": {"result": "best"}, "validate_every": 3}])
 def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its_own(stage):
-    [words] = cautions(recipe(**stage))
+    [words] = recipe_warnings(recipe(**stage))
     assert words.startswith("held: reported, and read by rules of one")
     first, second = (HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 2]}} for n in (1, 2))
-    assert not cautions(recipe([first, second], validation={"held-1": 1}, **stage))
-    [words] = cautions(recipe([first, second, HELD_OUT], validation={"held-1": 1}, **stage))
+    assert not recipe_warnings(recipe([first, second], validation={"held-1": 1}, **stage))
+    [words] = recipe_warnings(recipe([first, second, HELD_OUT], validation={"held-1": 1}, **stage))
     assert words.startswith("held: reported")  # the whole file has the part's questions
 
 

@@ -7,7 +7,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 
 
-def cautions(recipe: Recipe) -> list[str]:
+def recipe_warnings(recipe: Recipe) -> list[str]:
     return [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
 
 
@@ -54,7 +54,7 @@ def _read_by(stage: Stage, recipe: Recipe) -> list[Benchmark]:
 
 
 def _overlap(one: Benchmark, other: Benchmark) -> bool:
-    """Whether two benchmarks of the same file may share questions: all but two parts of as many."""
+    """True if two benchmarks of the same file may share questions: all but two parts of as many."""
     mine, others = one.advanced.part, other.advanced.part
     apart = mine and others and mine[1] == others[1] and mine[0] != others[0]
     windows = one.advanced.window, other.advanced.window
