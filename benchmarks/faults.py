@@ -1,4 +1,4 @@
-"""What goes wrong in the drill (`benchmarks/drill.py`): each fault, put into a run at its moment."""
+"""The faults that are injected (`benchmarks/fault_injection.py`): each fault, put into a run at its moment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CLOCK = """
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-static long jumped(void) { return access(getenv("DRILL_JUMPED"), F_OK) ? 0 : atol(getenv("DRILL_JUMP")); }
+static long jumped(void) { return access(getenv("FAULT_JUMPED"), F_OK) ? 0 : atol(getenv("FAULT_JUMP")); }
 int clock_gettime(clockid_t which, struct timespec *now) {
   int code = syscall(SYS_clock_gettime, which, now);
   if (!code && (which == CLOCK_REALTIME || which == CLOCK_REALTIME_COARSE)) now->tv_sec += jumped();
@@ -240,7 +240,7 @@ def second_run(run: Run) -> Generator[None, None, None]:
 def reward_server_killed(run: Run) -> Generator[None, None, None]:
     port = free_port()
     argv = [*PYTHON, REWARD_SERVER, "serve", "--port", str(port), "--workers", "1"]
-    run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
+    run.environment["RATCHET_JUDGE_TOKEN"] = "injected"
     run.command += ["--set", f"training.reward_servers=[http://127.0.0.1:{port}]"]
     server = run.serve(argv, port)
     yield
@@ -368,7 +368,7 @@ def clock_jumps(seconds: int) -> Act:
         source, library, jumped = (run.directory / name for name in ("clock.c", "clock.so", "jumped"))
         source.write_text(CLOCK)
         subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-        run.environment |= {"LD_PRELOAD": str(library), "DRILL_JUMP": str(seconds), "DRILL_JUMPED": str(jumped)}
+        run.environment |= {"LD_PRELOAD": str(library), "FAULT_JUMP": str(seconds), "FAULT_JUMPED": str(jumped)}
         yield
         jumped.touch()  # and stays so
 
@@ -429,21 +429,21 @@ def endpoint_and_flow_killed(run: Run) -> Generator[None, None, None]:
 
 def cable_pulled(run: Run) -> Generator[None, None, None]:
     """A reward server on another host, a network namespace; for a while nothing goes through."""
-    host, port = "ratchet-drill", 8900
+    host, port = "ratchet-faults", 8900
     subprocess.run(["ip", "netns", "add", host], check=True)
     run.cleanup.callback(subprocess.run, ["ip", "netns", "delete", host], check=True)
     ours = ["type", "veth", "peer", "name", "cable", "netns", host]
-    subprocess.run(["ip", "link", "add", "drill0", *ours], check=True)
-    for name, address, link in (("", "10.93.72.1", "drill0"), (host, "10.93.72.2", "cable")):
+    subprocess.run(["ip", "link", "add", "faults0", *ours], check=True)
+    for name, address, link in (("", "10.93.72.1", "faults0"), (host, "10.93.72.2", "cable")):
         there = ["ip", *(["-n", name] if name else [])]
         subprocess.run([*there, "addr", "add", f"{address}/24", "dev", link], check=True)
         subprocess.run([*there, "link", "set", link, "up"], check=True)
     subprocess.run(["ip", "-n", host, "link", "set", "lo", "up"], check=True)  # by which sandboxes are tried
-    run.environment["RATCHET_JUDGE_TOKEN"] = "drill"
+    run.environment["RATCHET_JUDGE_TOKEN"] = "injected"
     run.command += ["--set", f"training.reward_servers=[http://10.93.72.2:{port}]"]
     serve = [*PYTHON, REWARD_SERVER, "serve", "--host", "10.93.72.2", "--port", str(port), "--workers", "1"]
     run.serve(["ip", "netns", "exec", host, *serve], port, "10.93.72.2")
     yield
     for state, wait_s in (("down", 25), ("up", 0)):
-        subprocess.run(["ip", "link", "set", "drill0", state], check=True)
+        subprocess.run(["ip", "link", "set", "faults0", state], check=True)
         time.sleep(wait_s)

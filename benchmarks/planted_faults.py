@@ -134,7 +134,7 @@ def noticed_by(fault: Fault, copy: Copy, wide: bool) -> str:
     return test or "pytest"
 
 
-def drill(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
+def plant_all(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
     missed = broken = 0
     for fault in faults:
         started = time.monotonic()
@@ -165,7 +165,7 @@ def main() -> None:
         print(*misfits, f"{len(faults) - len(misfits)} of {len(faults)} faults fit the code", sep="\n")
         sys.exit(2 if misfits else 0)
     with tempfile.TemporaryDirectory() as directory:
-        sys.exit(drill(faults, Copy(Path(directory)), arguments.wide))
+        sys.exit(plant_all(faults, Copy(Path(directory)), arguments.wide))
 
 
 if __name__ == "__main__":

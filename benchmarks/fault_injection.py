@@ -1,6 +1,6 @@
 """Faults, each put into a small real run at a chosen moment; then the same command again.
 
-    python -m benchmarks.drill [--list] [--only NAME …] [--keep DIRECTORY] [--set training.hardware.zero_stage=3]
+    python -m benchmarks.fault_injection [--list] [--only NAME …] [--keep DIRECTORY] [--set KEY=VALUE]
 
 The pipeline of the tests (`tests/flows/mini.yaml`) runs once and is left alone. For each fault its home is put back
 without one artifact, and the command is given; at its moment the fault strikes, and the command ends or goes on. Then
@@ -210,7 +210,7 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
     return results(directory / "quiet")
 
 
-def drill(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
+def inject(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
     """How the two commands ended, and what is wrong."""
     run = Run(directory / "work", [*fault.place.command, *options])
     run.tmp.mkdir(parents=True)
@@ -255,7 +255,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes our child
     directory = (arguments.keep or Path(tempfile.mkdtemp())).absolute()
-    shutil.rmtree(directory / "work", ignore_errors=True)  # of a drill that was killed
+    shutil.rmtree(directory / "work", ignore_errors=True)  # of a fault injection that was killed
     options = [word for override in arguments.overrides for word in ("--set", override)]
     expected, broken = quiet_run(directory, options), 0
     print("| fault | | first command | seconds | then | |\n|---|---|---:|---:|---:|---|")
@@ -263,7 +263,7 @@ def main() -> None:
         if fault.needs and (not shutil.which(fault.needs) or (fault.needs != "cc" and os.geteuid())):
             print(f"| {fault.name} | {fault.what} | skipped: needs {fault.needs}, and root | | | |")
             continue
-        row, found = drill(fault, directory, options, expected)
+        row, found = inject(fault, directory, options, expected)
         print(f"| {fault.name} | {fault.what} | {row} | {'DIFFERENT' if found else 'the same'} |", flush=True)
         for line in found[:10]:
             print(f"    {line}", flush=True)

@@ -1,4 +1,4 @@
-"""A few faults of the drill, which knows many more."""
+"""A few injected faults; the benchmark knows many more."""
 
 import subprocess
 import sys
@@ -13,6 +13,9 @@ FAULTS = ("flow-saving", "torn-checkpoint", "mirror", "prefect", "prefect-corrup
 @pytest.mark.slow
 def test_after_a_fault_the_same_command_ends_as_if_there_had_been_none():
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.drill", "--only", *FAULTS], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.fault_injection", "--only", *FAULTS],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
