@@ -21,8 +21,9 @@ CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent
 ANSWER_PATTERNS: Mapping[str, str] = {
     "####": r"#### ?([^\n]+?)\.?(?:\n|$)",
     "choice": r"(?i:\banswer(?: ?\([^)\n]*\))?(?: is)?:?[\s*]*(?:option )?)\(?([A-Z])(?:[).:,*]|\n|$)",
-    "the answer is": r"(?i:\banswer(?: ?\([^)\n]*\))? is):?\s([^\n]+?)(?:\.?(?:\n|$)|\. )",
-    "answer:": r"(?i:(?:^|\n)[ *#]*(?:final answer|answer|A)[ *]*:)[ *]*([^\n]+?)\.?(?:\n|$)",
+    "the answer is": r"(?i:\banswer(?: ?\([^)\n]*\))? is):?\s([^\n]+?)(?:\.?(?:\n|$)|(?<![ap]\.m)\. )",
+    "answer:": r"(?i:(?:^|\n)[ *#]*(?:final answer|answer|A)[ *]*:)[ *]*\n?[ *]*"
+    r"([^\s*][^\n]*?)(?:\.?(?:\n|$)|(?<![ap]\.m)\. (?=[A-Z]))",
     "last number": r"(-?\d[\d,]*(?:\.\d+)?(?:/\d+)?)",
 }
 """Names of `BenchmarkDetails.answer_pattern`, from the strictest to the loosest."""

@@ -39,4 +39,5 @@ def _is_taken_back(found: str, rest: Tokens) -> bool:
     said = {token.text.lower() for token in rest}
     if said & (_TAKEN_BACK | _AGAINST[found]) or "but" in [token.text.lower() for token in rest[:2]]:
         return True
-    return not any(word.isalpha() and len(word) > 1 for word in said)  # a bare value is no reason
+    # A bare value is no reason.
+    return not any((word.isalpha() and len(word) > 1) or word in ("=", "\\ne", "<", ">", "\\equiv") for word in said)

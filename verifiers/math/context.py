@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, nodes_of, replaced
+from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.parts import trimmed
 from ratchet.verifiers.math.requirements import required
 from ratchet.verifiers.math.structure import parse_answer
@@ -19,11 +19,12 @@ from ratchet.verifiers.math.units import Unit, parse_unit
 _FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _ARITHMETIC = re.compile(r"(?<![\w$])[\d(][\d\s()+\-*/^!×·.,]*[+\-*/^!×·][\d\s()+\-*/^!×·.,]*[\d)!]?")
 _UNIT = re.compile(
-    r"\b(?:in|to|as|how many)\s+(?:degrees (?=[CFcf]))?\$?"
+    r"\b(?:in|to|as|[Hh]ow many)\s+(?:degrees (?=[CFcf]))?\$?"
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
-_LETTERS = re.compile(r"\$?(-?\d[\d.,\s]*)\s+([A-Za-zμΩ]{1,4}(?:/[a-z]{1,3})?)\.?\$?")
+_POWER = r"(?:[²³]|\^\{?[23]\}?)?"
+_LETTERS = re.compile(rf"\$?(-?\d[\d.,\s]*)\s+(([A-Za-zμΩ]{{1,4}}){_POWER}(?:/[a-z]{{1,3}}{_POWER})?)\.?\$?")
 _BASE = re.compile(
     r"\bbase[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|twelve|sixteen)\b|\b(binary|octal|hexadecimal)\b"
 )
@@ -62,9 +63,10 @@ def other_readings(question: str, reference: Answer, answer: Answer) -> Iterator
     if answer.kind == "congruence" and str(answer.parts[1].value) in _MODULUS.findall(question):
         yield reference, answer.parts[0]
     for one, other in ((reference, answer), (answer, reference)):
-        if one.kind == "based" and other.value is not None and other.text.isdigit():
-            based = replace(one, words=f"{other.text}_{one.words.rpartition('_')[2]}")
-            if int(one.words.rpartition("_")[2]) in _bases(question):
+        digits, base = other.text.upper(), one.words.rpartition("_")[2]
+        if one.kind == "based" and len(other.tokens) == 1 and digits.isalnum():
+            based = replace(one, words=f"{digits}_{base}")
+            if int(base) in _bases(question):
                 yield (one, based) if one is reference else (based, one)
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
@@ -83,9 +85,10 @@ def _words(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]:
     is_empty = reference.kind == "collection" and not reference.parts
     if is_empty and answer.words == "does not exist" and _SOLVING.search(question):
         yield reference, reference
-    says_none = answer.words == "none" or (answer.kind == "collection" and not answer.parts)
-    if reference.value == 0 and says_none and _COUNTS.search(question):
-        yield reference, reference
+    for one, other in ((reference, answer), (answer, reference)):
+        says_none = other.words == "none" or (other.kind == "collection" and not other.parts)
+        if one.value == 0 and says_none and _COUNTS.search(question):
+            yield reference, reference
     if reference.kind == answer.kind == "text":
         ours, theirs = (_without_place(question, each.words.split()) for each in (reference, answer))
         if ours == theirs:
@@ -112,10 +115,9 @@ def _without_place(question: str, said: list[str]) -> list[str]:
 
 
 def _asks_noun(question: str, noun: str, kind: list[str]) -> bool:
-    """Whether the question asks for one of these things, and names the kind."""
+    """Whether the question speaks of these things, and names the kind."""
     lowered = question.lower()
-    asked = re.search(rf"\b(?:which|what) {re.escape(noun)}\b|\b{re.escape(noun)}s\b", lowered)
-    return bool(asked) and all(re.search(rf"\b{re.escape(word)}\b", lowered) for word in kind)
+    return all(re.search(rf"\b{re.escape(word)}s?\b", lowered) for word in (noun, *kind))
 
 
 def _bases(question: str) -> set[int]:
@@ -183,10 +185,11 @@ def with_unit(text: str, reference: Answer, question: str) -> str:
     if reference.kind != "scalar" or reference.unit is not None or reference.percent:
         return ""
     asked = unit_asked(question)
-    if (match := _LETTERS.fullmatch(text)) and (unit := parse_unit(match[2])):
-        shown = re.search(rf"(?<![\w\\])\d[\d.,]*\s*{re.escape(match[2])}(?![\w^])", question)
+    match = _LETTERS.fullmatch(text)
+    if match and (unit := parse_unit(match[2].replace("²", "^2").replace("³", "^3"))):
+        shown = re.search(rf"(?<![\w\\])\d[\d.,]*\s*{re.escape(match[3])}(?!\w)", question)
         is_unit = shown or (asked and asked[1].dimension == unit.dimension)
-        return f"{match[1]} \\text{{ {match[2]}}}" if is_unit and not _is_variable(question, match[2]) else ""
+        return f"{match[1]} \\text{{ {match[2]}}}" if is_unit and not _is_variable(question, match[3]) else ""
     if not asked or reference.node is None or names_of(reference.node):
         return ""
     written = f"{text.rstrip('.')} \\text{{ {asked[0]}}}"
@@ -196,6 +199,15 @@ def with_unit(text: str, reference: Answer, question: str) -> str:
 
 def _is_variable(question: str, name: str) -> bool:
     return any(spelled(formula) == name for formula in _formulas(question))
+
+
+def repeats(question: str, answer: Answer) -> bool:
+    """Whether a quantity of the question is given in its own unit although another one is asked for."""
+    asked = unit_asked(question)
+    if not asked or answer.unit is None or answer.unit.size == asked[1].size or answer.kind != "scalar":
+        return False
+    number = next((token.text for token in answer.tokens if token.kind == "number"), "")
+    return bool(re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])", question))
 
 
 def _without_unit(question: str, answer: Answer) -> Answer | None:
@@ -217,6 +229,10 @@ def _renamed(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]
         [own], [other] = ours, theirs
         if len(own) == len(other) == 1 and not any(_is_named(question, name) for name in (own, other)):
             yield reference, _with_name(answer, other, own)
+    if reference.kind == answer.kind == "equation" and not (reference.words or answer.words):
+        name, *sides = (each.parts[0].text for each in (reference, answer))
+        if name.endswith("( x )") and sides == ["y"] and not _is_named(question, "y"):  # y for f(x)
+            yield reference.parts[-1], answer.parts[-1]
     numbers = [_NUMBERED.fullmatch(part.parts[0].text) for part in reference.parts if part.kind == "equation"]
     if len(numbers) == len(reference.parts) > 1 and all(numbers) and _ROOTS.search(question):
         is_ranked = any(
@@ -277,7 +293,7 @@ def allows_closed_form(question: str, answer: Answer) -> bool:
         return False
     if not kinds & _CLOSED:
         given = {*re.findall(r"\d+", question)}
-        return kinds <= {"*", "number"} and all(map(_is_prime, numbers)) and not given & {str(each) for each in numbers}
+        return kinds <= {"*", "number"} and all(map(is_prime, numbers)) and not given & {str(each) for each in numbers}
     own = sorted(abs(number) for number in numbers if number)
     formulas = (sorted(token.value for token in formula if token.value) for formula in _formulas(question))
     return not _is_padded(value.node) and not any(_holds(formula, own) for formula in formulas)
@@ -297,10 +313,6 @@ def _plain_factors(node: Node) -> Iterator[Fraction]:
     if node[0] in ("*", "/"):
         for part in node[1:]:
             yield from [part[1]] if part[0] == "number" else _plain_factors(part)
-
-
-def _is_prime(value: Fraction) -> bool:
-    return value.denominator == 1 and 1 < value < 10**6 and all(value % each for each in range(2, int(value**0.5) + 1))
 
 
 def _holds(more: list[Fraction], less: list[Fraction]) -> bool:

@@ -83,7 +83,9 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         decision = _compared(parsed_reference, parsed, texts, Evidence(closed_form=True))
     readings = () if decision.same else context.other_readings(question, parsed_reference, parsed)
     found = next((found for pair in readings if (found := _compared(*pair, texts)).same), decision)
-    if found.same and (why := requirements.refusal(question, parsed_reference, parsed)):
+    why = requirements.refusal(question, parsed_reference, parsed) if found.same else ""
+    why = "it repeats the question" if found.same and context.repeats(question, parsed) else why
+    if why:
         return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
     return found
 

@@ -21,7 +21,7 @@ _REMAINDERS = ("r", "rem", "remainder")
 def labeled(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     """The list as equations with the words on their left, or as values in order; None for anything else."""
     spoken = [words.word(token) for token in tokens]
-    if "by" in spoken:
+    if "by" in spoken or any(token.isa("\\times") for token in tokens):
         return _dimensions(tokens, spoken, depth, parse)
     if len(tokens) == 3 and tokens[1].text.lower() in _REMAINDERS:
         names = (Token("word", "quotient"), Token("word", "remainder"))
@@ -74,13 +74,14 @@ def _named(pairs: list[tuple[Tokens, Tokens]], depth: int, parse: Parse, is_list
 
 
 def _dimensions(tokens: Tokens, spoken: list[str], depth: int, parse: Parse) -> Answer | None:
-    """`12 cm by 5 cm`: quantities in order."""
-    at = [i for i in top_level(tokens) if spoken[i] == "by"]
+    """`12 cm by 5 cm`: quantities in order; with a cross for `by` only if each has a unit."""
+    at = [i for i in top_level(tokens) if spoken[i] == "by" or tokens[i].isa("\\times")]
     pieces = [tokens[begin + 1 : end] for begin, end in zip([-1, *at], [*at, len(tokens)], strict=True)]
     if not 1 < len(pieces) < 4 or not all(piece and piece[0].kind == "number" for piece in pieces):
         return None
     values = tuple(parse(piece, depth) for piece in pieces)
-    if any(value.kind != "scalar" or value.node is None for value in values):
+    needs_unit = "by" not in spoken
+    if any(value.kind != "scalar" or value.node is None or (needs_unit and not value.unit) for value in values):
         return None
     return Answer("collection", tokens, parts=values, ordered=True)
 

@@ -32,6 +32,11 @@ def is_sum(node: Node) -> bool:
     return node[0] in ("+", "-") and node[1] != ZERO
 
 
+def is_prime(value: Fraction) -> bool:
+    """Whether it is a prime number below a million."""
+    return value.denominator == 1 and 1 < value < 10**6 and all(value % each for each in range(2, int(value**0.5) + 1))
+
+
 def minus(node: Node) -> Node:
     return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
 

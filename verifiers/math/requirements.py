@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.changes import direction
-from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, names_of, nodes_of
+from ratchet.verifiers.math.nodes import ZERO, Node, is_prime, is_sum, names_of, nodes_of
 from ratchet.verifiers.math.structure import parse_answer
 
 _NAME = r"\$?\\?\(?\s*([A-Za-z](?:_\w)?|\\[a-z]+)(?![A-Za-z])"
@@ -40,6 +40,8 @@ _DECIMAL = re.compile(
 )
 _MIXED = re.compile(r"\bas a mixed (?:number|fraction)", re.IGNORECASE)
 _PERCENTAGE = re.compile(r"\b(?:as|to|into) an? percent", re.IGNORECASE)
+_PRIMES = re.compile(r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers", re.IGNORECASE)
+_POWER = re.compile(r"\bas a power of\b", re.IGNORECASE)
 _WORK = re.compile(
     r"\b(?:simplify|evaluate|compute|calculate|expand|factor(?:i[sz]e)?|rationali[sz]e|convert|express|write|reduce)\b[^$.]{0,30}?"
     r"(?:\$+([^$]+)\$+|\\\((.+?)\\\)|(?<![\w.])(-?\d[\d.,]*\d(?:/\d+)?)(?![\w$]))",
@@ -192,6 +194,23 @@ def _is_mixed(answer: Answer, reference: Answer) -> bool:
     return answer.value is None or abs(answer.value) < 1 or answer.node is None or answer.node[0] != "/"
 
 
+def _bases(node: Node) -> list[Node]:
+    """The factors of a product, without their exponents."""
+    if node[0] == "*":
+        return _bases(node[1]) + _bases(node[2])
+    return _bases(node[1]) if node[0] == "^" else [node]
+
+
+def _is_of_primes(answer: Answer, reference: Answer) -> bool:
+    bases = _bases(answer.node or ZERO)
+    return answer.node is not None and all(base[0] == "number" and is_prime(base[1]) for base in bases)
+
+
+def _is_power(answer: Answer, reference: Answer) -> bool:
+    node = answer.node or ZERO
+    return node[0] == "^" and reference.node is not None and node[1] == reference.node[1]
+
+
 def _is_percentage(answer: Answer, reference: Answer) -> bool:
     return answer.percent or answer.value is None or not reference.percent or answer.value == reference.value
 
@@ -206,5 +225,7 @@ _FORMS: dict[str, tuple[re.Pattern[str], Callable[[Answer, Answer], bool]]] = {
     "a decimal": (_DECIMAL, _is_decimal),
     "a mixed number": (_MIXED, _is_mixed),
     "a percentage": (_PERCENTAGE, _is_percentage),
+    "a product of primes": (_PRIMES, _is_of_primes),
+    "a power": (_POWER, _is_power),
 }
 """By the name of each form: how a question asks for it, and whether an answer has it, given the reference."""
