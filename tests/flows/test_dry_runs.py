@@ -54,7 +54,7 @@ def everything(home: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
 
 
-def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher, ready_home, ratchet):
+def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher, ready_home, served):
     command = ("curate", "math", recipe, "--home", ready_home)
 
     def plan(*arguments: str) -> str:
@@ -64,7 +64,7 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
         return shown
 
     def run(*arguments: str) -> None:
-        done = ratchet(*command, *arguments)
+        done = served(*command, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
 
     new = plan(*asking(teacher.url))
