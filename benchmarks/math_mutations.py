@@ -114,7 +114,7 @@ REASONS: list[tuple[str, str, str]] = [
     ),
     ("another domain|member dropped", r"integer|\\mathbb", "what is said of letters may be left out"),
     ("another (?:name|letter)", r"\)\s*[+-]|matrix\}\s*[+-]", "a line and its parameter have any name"),
-    (".* bracket", r"\\cap", "the same set"),
+    ("factor|.* bracket", r"\\cap", "the same set"),
     ("or for and|and for or", r"^[^<>]*$", "a list of values of one thing has either word"),
     ("exponent.*", r"1\^", "a power of one"),
     ("sign.*|percent", r"=\s*0$|^\\begin.*[^1-9]*$", "zero has no sign, and is zero percent"),

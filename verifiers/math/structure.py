@@ -1,12 +1,21 @@
 """Parses the shape of an answer: number, text, tuple or interval, collection, matrix, equation, quantity."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 
-from ratchet.verifiers.math import changes, intervals, labels, options, ratios, regions, vectors, words
+from ratchet.verifiers.math import (
+    changes,
+    intervals,
+    labels,
+    numerals,
+    options,
+    phrases,
+    ratios,
+    regions,
+    vectors,
+    words,
+)
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.claims import claim
 from ratchet.verifiers.math.domains import qualified
@@ -21,9 +30,9 @@ from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
+Parse = Callable[[Tokens, int], Answer]
+Shape = Callable[[Tokens, int], Answer | None]
 _MAX_PARTS, _MAX_DEPTH = 64, 12
-_JOINING = frozenset(VOCABULARY["joining"].split())
-_LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 
 
@@ -103,10 +112,6 @@ def _moment(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("moment", tokens, words=when) if when and not is_day else None
 
 
-def _option(tokens: Tokens, depth: int) -> Answer | None:
-    return options.option(tokens, depth, _parse)
-
-
 def _formula(tokens: Tokens, depth: int) -> Answer | None:
     table = truth_table(tokens) or set_table(tokens)
     return Answer("text", tokens, words=table) if table else None
@@ -119,14 +124,6 @@ def _product(tokens: Tokens, depth: int) -> Answer | None:
     if not named or not 1 < len(factors) < 8 or not all(factors):
         return None
     return Answer("collection", tokens, parts=tuple(_parse(each, depth) for each in factors), brackets="product")
-
-
-def _matrix(tokens: Tokens, depth: int) -> Answer | None:
-    return vectors.matrix(tokens, depth, _parse)
-
-
-def _line(tokens: Tokens, depth: int) -> Answer | None:
-    return vectors.line(tokens, depth, _parse)
 
 
 def _congruence(tokens: Tokens, depth: int) -> Answer | None:
@@ -246,10 +243,6 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
     return intervals.without(intervals.line(variable=name), [_parse(side[-1], depth) for side in sides])
 
 
-def _labeled(tokens: Tokens, depth: int) -> Answer | None:
-    return labels.labeled(tokens, depth, _parse)
-
-
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     """Equations, memberships, and inequalities; those in one variable are intervals."""
     symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *intervals.RELATIONS)
@@ -352,42 +345,11 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("collection", tokens, parts=_flattened(both))
 
 
-def _based(tokens: Tokens, depth: int) -> Answer | None:
-    """`1011_2`, `(1011)_{two}`, `1011 (base 2)`, `-2A_{16}`."""
-    sign = tokens[:1] if tokens[0].isa("-") else ()
-    rest = tokens[len(sign) :]
-    at = next((i for i, token in enumerate(rest) if i and (token.isa("_") or words.word(token) == "base")), 0)
-    base = [token for token in rest[at + 1 :] if not token.isa("(", ")", "{", "}") and words.word(token) != "base"]
-    digits = [token for token in rest[:at] if not token.isa("(", ")")]
-    text = "".join(token.text for token in digits).upper()
-    plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
-    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum() or text.isalpha():
-        return None
-    if not _is_numeral(text, base[0].value):
-        return None
-    if base[0].value == 10:
-        return _parse(sign + rest[:at], depth)
-    return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
-
-
-def _is_numeral(digits: str, base: Fraction) -> bool:
-    """3R_1 is a product: there is no base 1, and no digit R but in base 28 and above."""
-    return base.denominator == 1 and 2 <= base <= 36 and all(int(digit, 36) < base for digit in digits)
-
-
 def _duration(tokens: Tokens, depth: int) -> Answer | None:
     """`1 hour and 30 minutes`, which is no list."""
     joined = any(words.word(token) == "and" for token in tokens[2:-2])
     answer = quantity(tokens, _plain) if joined and len(tokens) < 8 else None
     return answer if answer and answer.unit and answer.value is not None else None
-
-
-def _named_ratio(tokens: Tokens, depth: int) -> Answer | None:
-    return ratios.named_ratio(tokens, depth, _parse)
-
-
-def _ratio(tokens: Tokens, depth: int) -> Answer | None:
-    return ratios.ratio(tokens, depth, _parse)
 
 
 def _change(tokens: Tokens, depth: int) -> Answer | None:
@@ -401,31 +363,6 @@ def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     return answer if (answer := _plain(tokens)).node else None
 
 
-def _located(tokens: Tokens, depth: int) -> Answer | None:
-    """`min at x = 2`, where letters would be read as a product."""
-    pairs = itertools.pairwise(tokens)
-    at = any(words.word(two) == "at" and (one.kind in ("run", "word") or one.isa(*_LABELS)) for one, two in pairs)
-    return _phrase(tokens, depth) if at else None
-
-
-def _phrase(tokens: Tokens, depth: int) -> Answer | None:
-    """Values between words, as in `min at x = 2`: equal if the words are, and each value."""
-    is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
-    if not any(is_word) or all(is_word) or depth > 5:
-        return None
-    text, parts = [], []
-    for named, group in itertools.groupby(zip(is_word, tokens, strict=True), key=lambda pair: pair[0]):
-        run = trimmed(tuple(token for _, token in group))
-        while run and run[0].isa(",", ":", ";", "."):
-            run = run[1:]
-        text.append(" ".join(map(words.word, run)) or run[0].text if named and run else "|")
-        if run and not named:
-            if (len(top_level(run)) and run[-1].isa("+", "-", "=", "^", "_", "/")) or run[0].isa("^", "_", "=", "/"):
-                return None
-            parts.append(_parse(run, depth))
-    return Answer("phrase", tokens, parts=tuple(parts), words=" ".join(text))
-
-
 def _plain(tokens: Tokens) -> Answer:
     """A bare number or expression."""
     if len(tokens) == 1 and tokens[0].kind == "number":
@@ -434,8 +371,14 @@ def _plain(tokens: Tokens) -> Answer:
     return Answer("scalar", tokens, node, rational_value(node) if node else None)
 
 
-_SHAPES: tuple[Callable[[Tokens, int], Answer | None], ...] = (
-    _moment, _option, _matrix, _formula, _qualified, _congruence, _prose, _except, _named_ratio, _duration, _labeled,
-    _collection, _relation, _product, _bracketed, _line, _plus_minus, _based, _ratio, _change, _located, _scalar,
-    _phrase,
+def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
+    """A shape whose parts are answers again."""
+    return lambda tokens, depth: shape(tokens, depth, _parse)
+
+
+_SHAPES: tuple[Shape, ...] = (
+    _moment, _nested(options.option), _nested(vectors.matrix), _formula, _qualified, _congruence, _prose, _except,
+    _nested(ratios.named_ratio), _duration, _nested(labels.labeled), _collection, _relation, _product, _bracketed,
+    _nested(vectors.line), _plus_minus, _nested(numerals.based), _nested(ratios.ratio), _change,
+    _nested(phrases.located), _scalar, _nested(phrases.phrase),
 )  # fmt: skip

@@ -1,0 +1,31 @@
+"""Numerals in other bases: `1011_2`, `(1011)_{two}`, `2A (base 16)`."""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from ratchet.verifiers.math import words
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.tokens import Tokens
+
+
+def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:
+    """`1011_2`, `(1011)_{two}`, `1011 (base 2)`, `-2A_{16}`."""
+    sign = tokens[:1] if tokens[0].isa("-") else ()
+    rest = tokens[len(sign) :]
+    at = next((i for i, token in enumerate(rest) if i and (token.isa("_") or words.word(token) == "base")), 0)
+    base = [token for token in rest[at + 1 :] if not token.isa("(", ")", "{", "}") and words.word(token) != "base"]
+    digits = [token for token in rest[:at] if not token.isa("(", ")")]
+    text = "".join(token.text for token in digits).upper()
+    plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
+    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum() or text.isalpha():
+        return None
+    if not _is_numeral(text, base[0].value):
+        return None
+    if base[0].value == 10:
+        return parse(sign + rest[:at], depth)
+    return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
+
+
+def _is_numeral(digits: str, base: Fraction) -> bool:
+    """3R_1 is a product: there is no base 1, and no digit R but in base 28 and above."""
+    return base.denominator == 1 and 2 <= base <= 36 and all(int(digit, 36) < base for digit in digits)
