@@ -20,10 +20,11 @@ import torch
 
 from ratchet.data_curation.base.journal import Journal
 from ratchet.training import cluster, ranks
-from ratchet.training.estimate import ALL_REDUCE_S, estimate
+from ratchet.training.estimate import estimate
 from ratchet.training.machine import ENGINE_START_S, GIB, PROCESS_START_S
 from ratchet.training.preflight import Preflight, Skip
 from ratchet.training.specification import TrainingSpec
+from ratchet.training.step_time import ALL_REDUCE_S
 from ratchet.verifiers.errors import RatchetError
 
 LINES = "assumptions.jsonl"
@@ -83,7 +84,7 @@ class Assumptions(Preflight):
             small = torch.ones(SMALL // 2, device=device, dtype=torch.bfloat16)
             times = 20
             seconds = cluster.timed(lambda: [torch.distributed.all_reduce(small) for _ in range(times)]) / times
-            yield "all-reduce of 64 KiB", "s", ALL_REDUCE_S, seconds, "training/estimate.py ALL_REDUCE_S", seconds
+            yield "all-reduce of 64 KiB", "s", ALL_REDUCE_S, seconds, "training/step_time.py ALL_REDUCE_S", seconds
             large = torch.ones((LARGE if not self.machine.is_cpu else LARGE // 16) // 4, device=device)
             moved = 2 * large.nbytes * (self.ranks - 1) / self.ranks
             speed = moved / cluster.timed(lambda: torch.distributed.all_reduce(large))
@@ -154,7 +155,8 @@ class Assumptions(Preflight):
         read = self.slowest(self._generate(self.sampler, count, 1, self.prompt)) - measured[1]
         planned, read = count * self.prompt * decoder.prompt, max(read, 1e-9)
         yield (
-            f"reading {count * self.prompt:,} tokens of prompts", "s", planned, read, "training/estimate.py _decoder",
+            f"reading {count * self.prompt:,} tokens of prompts", "s", planned, read,
+            "training/step_time.py decoder_of",
             f"its rate of prompts x {planned / read:.3g}",
         )  # fmt: skip
 

@@ -46,10 +46,11 @@ from ratchet.infra.recipe.model import GrownModel  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
 from ratchet.training import growth, ranks  # noqa: E402
 from ratchet.training import logprobs as tiles  # noqa: E402
-from ratchet.training.estimate import Shape, estimate  # noqa: E402
+from ratchet.training.estimate import estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
 from ratchet.training.machine import GIB, local_machine  # noqa: E402
 from ratchet.training.packing import Sample, collate  # noqa: E402
+from ratchet.training.shape import Shape  # noqa: E402
 
 BIG = GrownModel(
     hidden_size=1536, layers=28, attention_heads=12, key_value_heads=2, intermediate_size=8960,

@@ -41,6 +41,7 @@ from ratchet.cli.plan import plan
 from ratchet.cli.preflight import preflight
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.renamed import answer_old_names
+from ratchet.cli.rollouts import rollouts
 from ratchet.cli.run_flow import overrides_of, run_flow
 from ratchet.cli.show import show
 from ratchet.cli.show_preview import show_previews
@@ -228,6 +229,7 @@ def evaluate(
 
 
 command(LOOK)(show)
+command(LOOK)(rollouts)
 
 
 @command(LOOK)

@@ -134,13 +134,20 @@ def _show(plan: "Plan") -> None:
                 f"{plan.training.engine.kind} has room for {engine.room:,.0f}: {engine.more_room}",
                 style="bold red", soft_wrap=True,
             )  # fmt: skip
+    largest = max(needs.checkpoint_bytes for _, needs in plan.stages)
+    kept = f"{plan.rollout_bytes / 1e9:,.3g} GB of rollouts (training.keep_rollouts)"
+    say(f"On disk: {kept}, {largest / 1e9:,.3g} GB for each checkpoint of a running stage.")
     rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/howto/sizing.md)"
     console.print(
         f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
         f"are starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
-        "GB of the framework.[/]\n",
+        "GB of the framework.[/]",
         soft_wrap=True,
     )
+    if assumed := summary["unconfirmed"]:
+        listed = "; ".join(f"{name} {value:g}" for name, value in assumed.items())
+        console.print(f"[dim]Assumed, and not confirmed on a GPU: {listed}.[/]", soft_wrap=True)
+    console.print()
 
 
 def _prompts(plan: "Plan") -> str:

@@ -15,9 +15,13 @@ import typer
 from rich.progress import Progress, TextColumn
 from rich.text import Text
 
+from ratchet.cli.options import Home, artifact
 from ratchet.cli.options import recipe as recipe_named
+from ratchet.cli.rollouts import Step, filter_of
 from ratchet.cli.terminal import clean, columns, console, print_json, print_rows, say
 from ratchet.cli.terminal import output as options
+from ratchet.cli.verify_rollouts import verify_rollouts
+from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ Row = dict[str, Any]
 
 
 def verify(
-    domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")],
+    domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")] = "",
     input_: Annotated[Path | None, typer.Option("--input", help="Rows to judge: JSONL, JSON or Parquet.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="The judged rows, in order: JSONL.")] = None,
     problems: Annotated[
@@ -53,6 +57,14 @@ def verify(
         bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math`).")
     ] = False,
     workers: Annotated[int | None, typer.Option("--workers", min=1, max=4096, help="Default: one per core.")] = None,
+    rollouts: Annotated[
+        str | None,
+        artifact(
+            "A stage or a run: judge its kept rollouts again, and list those that were paid wrongly.", "--rollouts"
+        ),
+    ] = None,
+    step: Step = "",
+    home: Home = None,
 ) -> None:
     """Judge responses as training does. Explains a single one: what was extracted, what decided, and why.
 
@@ -65,7 +77,12 @@ def verify(
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
+    With `--rollouts` nothing else is needed: a finished run's rollouts are judged by today's verifier, and those paid
+    otherwise than it would pay are counted and listed; `--output` gets all of them.
+
     Example: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
+
+    Example: `ratchet verify --rollouts checkpoint/math-60 --step 40:60`
     """
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.domains import use_domains
@@ -77,6 +94,11 @@ def verify(
         chosen = load_recipe(recipe)
         use_domains(chosen)  # math-verify too, if it takes either
         settings = chosen.verification.settings(fraction=True)
+    if rollouts:
+        verify_rollouts(load_settings(home), rollouts, filter_of(step, domain), output, workers)
+        return
+    if not domain:
+        raise RatchetError("Which domain? `ratchet verify math …`; or --rollouts STAGE for the rollouts of a run.")
     settings = replace(settings, either=either or settings.either)
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}

@@ -200,7 +200,7 @@ def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechani
     for field, rule, words in (
         (limit, "max_difficulty", "difficulty limit"),
         (stage.max_pass_rate, "max_pass_rate", "hard-prompt filter at the entrance"),
-        (stage.advanced.drop_easy_each_epoch or None, "easy_in_epoch", "epoch filter"),
+        (stage.advanced.difficulty_filter, "easy_in_epoch", "epoch filter"),
     ):
         if field is not None:
             yield row(words, rules[rule] > 0, f"{rules[rule]} prompts dropped")

@@ -158,7 +158,7 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     epoch = max(1, rows.get(first, 2 * BATCH) // places)
     schedules = [value for value in (stage["rollouts"], stage["temperature"]) if isinstance(value, list)]
     epochs = max([len(values) - 1 for values in schedules], default=0)
-    scheduled = epoch * max(epochs, int(stage["advanced"]["drop_easy_each_epoch"])) + 1
+    scheduled = epoch * max(epochs, int(stage["advanced"]["difficulty_filter"] is not None)) + 1
     triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
     scores = "plateau" in triggers
     stops = scores and any(each["do"]["stop"] for each in stage["interventions"])

@@ -1,6 +1,6 @@
 """How stale groups are, and how often a round goes on: `python -m research.staleness [--prompts 128]`.
 
-The schedule of `training/staleness.py` with drawn lengths, no model: log-normal with a standard deviation of the
+The schedule of `training/asynchronous.py` with drawn lengths, no model: log-normal with a standard deviation of the
 logarithm of 0.78, half of its variance the prompt's, truncated at the limit, 16 responses to a prompt. A row for each
 staleness and mean length, as a share of the limit: the rounds that a group takes, the updates that it is in flight (its
 first tokens' staleness), their largest number, and the rounds that went on, per update; all over the last 200 of 240
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ratchet.training.staleness import RECENT, due, in_flight_wanted
+from ratchet.training.asynchronous import RECENT, due, in_flight_wanted
 
 SIGMA, RESPONSES, UPDATES, WARM_UP = 0.78, 16, 240, 40
 

@@ -14,8 +14,11 @@ from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
-from ratchet.training.estimate import LIMITS, Estimate, Shape, estimate, pass_seconds, pressures, scaled
+from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import Machine, local_machine, machine_of, measured_file, parse_machine, with_measured
+from ratchet.training.pass_rates import share_sampled
+from ratchet.training.shape import Shape
+from ratchet.training.step_time import unconfirmed
 from ratchet.verifiers.errors import RatchetError
 
 GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100))]
@@ -23,6 +26,8 @@ GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "len
 
 PROMPTS = 40_000
 """Assumed prompts of a domain, for pass rates, before it is curated: AceReason's math has 49,000, its code 8,500."""
+RATES = [(i + 0.5) / 20 for i in range(20)]
+"""Assumed pass rates of the prompts that are measured for `max_pass_rate`: evenly spread."""
 FEWER = 4
 """A plan is compared with one on a quarter of the machines."""
 WASTE = 1.5
@@ -92,7 +97,9 @@ class Plan:
         passes = {"starts": start}
         if stage.max_pass_rate is not None:
             passes["starts"] += start
-            passes["pass rates"] = self._pass(stage, self.prompts(stage), stage.advanced.pass_rate_rollouts)
+            most, error = stage.advanced.pass_rate_rollouts, stage.advanced.pass_rate_error
+            share, _ = share_sampled(RATES, most, stage.max_pass_rate, error)
+            passes["pass rates"] = share * self._pass(stage, self.prompts(stage), most)
         if stage.validates:
             chosen = self.recipe.validation_benchmarks(stage)
             once = self._pass(stage, sum(questions(b) or 0 for b in chosen), stage.advanced.validation_rollouts)
@@ -210,10 +217,18 @@ class Plan:
             "parameters": self.shape.parameters, "rates_measured": self.measured, "mean_response": self.mean,
             "stages": stages, "hours": self.hours, "cost": self.cost(self.hours),
             "evaluations": {"number": self.evaluations, "hours_each": evaluation, "not_counted": self.uncounted},
+            "rollout_bytes": self.rollout_bytes, "unconfirmed": unconfirmed(self.machine, self.measured),
             "gpu_hours": self.gpu_hours, "warnings": self.warnings(),
             "on_a_quarter": smaller
             and {"gpus": smaller.gpus, "hours": smaller.hours, "gpu_hours": smaller.gpu_hours},
         }  # fmt: skip
+
+    @property
+    def rollout_bytes(self) -> float:
+        """Of all rollouts that the stages keep (`training.keep_rollouts`)."""
+        keep = self.training.keep_rollouts
+        most = keep if isinstance(keep, int) else max((stage.steps for stage, _ in self.stages), default=0)
+        return sum(needs.rollout_bytes * min(stage.steps, most) for stage, needs in self.stages)
 
     def cost(self, hours: float) -> float | None:
         return None if self.price is None else hours * self.price * self.gpus

@@ -30,7 +30,7 @@ def _log(output: StepOutput) -> None:
         log_files(output, output.run.root)
 
 
-REPORT = Step("report", 13, "report", log=_log)
+REPORT = Step("report", 14, "report", log=_log)
 
 
 def report(
@@ -46,13 +46,18 @@ def report(
 
     def make(draft: Draft) -> None:
         from ratchet.evaluation.report import write_report
+        from ratchet.tasks.rollouts import rollouts_page
         from ratchet.tasks.training_report import training_sections
+        from ratchet.training.rollout_log import rollout_files
 
         behind = store.ancestors([*evaluations, *curated.values()], run.inputs)
         curation = [_curation_section(*one) for one in curated.items()]
         text = "Every step, what it was made from, and its result. A step's name opens its output."
         lineage = Section("Lineage", text, _lineage(run, behind), group_by="part", folded=True)
-        sections = [*training_sections(behind, run.made_from), *_prompt_sections(behind), *curation, lineage]
+        kept = [each for each in behind if each.kind == "checkpoint" and rollout_files(each.path)]
+        text = "What the stages sampled, with its verdict, reward and advantage: [rollouts to filter](rollouts.html)."
+        browse = [Section("Rollouts", text)] if kept else []
+        sections = [*training_sections(behind, run.made_from), *browse, *_prompt_sections(behind), *curation, lineage]
         files = write_report(
             [(label, artifact.path) for label, artifact in zip(_labels(evaluations), evaluations, strict=True)],
             draft.path,
@@ -60,6 +65,11 @@ def report(
             sections=sections,
             origin=_origin(run, evaluations),
         )
+        if kept:
+            (draft.path / "rollouts.html").write_text(
+                rollouts_page([(each.name, each.path) for each in kept], f"Rollouts: {title}"), encoding="utf-8"
+            )
+            files.append(draft.path / "rollouts.html")
         manifests = [artifact.manifest.as_json() for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
         draft.extra["summary_table"] = summary_table(evaluations)

@@ -32,8 +32,9 @@ from ratchet.tasks.progress import in_words
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, StepOutput, judged_math, log_files, log_output, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
-from ratchet.training.interventions import RULE, Taken
+from ratchet.training.interventions import RULE, AppliedIntervention
 from ratchet.training.losses import LOSSES
+from ratchet.training.rollout_log import FOLDER, newest_files
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
@@ -56,14 +57,16 @@ def _log_stage(output: StepOutput) -> None:
         draw_again(output.run, output.artifact)
     if "samples.jsonl" in manifest.files:
         tracking.event("table", output.child, path=str(output.artifact.path / "samples.jsonl"))
-    if taken := [Taken.of(line) for line in manifest.interventions]:
-        words = "; ".join(f"after step {each.step}: {each.words}" for each in taken)
+    for file in newest_files(output.artifact.path):
+        tracking.event("file", output.child, path=str(file), folder=FOLDER)
+    if taken := [AppliedIntervention.of(line) for line in manifest.interventions]:
+        words = "; ".join(f"after step {each.step}: {each.summary}" for each in taken)
         tracking.event("tags", output.child, tags={"ratchet.interventions": words})
     _log_checkpoint(output)
 
 
-WARM_START = Step("warm_start", 4, "checkpoint", resumable=True, log=_log_checkpoint)
-STAGE = Step("train", 11, "checkpoint", resumable=True, log=_log_stage)
+WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkpoint)
+STAGE = Step("train", 12, "checkpoint", resumable=True, log=_log_stage)
 PASS_RATES = Step("pass_rates", 10, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""
@@ -217,7 +220,8 @@ def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mappin
     recipe = run.recipe
     spec = _stage_spec(run, "pass_rates", stage, start, problems)
     measured = {
-        "name", "max_response_tokens", "temperature", "max_difficulty", "pass_rate_rollouts", "graded",
+        "name", "max_response_tokens", "temperature", "max_difficulty", "max_pass_rate", "pass_rate_rollouts",
+        "pass_rate_error", "graded",
         "total_time_limit_s",
     }  # fmt: skip
     parameters = {

@@ -17,7 +17,7 @@ from ratchet.infra.pages.drawing import Painter, draw
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
 from ratchet.infra.store.manifest import CheckpointManifest
-from ratchet.training.interventions import Taken
+from ratchet.training.interventions import AppliedIntervention
 
 POINTS = 60
 """Points of a line over all stages; more steps are averaged, because single batches are noisy."""
@@ -42,7 +42,7 @@ class StageCurves:
     first: int
     domains: tuple[str, ...]
     metrics: Sequence[Mapping[str, Any]]
-    interventions: Sequence[Taken]
+    interventions: Sequence[AppliedIntervention]
 
 
 def training_sections(behind: Sequence[Artifact], parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Section]:
@@ -84,7 +84,7 @@ def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
     for artifact in chain:
         mix = artifact.manifest.parameters["stage"]["mix"]
         metrics = [line for _, line in read_lines(artifact.path / "metrics.jsonl")]
-        interventions = [Taken.of(line) for line in CheckpointManifest.of(artifact).interventions]
+        interventions = [AppliedIntervention.of(line) for line in CheckpointManifest.of(artifact).interventions]
         mixes = [mix, *(change.changed["mix"][1] for change in interventions if "mix" in change.changed)]
         domains = tuple(dict.fromkeys(domain for mix in mixes for domain in mix))
         first = stages[-1].first + len(stages[-1].metrics) if stages else 0

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.exports import export_problems
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.training import Stage
+from ratchet.infra.recipe.stage import SequenceImportance, Stage
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.verifiers.domains import DOMAINS, own_domain_variables
 from ratchet.verifiers.errors import RatchetError
@@ -124,7 +124,7 @@ def overrides(recipe: Recipe, stage: Stage) -> dict[str, Any]:
         settings[f"+{reward}.reward_kwargs.total_s"] = details.total_time_limit_s
     if recipe.verification.math == "either":
         settings[f"+{reward}.reward_kwargs.either"] = True
-    if stage.importance_cap and not isinstance(stage.importance_cap, tuple):
+    if isinstance(stage.importance_cap, float):
         settings["algorithm.rollout_correction.rollout_is"] = "token"
         settings["algorithm.rollout_correction.rollout_is_threshold"] = stage.importance_cap
     if stage.dynamic_sampling_rounds:
@@ -154,8 +154,8 @@ def by_hand(stage: Stage) -> list[str]:
             f"Only prompts that the starting model solves at most {stage.max_pass_rate:g} of the time: sample "
             f"{details.pass_rate_rollouts} responses of each with the model of the stage before, drop the others' rows."
         )
-    if details.drop_easy_each_epoch:
-        notes.append("After each epoch, drop the rows whose every response passed, and start again.")
+    if wanted := details.difficulty_filter:
+        notes.append(f"After each epoch, drop the rows with a pass rate of {wanted.easy:g} or more, and start again.")
     if stage.truncation == "zero_reward":
         notes.append("A truncated response is wrong in Ratchet; verl judges its text.")
     if stage.truncation == "mask":
@@ -164,6 +164,9 @@ def by_hand(stage: Stage) -> list[str]:
         notes.append(f"A truncated response loses {stage.unfinished_penalty:g}: verl has no such penalty.")
     if isinstance(stage.importance_cap, tuple):
         notes.append(f"The importance band {list(stage.importance_cap)}: see verl's `algorithm.rollout_correction`.")
+    if isinstance(stage.importance_cap, SequenceImportance):
+        band = list(stage.importance_cap.sequence)
+        notes.append(f"The band {band} of responses: see `rollout_rs` in verl's `algorithm.rollout_correction`.")
     if details.max_staleness:
         notes.append(f"Tokens up to {details.max_staleness} batches old: see verl's `fully_async_policy`.")
     if details.entropy_target is not None:

@@ -54,7 +54,7 @@ ADVANTAGES: Registry[Advantage] = Registry(
     is_member=takes_two,
     group="ratchet.advantages",
 )
-OF_ONE_GROUP = ("grpo", "dr_grpo", "rloo")
+GROUP_LOCAL_ADVANTAGES = ("grpo", "dr_grpo", "rloo")
 """Advantages that do not depend on other groups of the batch."""
 
 

@@ -13,6 +13,8 @@ MAX_EXPRESSIONS = 0.5
 """Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
 MAX_MISMATCH = 0.01
 """Divergence between sampling engine and trainer, nats per token."""
+MAX_MASKED = 0.5
+"""Share of responses masked by their importance ratio, above which a step learns from the lesser part."""
 MAX_DRIFT = 0.05
 """The same, where the engine may have weights of earlier steps."""
 
@@ -36,6 +38,11 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
         warnings["mismatch"] = (
             f"sampling engine and trainer differ by {mismatch:.3g} nats per token: does the engine have the trainer's "
             "weights? If the cause is precision, set importance_cap"
+        )
+    if metrics.get("masked_responses", 0.0) > MAX_MASKED:
+        warnings["masked_responses"] = (
+            f"importance_cap masks {metrics['masked_responses']:.0%} of the responses with an advantage: widen its "
+            "band, or find out why engine and trainer differ (mismatch_kl)"
         )
     if metrics["skipped_updates"]:
         warnings["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"

@@ -14,11 +14,13 @@ from random import Random
 from typing import Any
 
 from ratchet.data_curation.base.protocol import derive_seed
-from ratchet.infra.recipe.training import Stage
-from ratchet.training.interventions import Interventions, Taken
+from ratchet.infra.recipe.stage import DifficultyFilter, Stage
+from ratchet.training.interventions import AppliedIntervention, Interventions
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
+NEVER = 2**31
+"""An epoch that does not come."""
 CAP_GROWTH = 1.25
 """Of tail batching's cap, when it let fewer prompts through than a step asks for."""
 Decision = dict[str, Any]
@@ -46,7 +48,8 @@ class Stream:
     active: list[str]  # problem ids still trained on
     epoch: int = 0
     place: int = 0  # prompts drawn in this epoch
-    passes: dict[str, bool] = field(default_factory=dict)  # whether every rollout passed in this epoch
+    rates: dict[str, float] = field(default_factory=dict)  # moving pass rate of each prompt sampled so far
+    skipped: dict[str, int] = field(default_factory=dict)  # the epoch in which a skipped prompt is drawn again
 
 
 @dataclass
@@ -222,13 +225,16 @@ class Curriculum:
             self._orders[domain] = stream.active, stream.epoch, shuffled
         return self._orders[domain][2][stream.place : stream.place + count]
 
-    def record(self, every_rollout_passed: Mapping[str, bool]) -> None:
-        """Note the results of drawn problems, by id; at the end of an epoch, drop the easy ones."""
-        places = self._places()
+    def record(self, pass_rates: Mapping[str, float | None]) -> None:
+        """Note the pass rates of drawn problems, by id, None where a verdict is missing; at the end of an epoch, choose
+        the prompts of the next."""
+        places, wanted = self._places(), self._first.advanced.difficulty_filter
         for domain, stream in self.state.streams.items():
             active = set(stream.active)
-            own = {i: passed for i, passed in every_rollout_passed.items() if i in active}
-            stream.passes.update(own)
+            own = {i: rate for i, rate in pass_rates.items() if i in active}
+            for i, rate in own.items() if wanted else ():
+                if rate is not None:
+                    stream.rates[i] = rate + wanted.memory * (stream.rates.get(i, rate) - rate)
             stream.place += sum(self.state.waiting.pop(i, None) is None for i in own)
             if own and not self.state.waiting:
                 self._end_epoch_without(places[domain], stream)
@@ -237,12 +243,30 @@ class Curriculum:
         """End an epoch whose remaining prompts do not fill a batch."""
         if len(stream.active) - stream.place >= places:
             return
-        if self._first.advanced.drop_easy_each_epoch:
-            for problem_id in (i for i in stream.active if stream.passes.get(i)):
-                easy = self._problems[problem_id]
-                self._drop(easy, "easy_in_epoch", {"epoch": stream.epoch}, step=self.state.step + 1)
-            stream.active = [i for i in stream.active if not stream.passes.get(i)]
-        stream.epoch, stream.place, stream.passes = stream.epoch + 1, 0, {}
+        if self._first.advanced.difficulty_filter:
+            self._choose(stream, self._first.advanced.difficulty_filter)
+        stream.epoch, stream.place = stream.epoch + 1, 0
+
+    def _choose(self, stream: Stream, wanted: DifficultyFilter) -> None:
+        """Skip the prompts of the next epoch that are too easy or too hard, and draw those again whose time has come;
+        if none is left, the next ones at once."""
+        following = stream.epoch + 1
+        for problem_id in stream.active:
+            rate = stream.rates.get(problem_id)
+            rule = "" if rate is None else "easy_in_epoch" if rate >= wanted.easy else ""
+            if rate is not None and wanted.hard is not None and rate <= wanted.hard:
+                rule = "hard_in_epoch"
+            if rule:
+                until = following + wanted.skip_epochs if wanted.skip_epochs else NEVER
+                stream.skipped[problem_id] = until
+                evidence = {"epoch": stream.epoch, "pass_rate": rate, "until_epoch": until if until < NEVER else None}
+                self._drop(self._problems[problem_id], rule, evidence, step=self.state.step + 1)
+        left = [i for i in stream.active if i not in stream.skipped]
+        due = min(stream.skipped.values(), default=NEVER) if not left else following
+        back = [i for i, until in stream.skipped.items() if until <= due and until < NEVER]
+        stream.active = left + back
+        for problem_id in back:
+            del stream.skipped[problem_id]
 
     def note_tokens(self, tokens: Mapping[str, float]) -> None:
         self.state.tokens.update({problem_id: round(mean, 1) for problem_id, mean in tokens.items()})
@@ -269,6 +293,8 @@ class Curriculum:
             "rollouts": float(batch.rollouts),
             "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(history.resets),
         }  # fmt: skip
+        if self._first.advanced.difficulty_filter:
+            report["skipped_prompts"] = float(sum(len(stream.skipped) for stream in self.state.streams.values()))
         if self._first.interventions:
             report["interventions"] = float(len(history.state.taken))
         if self._first.advanced.tail_batching:
@@ -282,7 +308,7 @@ class Curriculum:
     def validation_due(self) -> bool:
         return self._first.validates and self.state.step % self._first.validate_every == 0
 
-    def intervene(self, score: float | None, metrics: Mapping[str, float]) -> list[Taken]:
+    def intervene(self, score: float | None, metrics: Mapping[str, float]) -> list[AppliedIntervention]:
         """Take the interventions that are due after this step, with its validation score, if any, and metrics. None is
         due after the last step."""
         interventions = [] if self.finished else self.interventions.take(self.state.step, score, metrics)

@@ -1,116 +1,28 @@
-"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling (`simulation.py`).
+"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling.
 
-Memory counts what is allocated by design (weights, gradients, optimizer, activations, cache, logits), not fragmentation
-nor the few GB of a GPU framework. `machine.py` has the machines' rates; docs/howto/sizing.md compares the result with
-published step times.
+`shape.py` has the model's arithmetic, `memory.py` what a rank holds, `step_time.py` and `simulation.py` the seconds of
+a step, `machine.py` the machines' rates. docs/howto/sizing.md compares the result with published step times.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
 
-from ratchet.infra.inference.engine import Needs, Work
-from ratchet.infra.recipe.training import Lora, Stage, Training
-from ratchet.training.machine import ENGINE_START_S, PROCESS_START_S, PROGRAM_S, VERDICT_S, Machine
+from ratchet.infra.inference.engine import EngineResources, SamplingWorkload
+from ratchet.infra.recipe.training import Stage, Training
+from ratchet.training.machine import ENGINE_START_S, PROCESS_START_S, Machine
+from ratchet.training.memory import RankMemory
+from ratchet.training.rollout_log import LOGPROB_BYTES, ROLLOUT_BYTES
+from ratchet.training.shape import Shape
 from ratchet.training.simulation import Decoder, Engines, Sampled, response_lengths
+from ratchet.training.step_time import decoder_of, update_seconds, verdict_seconds
 from ratchet.verifiers.errors import RatchetError
 
 TYPICAL_RESPONSE = 0.5
 """Mean response as a share of the longest: 0.48 in AReaL's log of a 7B model, at 16K."""
-PROMPT_TOKENS = 256
-"""Assumed, but no more than the longest response, for toy recipes."""
-OF_A_STEP = ("gradients", "activations", "logits, in chunks")
-"""Memory that only the update holds; `Rates.memory` scales it."""
-TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}  # those of `logprobs`, which would import torch
-PIECES, WHOLE = 4, 3  # those of `packing`
-LIBRARIES = 0.58e9
-"""Bytes of a rank's process without a model: torch, transformers and DeepSpeed."""
 USABLE = 0.6
 """Assumed share of prompts whose rewards differ, under dynamic sampling; the others are replaced."""
-FORWARD = 1 / 3
-"""Arithmetic of a forward pass as a share of forward and backward."""
 PASS_BATCHES = 8
 """Decode batches simulated at most of a pass over all prompts; the rest takes as long in proportion."""
-HOST_BANDWIDTH = 200e9
-"""Bytes per second of a machine's memory, for an optimizer updated there."""
-ALL_REDUCE_S = 15e-6
-"""Assumed, of a few bytes among GPUs that share a model: two in a layer for each token of a decode batch."""
-MOVED_BY_ADAM = 28
-"""Bytes read and written per parameter: two moments, the 32-bit weight and the gradient."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a dense causal language model."""
-
-    vocabulary: int
-    hidden: int
-    layers: int
-    heads: int
-    key_value_heads: int
-    head_dim: int
-    intermediate: int
-    tied: bool
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Shape":
-        """From a Hugging Face configuration. Raises RatchetError for a model that this arithmetic does not describe."""
-        if any(name in config for name in ("num_experts", "num_local_experts", "n_routed_experts")):
-            raise RatchetError("the model is a mixture of experts, which the estimate does not cover")
-        try:
-            hidden, heads = config["hidden_size"], config["num_attention_heads"]
-            return cls(
-                config["vocab_size"], hidden, config["num_hidden_layers"], heads,
-                config.get("num_key_value_heads") or heads, config.get("head_dim") or hidden // heads,
-                config["intermediate_size"], bool(config.get("tie_word_embeddings", False)),
-            )  # fmt: skip
-        except KeyError as error:
-            raise RatchetError(f"the model's configuration has no {error.args[0]}") from error
-
-    @property
-    def attention(self) -> int:
-        return self.heads * self.head_dim
-
-    @property
-    def cache_width(self) -> int:
-        """Keys and values of one token in one layer."""
-        return 2 * self.key_value_heads * self.head_dim
-
-    @cached_property
-    def parameters(self) -> int:
-        attention = self.hidden * (2 * self.attention + self.cache_width)
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        return self.layers * layer + self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
-
-    @cached_property
-    def multiplied(self) -> int:
-        """Parameters that each token is multiplied with; an embedding is only looked up."""
-        return self.parameters - (0 if self.tied else self.vocabulary * self.hidden)
-
-    def update_flops(self, lengths: Sequence[float], adapter: int = 0) -> float:
-        """Arithmetic of forward and backward over sequences; with an adapter, of that many parameters, the model's own
-        weights have no gradient."""
-        weights = 4 * self.multiplied + 6 * adapter if adapter else 6 * self.multiplied
-        return weights * sum(lengths) + 6 * _squares(lengths) * self.layers * self.attention
-
-    def decode_flops(self, lengths: Sequence[float]) -> float:
-        """Arithmetic of sequences, token by token."""
-        return 2 * self.multiplied * sum(lengths) + 2 * _squares(lengths) * self.layers * self.attention
-
-    def adapter(self, lora: Lora | None) -> int:
-        """Parameters of a LoRA adapter."""
-        if lora is None:
-            return 0
-        sizes = {
-            "q_proj": self.hidden + self.attention, "k_proj": self.hidden + self.cache_width // 2,
-            "v_proj": self.hidden + self.cache_width // 2, "o_proj": self.attention + self.hidden,
-            "gate_proj": self.hidden + self.intermediate, "up_proj": self.hidden + self.intermediate,
-            "down_proj": self.intermediate + self.hidden,
-        }  # fmt: skip
-        chosen = sizes if lora.target == "all-linear" else lora.target
-        return self.layers * lora.rank * sum(sizes[name] for name in chosen)
 
 
 @dataclass(frozen=True)
@@ -120,7 +32,7 @@ class Estimate:
     sampling: dict[str, float]
     updating: dict[str, float]
     seconds: dict[str, float]
-    engine: Needs
+    engine: EngineResources
     longest: int
     """Tokens of a prompt and its longest response."""
     cached: float
@@ -135,6 +47,8 @@ class Estimate:
     judging: float
     """Seconds that the step's verdicts keep all cores busy, per second of sampling."""
     checkpoint_bytes: float
+    rollout_bytes: float
+    """Of a step's rollouts as they are kept."""
     restart_seconds: float
     """To read the last checkpoint, without starting processes and repeating steps."""
     decoder: Decoder
@@ -165,81 +79,37 @@ def estimate(
     ranks = hardware.ranks if machine.is_cpu else machine.count
     if ranks < training.engine.gpus:
         raise RatchetError(f"an engine of {training.engine.gpus} GPUs (tensor_parallel) does not fit on {machine}")
-    share = 1 / ranks if machine.is_cpu else 1.0  # of the machine, for one rank
-    parameters, size = shape.parameters, 2 if hardware.dtype == "bfloat16" else 4
-    prompt = min(PROMPT_TOKENS, stage.longest_response)
-    longest = prompt + stage.longest_response
+    memory = RankMemory(shape, stage, training, machine, ranks)
+    held, prompt, once, size = memory.held(), memory.prompt, memory.once, memory.size
     responses = stage.prompts_per_batch * stage.most_rollouts
     lengths = response_lengths(responses, stage.longest_response, mean_response)
-    adapter, beyond = shape.adapter(training.advanced.lora), stage.advanced.tail_batching
-    staleness = stage.advanced.max_staleness
+    staleness, beyond = stage.advanced.max_staleness, stage.advanced.tail_batching
     rounds = training.engine.rounds(staleness) if staleness else 1
-    trained = adapter or parameters
-    state = trained * (12 if size == 2 else 8)
 
-    def sharded(size: float, from_stage: int) -> float:
-        return size / ranks if hardware.sharding >= from_stage else size
-
-    held = {"weights": sharded((parameters + adapter) * size, 3)}
-    gpu, on_each = None if machine.is_cpu else machine.memory, min(machine.in_one, ranks)
-    copied = hardware.copied_among(parameters * size, gpu, ranks // on_each, on_each)
-    if copied > 1:
-        held["a machine's copy of the weights"] = parameters * size / copied
-    if not hardware.advanced.cpu_offload:
-        held["optimizer"] = sharded(state, 1)
-    if stage.kl_coefficient:
-        held["reference"] = sharded(trained * size, 3)
-    if machine.is_cpu:
-        held["libraries"] = LIBRARIES
-    once = 1.0  # share of the prompts that a step computes
-    if hardware.packed:
-        once = min(1.0, math.ceil(PIECES * ranks / stage.prompts_per_batch) / stage.most_rollouts)
-    most = (prompt * once + stage.longest_response) * responses / ranks  # of one rank, if all responses are longest
-    micro_batches = math.ceil(most / hardware.micro_batch_tokens) if hardware.packed else 1
-    tokens = max(longest, min(hardware.micro_batch_tokens, most / micro_batches))
-    # Attention sees whole sequences, also where their prompts are computed once.
-    whole = tokens * min(WHOLE, longest * responses / ranks / most)
-    attended = whole * (2 * shape.attention + 2 * shape.cache_width)
-    layer = (tokens * (8 * shape.hidden + 4 * shape.intermediate) + attended) * size
-    recomputed = layer + shape.layers * tokens * shape.hidden * size
-    chunk, columns = TILES["cpu" if machine.is_cpu else "cuda"]
-    of_a_step = (
-        # In float32, whatever the weights are. Without ZeRO DeepSpeed copies them to average them over ranks.
-        sharded(trained * 4, 2) * (2 if ranks > 1 and not hardware.sharding else 1),
-        recomputed if hardware.activation_checkpointing else shape.layers * layer,
-        3 * min(chunk, tokens) * min(columns, shape.vocabulary) * 4 + tokens * shape.hidden * 4,
-    )
-    updating = {name: held * rates.memory for name, held in zip(OF_A_STEP, of_a_step, strict=True)}
-
-    work = Work(
-        weights=parameters * size, token=shape.layers * shape.cache_width * size,
-        responses=math.ceil(responses * max(1 + beyond, rounds)), longest=longest,
-        ranks=ranks, hardware=hardware, gpu=gpu, adapted=adapter > 0,
-        beside=staleness > 0 and training.engine.samples_beside,
+    work = SamplingWorkload(
+        weights=shape.parameters * size, token=shape.layers * shape.cache_width * size,
+        responses=math.ceil(responses * max(1 + beyond, rounds)), longest=prompt + stage.longest_response,
+        ranks=ranks, hardware=hardware, gpu=None if machine.is_cpu else machine.memory, adapted=memory.adapter > 0,
+        beside=staleness > 0 and training.engine.supports_async_sampling,
         layer=(3 * shape.intermediate + 4 * shape.hidden) * size,
     )  # fmt: skip
     engine = training.engine.needs(work)
     # A response is in the cache for as many iterations as it has tokens, with half of them on average.
     each = prompt + sum(length**2 for length in lengths) / sum(lengths) / 2
     slots = max(1, min(engine.batch, int(engine.room / each)))
-    decoder = _decoder(shape, work, engine, machine, share)
+    decoder = decoder_of(shape, work, engine, machine, 1 / ranks if machine.is_cpu else 1.0)
     engines = Engines(engine.engines, decoder, slots, prompt, stage.most_rollouts)
-    if beyond:
-        simulation = engines.tail_batched(stage, mean_response)
-    elif staleness:
-        simulation = engines.spanning(lengths, stage.longest_response, rounds)
-    else:
-        simulation = engines.batch(lengths)
+    simulation = _sampled(engines, stage, mean_response, rounds)
     sampling = simulation.seconds
     if stage.dynamic_sampling_rounds:
         sampling += engines.batch(lengths[: round(len(lengths) * (1 / USABLE - 1))]).seconds
-    verdict = _verdict_s(stage, machine)
+    verdict = verdict_seconds(stage, machine)
     judging = responses * verdict / machine.cores
     learned = [prompt * once + length for length in lengths]
     update = update_seconds(shape, stage, training, machine, ranks, learned)
     if engine.apart and staleness:  # otherwise they share the accelerators
         update = max(0.0, update - sampling)
-    checkpoint = (parameters + trained) * size + state
+    checkpoint = (shape.parameters + memory.trained) * size + memory.state
     written = checkpoint / rates.disk
     handed_over = {
         "": 0.0, "disk": 2 * work.weights / rates.disk,  # written and read
@@ -247,7 +117,7 @@ def estimate(
     }  # fmt: skip
     return Estimate(
         sampling={**held, **engine.memory},
-        updating={**held, **updating, **{name: engine.memory[name] for name in engine.kept}},
+        updating={**held, **memory.updating(), **{name: engine.memory[name] for name in engine.kept}},
         seconds={
             "sampling": sampling,
             "judge": max(0.0, judging - sampling) + verdict,
@@ -256,76 +126,38 @@ def estimate(
             "checkpoints": written / training.checkpoint_every,
         },
         engine=engine,
-        longest=longest,
+        longest=work.longest,
         cached=each * min(engine.batch, responses / engine.engines),
         sampled=simulation,
-        flops=shape.update_flops(learned, adapter) + shape.decode_flops(learned),
+        flops=shape.update_flops(learned, memory.adapter) + shape.decode_flops(learned),
         gpus=ranks + (engine.engines * engine.gpus if engine.apart else 0),
-        copied_among=copied,
+        copied_among=memory.copied_among,
         judging=judging / max(sampling, 1e-9),
         checkpoint_bytes=checkpoint,
+        rollout_bytes=_rollout_bytes(stage, training, sum(lengths)),
         restart_seconds=written,
         decoder=decoder,
         start=PROCESS_START_S + ENGINE_START_S * (not machine.is_cpu) + work.weights * machine.machines / rates.disk,
     )
 
 
-def _squares(lengths: Sequence[float]) -> float:
-    return sum(each * each for each in lengths)
+def _sampled(engines: Engines, stage: Stage, mean_response: float, rounds: int) -> Sampled:
+    """A step's sampling, simulated."""
+    if stage.advanced.tail_batching:
+        return engines.tail_batched(stage, mean_response)
+    responses = stage.prompts_per_batch * stage.most_rollouts
+    lengths = response_lengths(responses, stage.longest_response, mean_response)
+    if stage.advanced.max_staleness:
+        return engines.spanning(lengths, stage.longest_response, rounds)
+    return engines.batch(lengths)
 
 
-def _decoder(shape: Shape, work: Work, engine: Needs, machine: Machine, share: float) -> Decoder:
-    rates = machine.rates
-    flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
-    product, size = 2 * shape.multiplied / flops, 2 if work.hardware.dtype == "bfloat16" else 4
-    together = 2 * shape.layers * (engine.gpus > 1 and not machine.is_cpu)  # all-reduces for each token
-    sent = 2 * (engine.gpus - 1) / engine.gpus * shape.hidden * size / machine.link_within
-    return Decoder(
-        rates.iteration_s + together * ALL_REDUCE_S, work.weights / bandwidth, work.token / bandwidth,
-        product / rates.decode, product / rates.update, together * sent,
-    )  # fmt: skip
-
-
-def update_seconds(
-    shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int, lengths: list[float]
-) -> float:
-    """Seconds of forward and backward on the busiest rank, of scoring before it, and of moving weights and gradients
-    where arithmetic does not hide that."""
-    hardware, rates, adapter = training.hardware, machine.rates, shape.adapter(training.advanced.lora)
-    trained = adapter or shape.parameters
-    again = hardware.activation_checkpointing + (stage.kl_coefficient > 0) + (stage.updates_per_batch > 1)
-    longest = [max(lengths)]
-    all_flops, one_flops = (
-        shape.update_flops(each, adapter) + FORWARD * again * shape.update_flops(each) for each in (lengths, longest)
-    )
-    flops, tokens = max(all_flops / ranks, one_flops), max(sum(lengths) / ranks, *longest)
-    seconds = flops / (machine.flops * rates.update / (ranks if machine.is_cpu else 1))
-    size = 2 if hardware.dtype == "bfloat16" else 4
-    moved = trained * size / machine.link
-    if hardware.zero_stage == 3 and ranks > 1:  # gathered for each pass of each micro-batch, gradients scattered
-        micro_batches, on_each = max(1.0, tokens / hardware.micro_batch_tokens), min(machine.in_one, ranks)
-        gathered = micro_batches * (2 + again)
-        gpu = None if machine.is_cpu else machine.memory
-        within = 0.0
-        if hardware.copied_among(trained * size, gpu, ranks // on_each, on_each) > 1:  # all but the first of an update
-            within = gathered - stage.updates_per_batch
-            gathered = stage.updates_per_batch
-        seconds = max(seconds, (gathered + micro_batches) * moved + within * trained * size / machine.link_within)
-    elif ranks > 1:
-        seconds += 2 * moved * stage.updates_per_batch
-    if hardware.advanced.cpu_offload:
-        machines = max(1, ranks // machine.in_one)
-        seconds += stage.updates_per_batch * trained * MOVED_BY_ADAM / HOST_BANDWIDTH / machines
-    return seconds
-
-
-def _verdict_s(stage: Stage, machine: Machine) -> float:
-    from ratchet.verifiers.domains import domain_of
-
-    seconds = machine.rates.verdict_s
-    for domain in stage.mix.keys() - seconds.keys():
-        seconds = {**seconds, domain: PROGRAM_S if domain_of(domain).runs_programs else VERDICT_S}
-    return sum(share * seconds[domain] for domain, share in stage.mix.items()) / sum(stage.mix.values())
+def _rollout_bytes(stage: Stage, training: Training, tokens: int) -> float:
+    """A step's rollouts as Parquet, if they are kept: response tokens and texts; prompts are written once a group."""
+    if training.keep_rollouts == "samples":
+        return 0.0
+    each = ROLLOUT_BYTES + LOGPROB_BYTES * training.advanced.keep_logprobs
+    return each * tokens * (1 / USABLE if stage.dynamic_sampling_rounds else 1.0)
 
 
 def pass_seconds(

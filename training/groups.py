@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -69,6 +68,12 @@ class Group:
     @property
     def all_passed(self) -> bool:
         return all(r.outcome is Outcome.PASSED for r in self.rollouts)
+
+    @property
+    def pass_rate(self) -> float | None:
+        """The share that passed; None if a verdict is missing."""
+        outcomes = [r.outcome for r in self.rollouts]
+        return None if Outcome.INFRA_ERROR in outcomes else outcomes.count(Outcome.PASSED) / len(outcomes)
 
     @property
     def all_failed(self) -> bool:
@@ -148,27 +153,3 @@ def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
     for members in groups:
         parts.setdefault(members.domain, []).append(members)
     return parts
-
-
-def to_json(members: Group) -> dict[str, Any]:
-    """A group as JSON, without loss: decimal digits restore every float32."""
-    plain = asdict(members)
-    for rollout in plain["rollouts"]:
-        rollout.update({name: rollout[name].tolist() for name in ("prompt", "response", "logprobs")})
-    plain["old_logprobs"] = [old.tolist() for old in members.old_logprobs or ()]
-    return plain
-
-
-def from_json(plain: dict[str, Any]) -> Group:
-    def rollout(fields: dict[str, Any]) -> Rollout:
-        kinds = {"prompt": np.int32, "response": np.int32, "logprobs": np.float32}
-        arrays = {name: np.array(fields[name], kind) for name, kind in kinds.items()}
-        return Rollout(**{**fields, **arrays, "outcome": Outcome(fields["outcome"]), "spans": ()})
-
-    return Group(
-        rollouts=tuple(map(rollout, plain["rollouts"])),
-        rewards=tuple(plain["rewards"]),
-        valid=tuple(plain["valid"]),
-        advantages=GroupAdvantages(**plain["advantages"] | {"values": tuple(plain["advantages"]["values"])}),
-        old_logprobs=tuple(np.array(old, np.float32) for old in plain["old_logprobs"]) or None,
-    )

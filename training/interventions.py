@@ -24,7 +24,7 @@ WATCHED = {"truncated_above": "truncated"}
 
 
 @dataclass(frozen=True)
-class Taken:
+class AppliedIntervention:
     """An intervention taken after `step`: `number` in the stage's list, from 0. `cause`: its trigger with the limit,
     and the values seen. `changed`: (before, after) by setting."""
 
@@ -40,7 +40,7 @@ class Taken:
         return {"step": self.step, "rule": RULE, **asdict(self)}
 
     @classmethod
-    def of(cls, decision: Mapping[str, Any]) -> "Taken":
+    def of(cls, decision: Mapping[str, Any]) -> "AppliedIntervention":
         return cls(**{name: decision[name] for name in cls.__dataclass_fields__})
 
     @property
@@ -55,7 +55,7 @@ class Taken:
         return ", ".join(f"{name} {value:.4g}" for name, value in self.cause.items())
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         return f"{self.title} ({self.reason})"
 
 
@@ -130,21 +130,21 @@ class Interventions:
         """What the last validation found below its floor, with its score."""
         return {name: score for name, score in self.state.kept.items() if score < self.state.floors[name]}
 
-    def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[Taken]:
+    def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[AppliedIntervention]:
         """The interventions that are due after this step, with its validation score, if any, and metrics, and that
         change anything. Then the stage has their settings, and scores and metrics are counted from zero."""
         self._watch(metrics)
         causes = {number: self._cause(each, step, score) for number, each in enumerate(self._first.interventions)}
         due = {number: cause for number, cause in causes.items() if cause is not None}
         last = [number for number in due if self._first.interventions[number].do.stop][:1]
-        done: list[Taken] = []
+        done: list[AppliedIntervention] = []
         for number in last or due:  # nothing follows a stop
             do = self._first.interventions[number].do
             reset, now = not any(intervention.reset for intervention in done) and do.reset, self.stage
             changed = {name: (was, new) for name, new in do.settings.items() if (was := getattr(now, name)) != new}
             if reset or do.stop or changed:
                 self.state.taken.append((step, number))
-                done.append(Taken(step, number, reset, do.stop, due[number], changed))
+                done.append(AppliedIntervention(step, number, reset, do.stop, due[number], changed))
         if done:
             self.state.since, self.state.recent = Tally(score), {}
         return done

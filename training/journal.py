@@ -9,6 +9,7 @@ from typing import Any
 from ratchet.data_curation.base import journal
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.training.groups import Group
+from ratchet.training.rollout_log import Keep, RolloutLog
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -41,11 +42,12 @@ class Journal:
 
 
 class Journals:
-    """A stage's journals, continued after `last_step`."""
+    """A stage's files, continued after `last_step`."""
 
-    def __init__(self, work: Path, last_step: int, rank: int) -> None:
+    def __init__(self, work: Path, last_step: int, rank: int, keep: Keep = "all", logprobs: bool = False) -> None:
         files = (work / f"{name}.jsonl" for name in ("metrics", "decisions", "samples"))
         self.metrics, self.decisions, self.samples = (Journal(file, last_step, rank) for file in files)
+        self.rollouts = RolloutLog(work, keep, last_step, rank, logprobs)
         self._bad_batch = work / "bad_batch.json" if rank == 0 else None
 
     def sync(self) -> None:

@@ -10,12 +10,18 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ratchet.infra.recipe.training import Stage
+from ratchet.infra.recipe.stage import SequenceImportance, Stage
 from ratchet.training import ranks
 from ratchet.training.groups import Group
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
-from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl, mismatch
+from ratchet.training.losses.terms import (
+    adapted_entropy_coefficient,
+    importance_weights,
+    kl,
+    mismatch,
+    sequence_weights,
+)
 from ratchet.training.metrics import Metrics, advantage_scales
 from ratchet.training.packing import MicroBatch, Sample
 from ratchet.training.policy import Policy, TokenLoss
@@ -27,7 +33,7 @@ MAX_ENTROPY_WEIGHT = 5e-3
 """Largest adaptive weight, so that the reward stays the larger part of the loss."""
 
 TOKEN_METRICS = {
-    "trained_tokens", "entropy", "mismatch_kl", "mismatch_masked", "importance_weight", "importance_clipped", "kl",
+    "trained_tokens", "entropy", "mismatch_kl", "importance_weight", "importance_clipped", "masked_responses", "kl",
 }  # fmt: skip
 """Metrics of every token, which a loss must not define."""
 
@@ -202,9 +208,16 @@ class Learner:
                 watch.add(name, metric, taught)
             if stage.importance_cap is not None:
                 log_ratios = old - batch.sampled_logprobs
+                means = inputs.sequence_mean(log_ratios)
                 if outputs.ratio == "response":
-                    log_ratios = inputs.sequence_mean(log_ratios)
-                weights = importance_weights(log_ratios, stage.importance_cap)
+                    log_ratios = means
+                if isinstance(stage.importance_cap, SequenceImportance):
+                    cap = stage.importance_cap
+                    log_ratios = means if cap.tokens is None else log_ratios
+                    weights, masked = sequence_weights(log_ratios, means, cap)
+                    watch.add("masked_responses", masked, taught / inputs.sequence_lengths())
+                else:
+                    weights = importance_weights(log_ratios, stage.importance_cap)
                 values = values * weights
                 watch.add("importance_weight", weights, taught)
                 watch.add("importance_clipped", (weights != log_ratios.exp()).float(), taught)

@@ -21,7 +21,8 @@ class ChunkedLogProbabilities(torch.autograd.Function):
     """log π(target) and the entropy of π for n tokens; no more than `chunk` x `columns` logits ever exist.
 
     hidden [n, width] and weight [vocabulary, width] (+ bias [vocabulary]) give logits z; they are divided by
-    `temperature` in float32, so that the probabilities are those sampled from. Returns two float32 [n].
+    `temperature` in float32, so that the probabilities are those sampled from; `rounded`: they are rounded to the
+    weight's type before. Returns two float32 [n].
 
     Forward: log Σ exp z and Σ p z in one pass over the tiles, with a running maximum (Milakov and Gimelshein 2018,
     arXiv 1805.02867). Backward: each tile's logits again, and with p = softmax z
@@ -30,14 +31,16 @@ class ChunkedLogProbabilities(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int, columns: int):
+    def forward(
+        ctx: Any, hidden, weight, bias, targets, temperature: float, chunk: int, columns: int, rounded: bool = False
+    ):
         logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
         entropies, normalizers = torch.empty_like(logprobs), torch.empty_like(logprobs)
         for rows in _slices(len(hidden), chunk):
             chosen = torch.zeros(len(targets[rows]), dtype=torch.float32, device=hidden.device)
             before = None  # per row, over the tiles so far: max z, Σ exp(z - max), Σ (z - max) exp(z - max)
             for tile in _slices(len(weight), columns):
-                logits = _logits(hidden[rows], weight, bias, tile, temperature)
+                logits = _logits(hidden[rows], weight, bias, tile, temperature, rounded)
                 inside, places = _inside(targets[rows], tile)
                 chosen = torch.where(inside, logits.gather(-1, places[:, None]).squeeze(-1), chosen)
                 highest = logits.amax(-1) if before is None else torch.maximum(before[0], logits.amax(-1))
@@ -55,7 +58,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             logprobs[rows] = chosen - normalizers[rows]
             entropies[rows] = total.log() - weighted / total
         ctx.save_for_backward(hidden, weight, bias, targets, normalizers, entropies)
-        ctx.temperature, ctx.chunk, ctx.columns = temperature, chunk, columns
+        ctx.temperature, ctx.chunk, ctx.columns, ctx.rounded = temperature, chunk, columns, rounded
         ctx.set_materialize_grads(False)  # an unused entropy costs no backward pass
         return logprobs, entropies
 
@@ -72,7 +75,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             grad_tile = torch.zeros_like(weight[tile], dtype=torch.float32)
             grad_tile_bias = torch.zeros(len(grad_tile), device=weight.device)
             for rows in _slices(len(hidden), ctx.chunk):
-                logits = _logits(hidden[rows], weight, bias, tile, ctx.temperature)
+                logits = _logits(hidden[rows], weight, bias, tile, ctx.temperature, ctx.rounded)
                 scale = grad_logprobs[rows, None] / ctx.temperature
                 logprobs = logits.sub_(normalizers[rows, None])
                 if grad_entropies is None:
@@ -89,7 +92,7 @@ class ChunkedLogProbabilities(torch.autograd.Function):
             grad_weight[tile] = grad_tile
             if grad_bias is not None:
                 grad_bias[tile] = grad_tile_bias
-        return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None, None
+        return grad_hidden.to(hidden.dtype), grad_weight, grad_bias, None, None, None, None, None
 
 
 def own_logprobs(
@@ -115,9 +118,9 @@ def _slices(count: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-def _logits(hidden, weight, bias, tile: slice, temperature: float) -> torch.Tensor:
+def _logits(hidden, weight, bias, tile: slice, temperature: float, rounded: bool) -> torch.Tensor:
     """float32 [rows, tile], which the caller may overwrite."""
-    scores = logits(hidden, weight[tile], None if bias is None else bias[tile])
+    scores = logits(hidden, weight[tile], None if bias is None else bias[tile], rounded)
     return scores if temperature == 1 else scores.div_(temperature)
 
 

@@ -14,8 +14,8 @@ from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journals
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, samples_to_read, step_record
-from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
-from ratchet.training.staleness import Pipeline
+from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.use import Use
 from ratchet.verifiers.problem import Problem
 
@@ -26,7 +26,7 @@ KEPT = "kept/"
 
 
 def train(
-    training: Training, curriculum: Curriculum, batches: Batches | Pipeline, learner: Learner, validation: "Validation",
+    training: Training, curriculum: Curriculum, source: RolloutSource, learner: Learner, validation: "Validation",
     checkpoints: Checkpoints, journals: Journals, tokenizer: Any,
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
@@ -37,13 +37,13 @@ def train(
         start = validation.run(curriculum.stage)
         curriculum.interventions.set_floors(kept_scores(start))
         # `result: best` returns to it where every later validation is below a floor.
-        checkpoints.save(0, states(curriculum, learner, batches), start["validation"])
+        checkpoints.save(0, states(curriculum, learner, source), start["validation"])
     while not curriculum.finished:
         clock = Clock()
         batch = curriculum.draw()
         learner.stage = batch.stage
-        collected = batches.collect(batch)
-        sampled = batches.report(collected)
+        collected = source.collect(batch)
+        sampled = source.report(collected)
         clock.lap("rollout_seconds")
 
         with journals.keep_bad_batch(batch.step + 1, collected.groups):
@@ -53,7 +53,7 @@ def train(
 
         validated, score, is_best = Metrics(), None, False
         if curriculum.validation_due:
-            batches.settle()
+            source.settle()
             validated = validation.run(batch.stage)
             score = validated["validation"]
             is_best = curriculum.interventions.record_validation(score, kept_scores(validated))
@@ -63,30 +63,36 @@ def train(
         for reset in (each.reset for each in interventions if each.reset):  # one at most
             learner.reset(optimizer=reset != "reference")
 
-        reports = (curriculum.report(batch), sampled, learned, validated, checkpoints.report(), use.report())
+        reports = [curriculum.report(batch), sampled, learned, validated]
+        reports += [checkpoints.report(), journals.rollouts.report(), use.report()]
         record = step_record(reports, clock.seconds(), interventions)
         journals.metrics.write(record)
         journals.decisions.take(curriculum.decisions)
         if step % SAMPLES_EVERY == 0 or curriculum.finished:
             journals.samples.take(samples_to_read(collected.sampled, step, tokenizer))
 
+        if curriculum.finished:
+            source.settle()
+            collected.unlearned += source.leftover()
+        journals.rollouts.write(step, batch.stage.name, collected.groups, collected.unlearned, tokenizer)
+
         stop = checkpoints.stop_asked() and not curriculum.finished
         if is_best or stop or curriculum.finished or step % training.checkpoint_every == 0:
-            batches.settle()
+            source.settle()
             journals.sync()
             forgot = curriculum.interventions.below_floor
-            checkpoints.save(step, states(curriculum, learner, batches), None if forgot else score)
+            checkpoints.save(step, states(curriculum, learner, source), None if forgot else score)
         if stop:
             raise Stopped(step)
 
 
-def stateful(curriculum: Curriculum, learner: Learner, batches: Batches | Pipeline) -> dict[str, Any]:
+def stateful(curriculum: Curriculum, learner: Learner, source: RolloutSource) -> dict[str, Any]:
     """The parts of a checkpoint's state besides the policy, by name."""
-    return {"curriculum": curriculum, "learner": learner, "batches": batches}
+    return {"curriculum": curriculum, "learner": learner, "batches": source}
 
 
-def states(curriculum: Curriculum, learner: Learner, batches: Batches | Pipeline) -> dict[str, Any]:
-    return {name: part.state_dict() for name, part in stateful(curriculum, learner, batches).items()}
+def states(curriculum: Curriculum, learner: Learner, source: RolloutSource) -> dict[str, Any]:
+    return {name: part.state_dict() for name, part in stateful(curriculum, learner, source).items()}
 
 
 class Validation:

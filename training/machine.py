@@ -117,8 +117,8 @@ NVLINK, PCIE = 150e9, 10e9
 a third of PCIe 4's 32, assumed."""
 PER_CLOCK = {(8, 0): 2048, (9, 0): 4096, (10, 0): 8192}
 """Dense bfloat16 FLOP of one multiprocessor in a clock cycle, by compute capability, from the same data sheets; others
-from 8.0 on have at least `OF_A_CARD`."""
-OF_A_CARD = 512
+from 8.0 on have at least `LEAST_PER_CLOCK`."""
+LEAST_PER_CLOCK = 512
 WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
 """Of one server core with and without 512-bit vectors: products of float32 matrices the size of a layer's."""
 
@@ -170,7 +170,12 @@ def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
     facts = torch.cuda.get_device_properties(0)
     if facts.major < 8:
         return None
-    flops = facts.multi_processor_count * 1e3 * facts.clock_rate * PER_CLOCK.get((facts.major, facts.minor), OF_A_CARD)
+    flops = (
+        facts.multi_processor_count
+        * 1e3
+        * facts.clock_rate
+        * PER_CLOCK.get((facts.major, facts.minor), LEAST_PER_CLOCK)
+    )
     bandwidth = 2 * 1e3 * facts.memory_clock_rate * facts.memory_bus_width / 8  # both edges of the clock; kHz and bits
     return Machine(name, count, facts.total_memory, flops, bandwidth, cores, count)
 

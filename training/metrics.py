@@ -17,19 +17,21 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.alarms import alarms
 from ratchet.training.groups import Group, by_domain
-from ratchet.training.interventions import Taken
+from ratchet.training.interventions import AppliedIntervention
 from ratchet.verifiers.outcome import Outcome
 
 Metrics = dict[str, float]
 
 
-def step_record(reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[Taken]) -> dict[str, Any]:
+def step_record(
+    reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[AppliedIntervention]
+) -> dict[str, Any]:
     """A step's line of `metrics.jsonl`, from what each part reports about the step. Collective."""
     record: dict[str, Any] = {"time": time.time()}
     for report in reports:
         record |= report
     record |= memory() | seconds | {"tokens_per_second": record["sampled_tokens"] / seconds["seconds"]}
-    remarks = {"alarms": alarms(record), "intervened": [each.words for each in interventions]}
+    remarks = {"alarms": alarms(record), "intervened": [each.summary for each in interventions]}
     return record | {name: words for name, words in remarks.items() if words}
 
 

@@ -106,9 +106,9 @@ def check_attention(model: Any, hardware: Hardware) -> None:
 class ScoredModel(nn.Module):
     """Model and head as one module that returns per-token log-probabilities and entropies instead of logits."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, rounded_logits: bool = False) -> None:
         super().__init__()
-        self.model = model
+        self.model, self._rounded = model, rounded_logits
         self._plain = plain_head(model.config)
 
     def forward(self, batch: MicroBatch, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -130,4 +130,5 @@ class ScoredModel(nn.Module):
             return own_logprobs(self.model, hidden, batch.targets, temperature)
         head = self.model.get_output_embeddings()
         chunk, columns = TILES[head.weight.device.type]
-        return ChunkedLogProbabilities.apply(hidden, head.weight, head.bias, batch.targets, temperature, chunk, columns)
+        tiles = chunk, columns, self._rounded
+        return ChunkedLogProbabilities.apply(hidden, head.weight, head.bias, batch.targets, temperature, *tiles)

@@ -80,7 +80,7 @@ class Policy:
                 "training.hardware.advanced.hierarchical=false keeps none",
                 flush=True,
             )
-        scored = ScoredModel(model.to(self.device))
+        scored = ScoredModel(model.to(self.device), hardware.rounded_logits)
         if sharded:
             # ScoredModel reads the head's weight, so it must be gathered there too.
             deepspeed.zero.register_external_parameter(scored, model.get_output_embeddings().weight)

@@ -27,15 +27,18 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training import cluster, growth, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints
-from ratchet.training.estimate import OF_A_STEP, PROMPT_TOKENS, Shape, estimate, update_seconds
+from ratchet.training.estimate import estimate
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
 from ratchet.training.machine import GIB, KILLED, LINES, Machine, local_machine, write_rates
+from ratchet.training.memory import PER_STEP_MEMORY, PROMPT_TOKENS
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler, difference, open_sampler
+from ratchet.training.shape import Shape
 from ratchet.training.specification import TrainingSpec
+from ratchet.training.step_time import update_seconds
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -172,7 +175,7 @@ class Preflight:
 
     def weights(self, stack: ExitStack) -> str:
         stale = any(stage.advanced.max_staleness for stage in self.training.stages)
-        beside = stale and self.training.engine.samples_beside
+        beside = stale and self.training.engine.supports_async_sampling
         self.sampler = stack.enter_context(open_sampler(self.policy, self.training, self.model_dir, self.work, beside))
         self._generate(self.sampler, 1, 2)
         if not (facts := self.sampler.facts):
@@ -237,7 +240,7 @@ class Preflight:
         holds."""
         held = memory()
         parts = estimate(self.shape, stage, self.training, self.machine).updating
-        of_step = sum(parts[name] for name in OF_A_STEP)
+        of_step = sum(parts[name] for name in PER_STEP_MEMORY)
         return held.get("gpu_memory_gb", held["memory_gb"]) * 1e9, sum(parts.values()), of_step
 
     def step(self, stage: Stage) -> str:

@@ -20,15 +20,18 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
+from ratchet.training.asynchronous import AsyncSampler
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journal, Journals
 from ratchet.training.learner import Learner
+from ratchet.training.on_policy import OnPolicySampler
+from ratchet.training.pass_rates import rounds, settled
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import Batches, RolloutWorker, pass_rate
+from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.sampler import open_sampler
 from ratchet.training.specification import TrainingSpec
-from ratchet.training.staleness import Pipeline
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import core_count
@@ -115,36 +118,38 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
     policy = Policy(model, training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
     checkpoints = Checkpoints(work / "checkpoints", policy)
     stale = stage.advanced.max_staleness > 0
-    with _worker(recipe, stage, policy, model, work, stale and training.engine.samples_beside) as worker:
+    beside = stale and training.engine.supports_async_sampling
+    with _worker(recipe, stage, policy, model, work, beside) as worker:
         curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner = Learner(policy, stage)
+        source: RolloutSource
+        most_errors = training.advanced.max_infra_errors
         if stale:
-            batches = Pipeline(
-                stage, recipe.seed, curriculum, worker, training.engine, training.advanced.max_infra_errors
-            )
+            source = AsyncSampler(stage, recipe.seed, curriculum, worker, training.engine, most_errors)
         else:
-            batches = Batches(stage, recipe.seed, curriculum, worker, learner, training.advanced.max_infra_errors)
+            source = OnPolicySampler(stage, recipe.seed, curriculum, worker, learner, most_errors)
         restored = checkpoints.restore()
         if restored:
-            for name, part in loop.stateful(curriculum, learner, batches).items():
+            for name, part in loop.stateful(curriculum, learner, source).items():
                 part.load_state_dict(restored[1][name])
         else:
             rates = None
             if spec.pass_rates:
                 rates = {i: pass_rate(*count) for i, count in _read_counts(spec.pass_rates).items()}
             curriculum.start(rates)
-        journals = Journals(work, restored[0] if restored else -1, policy.rank)
+        done = restored[0] if restored else -1
+        journals = Journals(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
         checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
-        loop.train(training, curriculum, batches, learner, checks, checkpoints, journals, policy.tokenizer)
+        loop.train(training, curriculum, source, learner, checks, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
 
 
 def _measure_pass_rates(spec: TrainingSpec) -> int:
-    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line per problem, from
-    one pass over all of them. Each rank journals its results, from which a killed run continues."""
+    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line per problem. Each
+    rank journals its results, from which a killed run continues."""
     recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
     stage, model = spec.stage_settings, spec.start_model
     policy = Policy(model, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
@@ -154,25 +159,56 @@ def _measure_pass_rates(spec: TrainingSpec) -> int:
     with _worker(recipe, stage, policy, model, work) as worker:
         curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
         candidates = curriculum.candidates()
-        expected = curriculum.expected_tokens(candidates)
-        counts = ranks.broadcast(_read_counts(*(work / "checkpoints").glob(f"*-{PASS_RATES}")))
-        left = [problem for problem in candidates if problem.problem_id not in counts]
-        with journal.Journal(work / "checkpoints" / f"{policy.rank}-{PASS_RATES}") as lines:
-            mine = {}
-            counted = worker.pass_counts(left, stage.advanced.pass_rate_rollouts, sampling, seed_parts, expected)
-            for problem_id, count in counted:
-                mine[problem_id] = count
-                step = len(counts) + ranks.tally("pass rates")
-                lines.append({"step": step, "steps": len(candidates), "counts": {problem_id: count}})
-    counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
+        counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / "checkpoints")
     if policy.rank == 0:
-        lines = (json.dumps({"counts": {p.problem_id: counts[p.problem_id]}}) + "\n" for p in candidates)
+        lines = (
+            json.dumps({"counts": {i: [passed, judged]}, "responses": responses}) + "\n"
+            for i, (passed, judged, responses) in ((p.problem_id, counts[p.problem_id]) for p in candidates)
+        )
         write_atomically(work / PASS_RATES, "".join(lines))
     return len(candidates)
 
 
-def _read_counts(*paths: Path) -> dict[str, tuple[int, int]]:
-    return {i: count for path in paths for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
+def _pass_counts(
+    stage: Stage, curriculum: Curriculum, worker: RolloutWorker, sampling: Sampling, seed_parts: tuple[object, ...],
+    journals: Path,
+) -> dict[str, tuple[int, int, int]]:  # fmt: skip
+    """Passed, judged and sampled responses of each candidate, sampled in rounds until its decision is settled.
+    Collective. Continues from the `journals` of a killed run."""
+    candidates, responses = curriculum.candidates(), stage.advanced.pass_rate_rollouts
+    expected = curriculum.expected_tokens(candidates)
+    assert stage.max_pass_rate is not None, "the measurement is for this limit"
+    limit, error = stage.max_pass_rate, stage.advanced.pass_rate_error
+
+    def done(count: tuple[int, int, int]) -> bool:
+        return count[2] >= responses or (count[2] > 0 and settled(*count[:2], responses - count[2], limit, error))
+
+    counts = dict.fromkeys((p.problem_id for p in candidates), (0, 0, 0))
+    for file in journals.glob(f"*-{PASS_RATES}"):
+        for _, line in journal.read_lines(file):
+            counts |= {i: tuple(count) for i, count in line["counts"].items() if count[2] > counts[i][2]}
+    counts = ranks.broadcast(counts)
+    before = sum(map(done, counts.values()))
+    with journal.Journal(journals / f"{ranks.rank()}-{PASS_RATES}") as lines:
+        sampled = 0
+        for until in rounds(responses):
+            left = [p for p in candidates if counts[p.problem_id][2] < until and not done(counts[p.problem_id])]
+            if not left:  # on every rank
+                break
+            mine: dict[str, tuple[int, int, int]] = {}
+            for i, (passed, judged) in worker.pass_counts(
+                left, until - sampled, sampling, seed_parts, expected, first=sampled
+            ):
+                mine[i] = count = (counts[i][0] + passed, counts[i][1] + judged, until)
+                step = {"step": before + ranks.tally("pass rates"), "steps": len(candidates)} if done(count) else {}
+                lines.append({**step, "counts": {i: count}})
+            counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
+            sampled = until
+    return counts
+
+
+def _read_counts(path: Path) -> dict[str, tuple[int, int]]:
+    return {i: tuple(count) for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 
 def _judges(cores: int, ranks: int) -> int:

@@ -21,7 +21,7 @@ class Reference:
     def __init__(self, model: Any, hardware: Hardware) -> None:
         self._own = trained(model)  # the others are the policy's
         model.requires_grad_(False).eval()
-        self._scored: Any = ScoredModel(model)
+        self._scored: Any = ScoredModel(model, hardware.rounded_logits)
         self._sharded = hardware.zero_stage == 3
         self.reset = False  # then it is the stage's start, which need not be saved
         if self._sharded:

@@ -32,7 +32,7 @@ def open_sampler(
     """The recipe's engine; all of its processes end with the block. `beside`: it samples while the policy learns.
     Collective."""
     work = work / "checkpoints"  # deleted at the end of the stage
-    opened = training.engine.open_beside if beside else training.engine.open_for_training
+    opened = training.engine.open_async if beside else training.engine.open_for_training
     with opened(policy, training.hardware, model_dir, work) as engine:
         yield Sampler(policy, engine)
 

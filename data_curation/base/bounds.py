@@ -57,8 +57,8 @@ def _one_or_several(value: Any) -> str:
     return SEVERAL if isinstance(value, list | tuple) else ONE
 
 
-ONE, SEVERAL = "(number)", "(list)"
-"""Tags of the two ways to write a field; messages leave them out."""
+ONE, SEVERAL, NESTED, WORD = WAYS = "(number)", "(list)", "(section)", "(word)"
+"""Tags of the ways to write a field; messages leave them out."""
 COLDEST = 0.01
 """Lowest temperature above 0: logits divided by less overflow float32's and vLLM's range."""
 

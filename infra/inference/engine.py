@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class InferenceEngine(Section, ABC):
     """An engine's settings and methods.
 
-    Planning calls `check` and `needs`; training calls `open_for_training`, or `open_beside`, on every rank; evaluation
+    Planning calls `check` and `needs`; training calls `open_for_training`, or `open_async`, on every rank; evaluation
     calls `preload` in the parent of the sampling processes, then `open_for_evaluation` in each of them.
     """
 
@@ -40,14 +40,14 @@ class InferenceEngine(Section, ABC):
         return 1
 
     @property
-    def samples_beside(self) -> bool:
-        """Whether `open_beside` gives an engine that samples while the policy learns (`max_staleness`)."""
+    def supports_async_sampling(self) -> bool:
+        """Whether `open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
         return False
 
     def rounds(self, staleness: int) -> int:
         """Rounds of decoding that a response may take. One beside an update is a step old when it is learned from, one
         between two updates is not."""
-        return max(1, staleness if self.samples_beside else staleness + 1)
+        return max(1, staleness if self.supports_async_sampling else staleness + 1)
 
     def check_hardware(self, hardware: "Hardware") -> None:
         """Raises ValueError if it cannot serve this hardware; called when the recipe is read."""
@@ -57,7 +57,7 @@ class InferenceEngine(Section, ABC):
         evaluators, or a running server. What is not checked here fails hours later."""
 
     @abstractmethod
-    def needs(self, work: "Work") -> "Needs":
+    def needs(self, work: "SamplingWorkload") -> "EngineResources":
         """Memory and cache room for one step's sampling, by arithmetic."""
 
     @abstractmethod
@@ -67,10 +67,10 @@ class InferenceEngine(Section, ABC):
         """The engine for a stage that starts from `model_dir`; all of its processes end with the block, also after a
         failure. Collective. Files go below `work`, which is deleted with the stage."""
 
-    def open_beside(
+    def open_async(
         self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
     ) -> "AbstractContextManager[TrainingEngine]":
-        """The same, for an engine with `samples_beside`: `generate` is read on a thread while the policy learns."""
+        """The same, with `supports_async_sampling`: `generate` is read on a thread while the policy learns."""
         return self.open_for_training(policy, hardware, model_dir, work)
 
     def for_evaluation(self) -> "InferenceEngine":
@@ -150,7 +150,7 @@ class EvaluationEngine(Engine, Protocol):
 
 
 @dataclass(frozen=True)
-class Work:
+class SamplingWorkload:
     """One step's sampling. In bytes: `weights` of the whole model, `token` of one token's keys and values."""
 
     weights: float
@@ -171,8 +171,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Needs:
-    """An engine's resources for `Work`."""
+class EngineResources:
+    """An engine's resources for `SamplingWorkload`."""
 
     memory: dict[str, float]
     """Bytes on each rank's accelerator while sampling, by purpose."""

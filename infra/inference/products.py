@@ -28,16 +28,29 @@ def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | Non
     return onednn(inputs, weight, bias) if by_onednn(weight) else linear(inputs, weight, bias)
 
 
-def logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+def logits(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, rounded: bool = False
+) -> torch.Tensor:
     """Float32 logits [tokens, vocabulary] of hidden states [tokens, width] and a head's weight [vocabulary, width].
 
-    On a GPU 16-bit factors are summed in float32 and the sum is not rounded: 8 bits of a logit of 20 are steps of 0.06,
-    which trainer and engine round differently. On a CPU a 16-bit head rounds its logits to 16 bits.
+    16-bit factors are summed in float32 and the sum is not rounded: 8 bits of a logit of 20 are steps of 0.06, which
+    trainer and engine round differently. `rounded`: it is, as in a 16-bit product. A GPU has products of this kind; on
+    a CPU 16-bit factors are converted first, which is exact.
     """
-    if weight.is_cuda and weight.dtype != torch.float32:
+    if weight.dtype == torch.float32 or rounded:
+        return product(hidden, weight, bias).float()
+    if weight.is_cuda:
         found = torch.mm(hidden, weight.T, out_dtype=torch.float32)
         return found if bias is None else found.add_(bias)
-    return product(hidden, weight, bias).float()
+    return product(hidden.float(), weight.float(), None if bias is None else bias.float())
+
+
+def float32_head(head: Any, rounded: bool = False) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The head's weight and bias for many small products: on a CPU, 16-bit ones as float32, once for all of them."""
+    weight, bias = head.weight, head.bias
+    if weight.is_cuda or weight.dtype == torch.float32 or rounded:
+        return weight, bias
+    return weight.float(), None if bias is None else bias.float()
 
 
 def onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

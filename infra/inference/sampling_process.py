@@ -1,6 +1,6 @@
 """The embedded engine in a process of its own, which samples while the policy learns.
 
-    python -P -m ratchet.infra.inference.sampling_process MODEL DTYPE DEVICE BATCH
+    python -P -m ratchet.infra.inference.sampling_process MODEL DTYPE DEVICE BATCH LOGITS
 
 Each line of standard input is an order, JSON: `{"weights": FILE, "version": V}` replaces all weights by those of a
 safetensors file; `{"sampling": {…}, "requests": [[seed, [token, …]], …]}` is answered by a line for each completion as
@@ -41,6 +41,7 @@ def opened(policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Pat
     device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
     argv = [
         sys.executable, "-P", "-m", __name__, model_dir, hardware.dtype, device, str(hardware.rollout_batch),
+        hardware.advanced.logits,
     ]  # fmt: skip
     log = work / f"sampling-{policy.rank}.log"
     for left in work.glob(WEIGHTS.format("*")) if policy.rank == 0 else ():  # by a stage that was killed
@@ -111,14 +112,16 @@ class Beside:
 # ---------------------------------------------------------------------------------------------- the process itself
 
 
-def _serve(model_dir: str, dtype: str, device: str, batch_size: int, orders: Any, reply: Any) -> None:
+def _serve(
+    model_dir: str, dtype: str, device: str, batch_size: int, rounded_logits: bool, orders: Any, reply: Any
+) -> None:
     for name in ("sklearn", "scipy", "mlflow"):  # transformers imports these if installed
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     from ratchet.infra.inference.transformers_engine import TransformersEngine
 
     if device == "cpu":
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", 1)))
-    engine = TransformersEngine.load(model_dir, dtype, device, batch_size)
+    engine = TransformersEngine.load(model_dir, dtype, device, batch_size, rounded_logits)
     for line in orders:
         order, started = json.loads(line), time.perf_counter()
         if "weights" in order:
@@ -142,7 +145,7 @@ def _replace(model: Any, weights: dict[str, torch.Tensor]) -> None:
 
 
 def main() -> None:
-    model_dir, dtype, device, batch_size = sys.argv[1:]
+    model_dir, dtype, device, batch_size, logits = sys.argv[1:]
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what libraries print goes to the log
 
@@ -152,7 +155,7 @@ def main() -> None:
                 rest = rest[replies.write(rest) :]
 
     try:
-        _serve(model_dir, dtype, device, int(batch_size), sys.stdin, reply)
+        _serve(model_dir, dtype, device, int(batch_size), logits == "bfloat16", sys.stdin, reply)
     except RatchetError as error:
         reply({"failure": str(error)})
         sys.exit(2)

@@ -18,8 +18,8 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, c
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.models import read_model, stop_token_ids
-from ratchet.infra.inference.own_path import FULL, SLIDING, head_logits, own_logits, windows
-from ratchet.infra.inference.products import limit_threads, multiply_by_onednn
+from ratchet.infra.inference.own_path import FULL, SLIDING, own_logits, windows
+from ratchet.infra.inference.products import float32_head, limit_threads, logits, multiply_by_onednn
 from ratchet.infra.inference.twin import plain_head
 from ratchet.verifiers.errors import RatchetError
 
@@ -35,7 +35,7 @@ class TransformersEngine:
     """Implements `data_curation.base.protocol.Engine` for a model in memory, which may be trained between calls.
     `batch_size` is the number of responses decoded together."""
 
-    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256) -> None:
+    def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256, rounded_logits: bool = False) -> None:
         self._windows = windows(model.config)
         if other := sorted(self._windows.keys() - {FULL, SLIDING}):
             raise RatchetError(
@@ -43,7 +43,7 @@ class TransformersEngine:
                 f"layers of type {', '.join(other)}. Use the vllm engine for this model."
             )
         self.model: Any = model
-        self._logits = head_logits if plain_head(model.config) else own_logits
+        self._plain, self._rounded = plain_head(model.config), rounded_logits
         self.tokenizer, self.batch_size = tokenizer, batch_size
         self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
         self.version: str | None = None
@@ -51,13 +51,13 @@ class TransformersEngine:
 
     @classmethod
     def load(
-        cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256
+        cls, path: str, dtype: str = "float32", device: str = "cpu", batch_size: int = 256, rounded_logits: bool = False
     ) -> "TransformersEngine":
         """An engine for the model in `path` (directory or Hub name). Raises RatchetError if it cannot be read."""
         model, tokenizer = read_model(path, dtype)
         multiply_by_onednn(model)
         limit_threads(model)
-        return cls(model.to(device).eval(), tokenizer, batch_size)
+        return cls(model.to(device).eval(), tokenizer, batch_size, rounded_logits)
 
     def close(self) -> None:
         self.model = None
@@ -72,11 +72,15 @@ class TransformersEngine:
         rows = self._read(first, sampling)
         forward = self._step(rows)
         head = self.model.get_output_embeddings()
+        weight, bias = float32_head(head, self._rounded) if self._plain else (head.weight, None)
         stop_ids = torch.tensor(self.stop_ids, device=head.weight.device)
         alive = torch.ones(len(rows), dtype=torch.bool, device=head.weight.device)
 
         while len(rows):
-            scores = self._logits(self.model, rows.hidden)
+            if self._plain:
+                scores = logits(rows.hidden.to(weight.dtype), weight, bias, self._rounded)
+            else:
+                scores = own_logits(self.model, rows.hidden)
             chosen, logprob = sample(scores, rows.noise.gather(1, rows.made[:, None]).squeeze(1), sampling)
             rows.tokens.scatter_(1, rows.made[:, None], chosen[:, None])
             rows.logprobs.scatter_(1, rows.made[:, None], logprob[:, None])

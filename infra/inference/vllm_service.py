@@ -21,7 +21,7 @@ from ratchet.data_curation.base.bounds import DeviceIndex
 from ratchet.data_curation.base.files import disk_errors
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.data_curation.base.section import NotInKey
-from ratchet.infra.inference.engine import Needs, TrainedModel, TrainingEngine, Work
+from ratchet.infra.inference.engine import EngineResources, SamplingWorkload, TrainedModel, TrainingEngine
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
@@ -51,7 +51,7 @@ class ServedVllm(Vllm):
     `hardware.processes` GPUs."""
 
     @property
-    def samples_beside(self) -> bool:
+    def supports_async_sampling(self) -> bool:
         return True
 
     def check_hardware(self, hardware: "Hardware") -> None:
@@ -83,11 +83,11 @@ class ServedVllm(Vllm):
             raise RatchetError(f"training.engine.url is set, but {TOKEN_VARIABLE} is not: it holds the server's token")
         return token
 
-    def needs(self, work: Work) -> Needs:
+    def needs(self, work: SamplingWorkload) -> EngineResources:
         engines = len(self.urls) or self._own
         batch = min(work.hardware.rollout_batch * work.ranks, -(-work.responses // engines))
         gpus, room = self.tensor_parallel, self._room(work)
-        return Needs({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, apart=True, transfer="disk")
+        return EngineResources({}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM, apart=True, transfer="disk")
 
     @contextmanager
     def open_for_training(

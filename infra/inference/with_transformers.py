@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from ratchet.data_curation.base.bounds import Flag
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
+from ratchet.infra.inference.engine import (
+    EngineResources,
+    EvaluationEngine,
+    InferenceEngine,
+    SamplingWorkload,
+    TrainedModel,
+    TrainingEngine,
+)
 
 if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
@@ -25,28 +32,28 @@ class Transformers(InferenceEngine):
     updates, without a second copy of the weights."""
 
     @property
-    def samples_beside(self) -> bool:
+    def supports_async_sampling(self) -> bool:
         return self.beside
 
-    def needs(self, work: Work) -> Needs:
+    def needs(self, work: SamplingWorkload) -> EngineResources:
         batch = min(work.hardware.rollout_batch, -(-work.responses // work.ranks))
         room = batch * work.longest  # the cache is allocated for the longest responses
         memory = {"key-value cache": room * work.token}
         if work.beside or work.adapted or work.hardware.zero_stage == 3:
             memory[COPY] = work.weights
             if work.beside:  # a process of its own, which does not stop for the update
-                return Needs(memory, room, batch, engines=work.ranks, kept=tuple(memory))
-            return Needs(memory, room, batch, engines=work.ranks, kept=(COPY,))
-        return Needs(memory, room, batch, engines=work.ranks, transfer="")
+                return EngineResources(memory, room, batch, engines=work.ranks, kept=tuple(memory))
+            return EngineResources(memory, room, batch, engines=work.ranks, kept=(COPY,))
+        return EngineResources(memory, room, batch, engines=work.ranks, transfer="")
 
     @contextmanager
     def open_for_training(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
     ) -> "Iterator[InPlace]":
-        yield InPlace(policy, hardware.rollout_batch)
+        yield InPlace(policy, hardware.rollout_batch, hardware.rounded_logits)
 
     @contextmanager
-    def open_beside(
+    def open_async(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
     ) -> Iterator[TrainingEngine]:
         from ratchet.infra.inference.sampling_process import opened
@@ -82,12 +89,12 @@ class InPlace:
     continuous_batching: bool = False
     ranks_per_engine: int = 1
 
-    def __init__(self, policy: TrainedModel, batch_size: int) -> None:
+    def __init__(self, policy: TrainedModel, batch_size: int, rounded_logits: bool = False) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
 
         self._policy = policy
         self.has_own_weights: bool = policy.whole_model() is not policy.model
-        self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size)
+        self._engine = TransformersEngine(policy.model, policy.tokenizer, batch_size, rounded_logits)
 
     def receive(self, version: str) -> None:
         self._engine.model, self._engine.version = self._policy.whole_model(), version

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ratchet.data_curation.base.bounds import Gibibytes, OpenProbability, Processes, Seconds
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.data_curation.base.section import NotInKey
-from ratchet.infra.inference.engine import EvaluationEngine, InferenceEngine, Needs, TrainedModel, TrainingEngine, Work
+from ratchet.infra.inference.engine import (
+    EngineResources,
+    EvaluationEngine,
+    InferenceEngine,
+    SamplingWorkload,
+    TrainedModel,
+    TrainingEngine,
+)
 from ratchet.infra.inference.vllm_common import MORE_ROOM, require_vllm
 
 if TYPE_CHECKING:
@@ -50,15 +57,15 @@ class Vllm(InferenceEngine):
     def check(self, python: str) -> None:
         require_vllm(python)
 
-    def needs(self, work: Work) -> Needs:
+    def needs(self, work: SamplingWorkload) -> EngineResources:
         """vLLM pages its cache, which holds as many responses as their current lengths allow."""
         room, gpus = self._room(work), self.tensor_parallel
         memory = (room * work.token + work.weights) / gpus if work.gpu is None else self.memory_share * work.gpu
         engines = work.ranks // gpus
         batch = min(work.hardware.rollout_batch * gpus, -(-work.responses // engines))
-        return Needs({"vLLM": memory}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM)
+        return EngineResources({"vLLM": memory}, room, batch, engines, gpus=gpus, more_room=MORE_ROOM)
 
-    def _room(self, work: Work) -> float:
+    def _room(self, work: SamplingWorkload) -> float:
         if work.gpu is None:
             return self.cpu_cache_gib * 2**30 * self.tensor_parallel / work.token
         own = self.memory_share * work.gpu - RESERVED

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from ratchet.data_curation.base.bounds import ONE, SEVERAL
+from ratchet.data_curation.base.bounds import WAYS
 from ratchet.infra.recipe.domains import declare_own_domains
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.errors import RatchetError, nearest
@@ -336,7 +336,7 @@ def explained(error: ValidationError) -> list[str]:
 
 def explain(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
-    places = [place for place in error["loc"] if place not in (ONE, SEVERAL)]
+    places = [place for place in error["loc"] if place not in WAYS]
     location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
         newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."

@@ -94,7 +94,7 @@ class TracesManifest(AttemptsManifest):
 
 class CheckpointManifest(Manifest):
     interventions: list[dict[str, Any]] = []
-    """Lines of `decisions.jsonl`, as `Taken.of` reads them."""
+    """Lines of `decisions.jsonl`, as `AppliedIntervention.of` reads them."""
 
 
 class EvaluationManifest(Manifest):

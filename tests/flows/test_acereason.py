@@ -4,7 +4,7 @@ import pytest
 
 from ratchet.infra.inference.models import read_config
 from ratchet.infra.recipe import load_recipe
-from ratchet.training.estimate import Shape
+from ratchet.training.shape import Shape
 from tests.flows.conftest import planned
 
 PARAMETERS = {

@@ -9,8 +9,9 @@ from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.evaluation import named_path
 from ratchet.infra.settings import load_settings
-from ratchet.training.estimate import Shape, estimate
+from ratchet.training.estimate import estimate
 from ratchet.training.machine import parse_machine
+from ratchet.training.shape import Shape
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.conftest import planned
 

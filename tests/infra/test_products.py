@@ -6,7 +6,16 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ratchet.infra.inference import products
-from ratchet.infra.inference.products import NARROW, Linear, by_onednn, limit_threads, multiply_by_onednn, product
+from ratchet.infra.inference.products import (
+    NARROW,
+    Linear,
+    by_onednn,
+    float32_head,
+    limit_threads,
+    logits,
+    multiply_by_onednn,
+    product,
+)
 
 IN, OUT = 320, 256
 
@@ -57,3 +66,20 @@ def test_a_narrow_model_has_one_thread(width, threads):
         assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_logits_of_a_16_bit_head_are_not_rounded_to_16_bits(bias):
+    """Against float64. The embedded engine converts the head once for many products, the trainer tile by tile."""
+    torch.manual_seed(0)
+    head = nn.Linear(IN, OUT, bias=bias).bfloat16()
+    hidden = (8 * torch.randn(5, IN)).bfloat16()
+    exact = nn.functional.linear(hidden.double(), head.weight.double(), head.bias.double() if bias else None)
+    whole = logits(hidden.float(), *float32_head(head))
+    by_tiles = logits(hidden, head.weight, head.bias)
+    rounded = logits(hidden, head.weight, head.bias, rounded=True)
+    assert whole.dtype == by_tiles.dtype == rounded.dtype == torch.float32
+    for each in (whole, by_tiles):
+        assert float((each - exact).abs().max()) < 1e-5 * float(exact.abs().max())
+    assert float((rounded - exact).abs().max()) > 1e-3 * float(exact.abs().max())
+    assert float32_head(head, rounded=True)[0] is head.weight

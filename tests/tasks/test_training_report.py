@@ -2,14 +2,22 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 from ratchet.infra.pages import Document, to_html, to_markdown
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.training_report import training_sections
-from ratchet.training.interventions import Taken
+from ratchet.training.interventions import AppliedIntervention
 
 
-def checkpoint(directory, name: str, mix: dict[str, float], steps: int, taken: list[Taken] = [], step: str = "train"):  # noqa: B006
+def checkpoint(
+    directory,
+    name: str,
+    mix: dict[str, float],
+    steps: int,
+    taken: Sequence[AppliedIntervention] = (),
+    step: str = "train",
+):
     path = directory / f"{name}-{len(mix)}"
     path.mkdir()
     several = len(mix) > 1 or any("mix" in each.changed for each in taken)
@@ -31,7 +39,10 @@ def checkpoint(directory, name: str, mix: dict[str, float], steps: int, taken: l
 def test_each_run_has_its_curves_with_every_intervention_drawn_and_listed(tmp_path):
     cause = {"plateau": 3, "validation": 0.31234, "best": 0.4}
     added = {"mix": ({"math": 1.0}, {"math": 0.5, "logic": 0.5}), "max_response_tokens": (16, 32)}
-    taken = [Taken(60, 0, True, False, cause, {}), Taken(140, 1, False, False, {"at_step": 140}, added)]
+    taken = [
+        AppliedIntervention(60, 0, True, False, cause, {}),
+        AppliedIntervention(140, 1, False, False, {"at_step": 140}, added),
+    ]
     start = checkpoint(tmp_path, "start", {}, 1, step="warm_start")
     first = checkpoint(tmp_path, "math-16", {"math": 1.0}, 200, taken)
     second = checkpoint(tmp_path, "both-32", {"math": 1.0, "logic": 1.0}, 300)

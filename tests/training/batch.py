@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from deepspeed.utils import safe_get_full_optimizer_state
 
-from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, StageDetails
+from ratchet.infra.recipe.stage import StageDetails
+from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.policy import BETAS, Policy

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ratchet.infra.inference.engine import Needs, Work
+from ratchet.infra.inference.engine import EngineResources, SamplingWorkload
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.training.estimate import Estimate, Shape, estimate
+from ratchet.training.estimate import Estimate, estimate
 from ratchet.training.machine import parse_machine
+from ratchet.training.shape import Shape
 
 SHAPES = {
     "Llama-3.1-8B": Shape(128256, 4096, 32, 32, 8, 128, 14336, tied=False),
@@ -32,7 +33,7 @@ DEEPSCALER = "https://github.com/agentica-project/deepscaler"
 class Beside(ServedVllm):
     """Servers that get new weights from GPU to GPU, as AReaL's do."""
 
-    def needs(self, work: Work) -> Needs:
+    def needs(self, work: SamplingWorkload) -> EngineResources:
         return replace(super().needs(work), transfer="memory")
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.training.advantages import ADVANTAGES, AdvantageOutputs, GroupRewards
-from ratchet.training.groups import from_json, group, to_json, with_advantages
+from ratchet.training.groups import group, with_advantages
+from ratchet.training.rollout_state import group_from_json, group_to_json
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import FAILED, INFRA, PASSED, rollout, stage
 
@@ -129,7 +130,7 @@ def test_groups_know_what_is_equal_and_what_was_measured():
     one, other = group([*outcomes(0, PASSED, FAILED, FAILED, FAILED), *outcomes(1, PASSED, INFRA)], stage())
     assert not one.advantages.zero_variance and other.advantages.zero_variance
     assert one.advantages.metrics == {"group_std": pytest.approx((3 / 16) ** 0.5 / 2)}
-    assert from_json(to_json(one)).advantages == one.advantages
+    assert group_from_json(group_to_json(one)).advantages == one.advantages
 
 
 def test_the_domains_of_a_batch_are_not_compared():

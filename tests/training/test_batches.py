@@ -13,9 +13,10 @@ import torch
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import from_json, group, to_json
+from ratchet.training.groups import group
 from ratchet.training.metrics import describe, samples_to_read
-from ratchet.training.rollout import Batches
+from ratchet.training.on_policy import OnPolicySampler
+from ratchet.training.rollout_state import group_from_json, group_to_json
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage
@@ -56,12 +57,12 @@ def puzzles(count: int) -> list[Problem]:
 
 def batches(
     useful, learns=None, math: int = 40, separate_devices=False, **settings
-) -> tuple[Batches, Curriculum, Written]:
+) -> tuple[OnPolicySampler, Curriculum, Written]:
     asked = stage(**{"prompts_per_batch": 4, "rollouts": 2, "dynamic_sampling_rounds": 3, **settings})
     curriculum = Curriculum(asked, 0, {"math": sums(math), "code": puzzles(40)}, lambda problem: True)
     curriculum.start()
     worker = Written(useful, separate_devices)
-    return Batches(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
+    return OnPolicySampler(asked, 0, curriculum, worker, learns, max_infra_errors=0.05), curriculum, worker
 
 
 def learnt_ids(collected) -> list[str]:
@@ -162,7 +163,7 @@ def test_a_group_survives_json_to_the_last_bit(alone, micro_model):
     _, learns = learner(micro_model)
     sampler, curriculum, _ = batches(lambda i: True)
     for g in learns.old_logprobs(sampler.collect(curriculum.draw()).groups, 1.0):
-        back = from_json(json.loads(json.dumps(to_json(g))))
+        back = group_from_json(json.loads(json.dumps(group_to_json(g))))
         assert (back.rewards, back.valid, back.advantages) == (g.rewards, g.valid, g.advantages)
         for a, b in zip(back.old_logprobs, g.old_logprobs, strict=True):
             assert a.dtype == b.dtype and np.array_equal(a, b)

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -63,7 +64,7 @@ def test_drawing_is_a_function_of_seed_and_stage():
 
 
 def test_a_resumed_curriculum_draws_what_the_interrupted_one_would_have():
-    settings = stage(advanced={"drop_easy_each_epoch": True}, mix={"math": 0.5, "code": 0.25, "logic": 0.25})
+    settings = stage(advanced={"difficulty_filter": {"easy": 1.0}}, mix={"math": 0.5, "code": 0.25, "logic": 0.25})
     passed = lambda problem_id: problem_id < "logic-05" or "sum" < problem_id < "sum-05"  # noqa: E731
     whole = curriculum(settings)
     drawn = walk(whole, 9, passed)
@@ -88,21 +89,92 @@ def test_what_does_not_fill_a_batch_waits_for_the_next_epoch():
 
 
 def test_easy_prompts_leave_after_the_epoch_with_a_decision():
-    c = curriculum(stage(advanced={"drop_easy_each_epoch": True}))
+    c = curriculum(stage(advanced={"difficulty_filter": {"easy": 1.0}}))
     walk(c, 3, passed=lambda problem_id: problem_id in ("sum-03", "sum-07"))
     assert {d["problem_id"] for d in c.decisions} == {"sum-03", "sum-07"}
     assert {(d["rule"], d["step"]) for d in c.decisions} == {("easy_in_epoch", 3)}
     assert not {"sum-03", "sum-07"} & {problem_id for batch in walk(c, 4) for problem_id in batch}
 
 
-def test_a_prompt_that_passed_in_an_earlier_epoch_only_is_not_easy():
-    c = curriculum(stage(advanced={"drop_easy_each_epoch": False}))
+def test_without_a_filter_pass_rates_are_not_kept():
+    c = curriculum(stage())
     walk(c, 3, passed=lambda problem_id: True)
-    assert c.state.streams["math"].passes == {} and c.active == {"math": 12}
+    assert c.state.streams["math"].rates == {} and c.active == {"math": 12}
+
+
+def walk_epochs(c: Curriculum, epochs: int, rate) -> list[set[str]]:
+    """The prompts of each epoch; `rate(problem_id, epoch)` is what is measured, None where a verdict is missing."""
+    drawn: list[set[str]] = [set() for _ in range(epochs)]
+    while c.epoch < epochs and not c.finished:
+        batch = c.draw()
+        drawn[batch.epoch] |= set(ids(batch))
+        c.record({i: rate(i, batch.epoch) for i in ids(batch)})
+        c.advance()
+    return drawn
+
+
+def test_easy_and_hard_prompts_are_skipped_for_some_epochs_and_tried_again():
+    filtered = {"easy": 0.9, "hard": 0.0, "skip_epochs": 2}
+    settings = stage(steps=200, prompts_per_batch=1, advanced={"difficulty_filter": filtered})
+    solved, unsolved, unjudged = {"sum-00", "sum-01"}, {"sum-02"}, {"sum-03"}
+
+    def rate(problem_id: str, epoch: int) -> float | None:
+        known = {**dict.fromkeys(solved, 1.0), **dict.fromkeys(unsolved, 0.0 if epoch == 0 else 0.5)}
+        return None if problem_id in unjudged else known.get(problem_id, 0.5)
+
+    c = curriculum(settings)
+    everyone = {p.problem_id for p in sums(12)}
+    drawn = walk_epochs(c, 7, rate)
+    without = everyone - solved - unsolved
+    assert drawn == [everyone, without, without, everyone, everyone - solved, everyone - solved, everyone]
+    rules = {(d["problem_id"], d["rule"]) for d in c.decisions}
+    assert rules == {*((i, "easy_in_epoch") for i in solved), *((i, "hard_in_epoch") for i in unsolved)}
+    assert c.decisions[0]["evidence"] == {"epoch": 0, "pass_rate": 1.0, "until_epoch": 3}
+
+
+def test_the_pass_rate_of_a_filter_moves_with_its_memory():
+    settings = stage(steps=200, prompts_per_batch=1, advanced={"difficulty_filter": {"easy": 0.9, "memory": 0.5}})
+    c = curriculum(settings)
+    drawn = walk_epochs(c, 6, lambda problem_id, epoch: float(epoch > 0) if problem_id == "sum-05" else 0.5)
+    assert [("sum-05" in epoch) for epoch in drawn] == [True, True, True, True, True, False]  # 0, .5, .75, .875, .9375
+    assert c.decisions[-1]["evidence"]["pass_rate"] == 0.9375
+
+
+def test_where_all_prompts_are_skipped_the_next_ones_come_back_at_once():
+    c = curriculum(stage(steps=100, advanced={"difficulty_filter": {"skip_epochs": 3}}))
+    drawn = walk_epochs(c, 4, lambda problem_id, epoch: 1.0)
+    assert not c.finished and all(len(epoch) == 12 for epoch in drawn)
+
+
+def test_a_resumed_filter_skips_what_the_interrupted_one_would_have():
+    settings = stage(
+        steps=60, mix={"math": 0.5, "code": 0.5},
+        advanced={"difficulty_filter": {"easy": 0.8, "hard": 0.1, "memory": 0.3, "skip_epochs": 1}},
+    )  # fmt: skip
+
+    def go_on(c: Curriculum, steps: int) -> list[list[str]]:
+        drawn = []
+        for _ in range(steps):
+            batch = c.draw()
+            drawn.append(ids(batch))
+            c.record({i: Random(f"{i} {batch.step}").choice([0.0, 0.5, 1.0]) for i in ids(batch)})
+            c.advance()
+        return drawn
+
+    whole = curriculum(settings)
+    drawn = go_on(whole, 24)
+    assert any(stream.skipped for stream in whole.state.streams.values())
+    for stop in range(1, 24, 3):
+        first = curriculum(settings)
+        go_on(first, stop)
+        second = curriculum(settings)
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert go_on(second, 24 - stop) == drawn[stop:]
+        assert second.state_dict() == whole.state_dict()
 
 
 def test_the_stage_ends_when_nothing_is_left_to_learn():
-    c = curriculum(stage(advanced={"drop_easy_each_epoch": True}))
+    c = curriculum(stage(advanced={"difficulty_filter": {"easy": 1.0}}))
     walk(c, 3, passed=lambda problem_id: True)
     assert c.finished and c.state.step == 3
 
@@ -196,7 +268,7 @@ def test_schedules_follow_the_domain_with_the_largest_share():
 
 
 def test_the_stage_goes_on_while_one_domain_has_something_to_learn():
-    c = curriculum(stage(mix={"math": 0.5, "code": 0.5}, advanced={"drop_easy_each_epoch": True}), math=4, code=4)
+    c = curriculum(stage(mix={"math": 0.5, "code": 0.5}, advanced={"difficulty_filter": {"easy": 1.0}}), math=4, code=4)
     drawn = walk(c, 4, passed=lambda problem_id: problem_id.startswith("sum"))
     assert not c.finished and c.active == {"code": 4, "math": 0}
     assert [len(batch) for batch in drawn] == [4] * 4 and sorted(drawn[3]) == [f"code-0{i}" for i in range(4)]

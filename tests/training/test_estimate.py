@@ -6,16 +6,17 @@ import pytest
 from ratchet.infra.inference.vllm_service import ServedVllm
 from ratchet.infra.inference.with_vllm import PROFILED_TOKENS, RESERVED, Vllm
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.recipe.training import Hardware, HardwareDetails, Lora, Stage, Training, TrainingDetails
+from ratchet.infra.recipe.hardware import HardwareDetails
+from ratchet.infra.recipe.training import Hardware, Lora, Stage, Training, TrainingDetails
 from ratchet.training import packing
-from ratchet.training.estimate import PIECES, TILES, WHOLE, Shape, estimate, pressures, scaled
+from ratchet.training.estimate import estimate, pressures, scaled
 from ratchet.training.logprobs import TILES as LOGIT_TILES
 from ratchet.training.machine import (
     CPU,
     CPU_BANDWIDTH,
     GIB,
     KNOWN,
-    OF_A_CARD,
+    LEAST_PER_CLOCK,
     PER_CLOCK,
     WIDE_CORE_FLOPS,
     Machine,
@@ -27,6 +28,8 @@ from ratchet.training.machine import (
     with_measured,
     write_rates,
 )
+from ratchet.training.memory import PIECES, TILES, WHOLE
+from ratchet.training.shape import Shape
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import MICRO
 from tests.training.published_steps import PUBLISHED
@@ -309,5 +312,5 @@ def test_the_rates_of_unknown_gpus_are_near_those_of_known_ones(name):
         "H100": (132, 1830, (9, 0)), "A100": (108, 1410, (8, 0)), "4090": (128, 2520, (8, 9)),
         "A10": (72, 1695, (8, 6)),
     }[name]  # fmt: skip
-    flops = processors * clock * 1e6 * PER_CLOCK.get(capability, OF_A_CARD)
+    flops = processors * clock * 1e6 * PER_CLOCK.get(capability, LEAST_PER_CLOCK)
     assert flops == pytest.approx(KNOWN[name][1] / (2 if name == "A10" else 1), rel=0.02)

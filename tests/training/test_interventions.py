@@ -13,7 +13,7 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.interventions import Interventions, Taken
+from ratchet.training.interventions import AppliedIntervention, Interventions
 from ratchet.training.specification import TrainingSpec
 from tests.training.batch import largest_difference, weights
 from tests.training.conftest import sums
@@ -23,13 +23,13 @@ from tests.training.test_main import timeless_part
 RESET_ON_PLATEAU = {"when": {"plateau": 2}, "do": "reset"}
 
 
-def steps_of(taken: list[Taken]) -> list[tuple[int, str]]:
+def steps_of(taken: list[AppliedIntervention]) -> list[tuple[int, str]]:
     return [(each.step, each.title) for each in taken]
 
 
 def run(
     c: Curriculum, steps: int, scores: Sequence[float] = (), metrics: Sequence[dict[str, float]] = ()
-) -> list[Taken]:
+) -> list[AppliedIntervention]:
     """Steps with these validation scores and metrics, one a step, while there are any; what was taken."""
     taken = []
     for i in range(steps):
@@ -58,10 +58,10 @@ def test_a_plateau_ends_the_stage_whatever_was_tried_before():
     taken = run(c, 20, [0.3, 0.5, 0.4, 0.5, 0.45, 0.45, 0.6])
     assert steps_of(taken) == [(4, "reset"), (6, "stop")], "5 and 6 are not better than 4, since the reset"
     assert taken[1].cause == {"plateau": 4, "validation": 0.45, "best": 0.5}
-    assert taken[1].words == "stop (plateau 4, validation 0.45, best 0.5)"
+    assert taken[1].summary == "stop (plateau 4, validation 0.45, best 0.5)"
     assert c.finished and c.state.step == 6
     assert c.decisions == [each.decision for each in taken]
-    assert [Taken.of(json.loads(json.dumps(line))).title for line in c.decisions] == ["reset", "stop"]
+    assert [AppliedIntervention.of(json.loads(json.dumps(line))).title for line in c.decisions] == ["reset", "stop"]
 
 
 def test_truncation_counts_by_its_mean_over_the_last_steps(monkeypatch):
@@ -228,7 +228,7 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
 
     monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 1)
     whole = go_on(tmp_path / "whole")
-    decisions = [Taken.of(line) for line in written(tmp_path / "whole")[1]]
+    decisions = [AppliedIntervention.of(line) for line in written(tmp_path / "whole")[1]]
     kinds = {each.step: each.title for each in decisions}
     assert {"reset", "stop", "max_response_tokens 14", "unfinished_penalty 0.5", "mix code 1 math 1"} <= {
         each.title for each in decisions
@@ -269,7 +269,7 @@ def guarded(*interventions, **settings) -> Curriculum:
     return c
 
 
-def validated(c: Curriculum, score: float, math: float) -> tuple[bool, list[Taken]]:
+def validated(c: Curriculum, score: float, math: float) -> tuple[bool, list[AppliedIntervention]]:
     walk(c, 1)
     is_best = c.interventions.record_validation(score, {"math": math})
     return is_best, c.intervene(score, {})

@@ -87,13 +87,14 @@ def test_products_of_onednn_give_the_same_gradient(micro_model, alone_gradient, 
 
 
 MASKED = {"importance_cap": (0.8, 1.3), "truncation": "mask"}
+MASKED_RESPONSES = {"importance_cap": {"sequence": (0.6, 1.2), "tokens": 1.1}}
 
 
 @pytest.mark.parametrize(
     ("settings", "hardware"),
     [
         *((settings, {"zero_stage": stage}) for stage, settings in enumerate(EACH_LOSS)),
-        *((settings, {}) for settings in (*EACH_LOSS[1:], MASKED)),
+        *((settings, {}) for settings in (*EACH_LOSS[1:], MASKED, MASKED_RESPONSES)),
         ({}, {"zero_stage": 2, "advanced": {"cpu_offload": True}}),
         ({}, {"packed": True}),
     ],

@@ -7,7 +7,8 @@ import torch
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
-from ratchet.infra.recipe.training import Hardware, Optimizer, StageDetails
+from ratchet.infra.recipe.stage import StageDetails
+from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.groups import Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.model import ScoredModel

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from ratchet.infra.recipe.stage import SequenceImportance
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
@@ -57,9 +58,18 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
                     if settings.loss == "gspo":  # π_old / π_engine of the response, as its ratio is
                         log_weight = sum(float(before[n]) - float(rollout.logprobs[n]) for n in range(len(own)))
                         log_weight /= len(own)
+                    if isinstance(cap, SequenceImportance):
+                        geometric = float((before - torch.tensor(rollout.logprobs, dtype=torch.float64)).mean().exp())
+                        inside = cap.sequence[0] <= geometric <= cap.sequence[1]
+                        if cap.outside == "truncate":
+                            objective = objective * min(max(geometric, cap.sequence[0]), cap.sequence[1])
+                        elif cap.tokens is None or not inside:
+                            objective = objective * geometric * inside
+                        cap = cap.tokens if inside else None
                     weight = math.exp(log_weight)
                     inside = isinstance(cap, tuple) and cap[0] <= weight <= cap[1]
-                    objective = objective * (weight * inside if isinstance(cap, tuple) else min(weight, cap))
+                    if cap is not None:
+                        objective = objective * (weight * inside if isinstance(cap, tuple) else min(weight, cap))
                 loss = -objective
                 if settings.kl_coefficient:
                     d = other[place - 1, ids[place]] - token
@@ -81,6 +91,11 @@ def slow_loss(model, reference, batch, settings, temperature: float) -> torch.Te
         {"entropy_bonus": 0.1},
         {"importance_cap": 1.1},
         {"importance_cap": (0.8, 1.3)},
+        {"importance_cap": {"sequence": (0.6, 1.2)}},
+        {"importance_cap": {"sequence": (0.6, 1.2), "outside": "truncate"}},
+        {"importance_cap": {"sequence": (0.6, 1.2), "tokens": 1.1}, "updates_per_batch": 2, "clip_high": 0.1},
+        {"importance_cap": {"sequence": (0.6, 1.2), "tokens": (0.8, 1.3)}, "loss": "cispo", "kl_coefficient": 0.1},
+        {"importance_cap": {"sequence": (0.6, 1.2)}, "loss": "gspo", "entropy_bonus": 0.02},
         {"updates_per_batch": 2},
         {"updates_per_batch": 2, "clip_low": 0.05, "clip_high": 0.1},
         {
@@ -120,6 +135,8 @@ def test_gradient_of_the_step(alone, micro_model, settings, monkeypatch):
         found = torch.autograd.grad(loss, list(model.parameters()))
         wanted = {name: decay * before + g for (name, before), g in zip(wanted.items(), found, strict=True)}
     assert largest_difference({n: w.float() for n, w in wanted.items()}, gradient(policy)) < 3e-5
+    if isinstance(cap := asked.importance_cap, SequenceImportance):
+        assert (0 < metrics["masked_responses"] < 1) == (cap.outside == "mask")
     assert (0 < metrics["clip_fraction"] < 1) == (asked.updates_per_batch > 1)
     assert (metrics["ratio_deviation"] == 0) == (asked.updates_per_batch == 1)
 

@@ -18,6 +18,7 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.training.rollout_log import rollout_files
 from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
 from tests.training.processes import alive
@@ -41,7 +42,7 @@ RECIPE = Recipe.model_validate(
                 {
                     "name": "math-12", "mix": {"math": 0.75, "code": 0.25}, "max_response_tokens": 12,
                     "steps": STEPS, "rollouts": 8, "prompts_per_batch": 4, "learning_rate": 1e-3,
-                    "max_difficulty": 6, "advanced": {"drop_easy_each_epoch": True},
+                    "max_difficulty": 6, "advanced": {"difficulty_filter": {"easy": 1.0}},
                 }
             ],
         },
@@ -106,6 +107,15 @@ def weights(work: Path) -> bytes:
     return (work / "work" / "model" / "model.safetensors").read_bytes()
 
 
+def rollouts(work: Path) -> dict[str, bytes]:
+    """Each step's file; together they have every sampled token once."""
+    files = [file for _, file in rollout_files(work / "work")]
+    rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    assert len({(row["step"], row["problem_id"], row["sample"]) for row in rows}) == len(rows)
+    assert sum(row["tokens"] for row in rows) == sum(line["sampled_tokens"] for line in metrics(work))
+    return {file.name: file.read_bytes() for file in files}
+
+
 @pytest.fixture(scope="module")
 def straight(learnt_model, tmp_path_factory) -> Path:
     """A stage that was left alone."""
@@ -159,7 +169,7 @@ def test_a_killed_stage_leaves_no_process_and_ends_bit_for_bit_where_the_other_d
 
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     timeless = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
-    assert timeless[0] == timeless[1]
+    assert timeless[0] == timeless[1] and rollouts(straight) == rollouts(killed)
     assert [line["step"] for line in timeless[0]] == list(range(1, STEPS + 1))
     assert any(line["grad_norm"] > 0 for line in timeless[0])
     assert {"math/pass_rate", "code/pass_rate", "math/entropy"} <= timeless[0][0].keys()
@@ -200,7 +210,7 @@ def test_a_killed_stage_of_tail_batching_ends_bit_for_bit_where_the_other_does(l
     recipe = RECIPE.model_dump(mode="json")
     stage = recipe["training"]["stages"][0]
     stage |= {"mix": {"math": 1.0}, "max_response_tokens": 40, "rollouts": 4, "steps": 2 * STEPS}
-    stage["advanced"] |= {"drop_easy_each_epoch": False, "tail_batching": 0.5}
+    stage["advanced"] |= {"difficulty_filter": None, "tail_batching": 0.5}
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     assert start(straight, learnt_model, recipe=recipe).wait() == 0, (straight / "log").read_text()
     for steps in (3, 6, 9):
@@ -212,7 +222,7 @@ def test_a_killed_stage_of_tail_batching_ends_bit_for_bit_where_the_other_does(l
     assert start(killed, learnt_model, recipe=recipe).wait() == 0, (killed / "log").read_text()
     assert weights(straight) == weights(killed) != (learnt_model / "model.safetensors").read_bytes()
     lines = [[timeless_part(line) for line in metrics(work)] for work in (straight, killed)]
-    assert lines[0] == lines[1]
+    assert lines[0] == lines[1] and rollouts(straight) == rollouts(killed)
     assert any(line["deferred_tokens"] for line in lines[0]) and any(line["learned_waiting"] for line in lines[0])
 
 

@@ -9,8 +9,10 @@ import torch
 from transformers import AttentionInterface, AutoModelForCausalLM, Qwen2Config
 
 from ratchet.infra.recipe.training import Hardware, Stage, Training
-from ratchet.training.estimate import PROMPT_TOKENS, Shape, estimate
+from ratchet.training.estimate import estimate
 from ratchet.training.machine import parse_machine
+from ratchet.training.memory import PROMPT_TOKENS
+from ratchet.training.shape import Shape
 
 MODELS = {  # DeepSeek-R1-Distill-Qwen: layers, hidden size, intermediate size, heads, heads of keys and values
     "7B": (28, 3584, 18944, 28, 4),

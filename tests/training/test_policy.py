@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.attention import whole
+from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import PIECES, WHOLE, Sample, collate, plan_micro_batches
 from ratchet.training.policy import BETAS, Policy
+from ratchet.training.sampler import difference
 from tests.training.batch import gradient as gradient_of
 
 CPU = torch.device("cpu")
@@ -314,3 +317,17 @@ def test_shards_are_gathered_in_buckets(alone, micro_model, monkeypatch):
         assert received.keys() == whole.keys() and all(torch.equal(received[name], whole[name]) for name in whole)
         assert least <= len(taken) <= most and sum(taken) == size
         assert max(taken) <= bucket + 4 * max(weight.numel() for weight in whole.values())
+
+
+def test_float32_logits_bring_engine_and_trainer_closer(alone, micro_model):
+    """What is left is rounding of the hidden states, which both modes have."""
+    gaps = []
+    for kind in ("float32", "bfloat16"):
+        hardware = Hardware(dtype="bfloat16", advanced={"logits": kind})
+        policy = Policy(micro_model, hardware, Optimizer())
+        engine = InPlace(policy, 8, hardware.rounded_logits)
+        engine.receive("1")
+        requests = [Request(i, i, (5 + i, 9, 17)) for i in range(8)]
+        made = list(engine.generate([requests], Sampling(max_tokens=24)))
+        gaps.append(float(difference(policy, [r.prompt_ids for r in requests], made).square().mean()))
+    assert 0 < gaps[0] < gaps[1]

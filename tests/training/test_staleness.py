@@ -18,9 +18,9 @@ import pytest
 
 from ratchet.data_curation.base.protocol import Request, completed, derive_seed
 from ratchet.infra.inference.with_transformers import Transformers
+from ratchet.training.asynchronous import AsyncSampler, InFlight, chunk, due
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.groups import Rollout
-from ratchet.training.staleness import InFlight, Pipeline, chunk, due
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import groups, learner, stage
@@ -30,6 +30,7 @@ from tests.training.test_main import (  # noqa: F401
     RECIPE,
     learnt_model,
     metrics,
+    rollouts,
     start,
     timeless_part,
     weights,
@@ -95,7 +96,7 @@ def world(
     curriculum.start()
     worker = Lengths(sigma)
     engine = Transformers(kind="transformers", beside=beside)
-    return curriculum, Pipeline(asked, 0, curriculum, worker, engine, max_infra_errors=0.05), worker
+    return curriculum, AsyncSampler(asked, 0, curriculum, worker, engine, max_infra_errors=0.05), worker
 
 
 def run(curriculum, batches, steps):
@@ -181,7 +182,7 @@ def test_it_continues_after_any_step_as_if_nothing_had_happened(alone, staleness
 
 def test_easy_prompts_are_dropped_when_the_last_of_their_epoch_was_learned_from(alone):
     """As without staleness: the next epoch begins without them, beside the last update of the one before."""
-    curriculum, batches, worker = world(2, drop_easy_each_epoch=True, sigma=0.1)
+    curriculum, batches, worker = world(2, difficulty_filter={"easy": 1.0}, sigma=0.1)
     easy = {f"sum-{i:02d}" for i in range(0, 100, 3)}
     judged = worker.judged
 
@@ -284,6 +285,7 @@ def assert_same(straight: Path, other: Path, model: Path, steps: int) -> list[di
     assert lines == same and [line["step"] for line in lines] == list(range(1, steps + 1))
     assert lines[0]["staleness"] == 0 and lines[0]["mismatch_largest"] < 1e-4  # exact before the first update
     assert max(line.get("weight_probe", 0.0) for line in lines) < 1e-4
+    assert rollouts(straight) == rollouts(other)
     for name in ("decisions", "samples"):
         assert len({(work / "work" / f"{name}.jsonl").read_text() for work in (straight, other)}) == 1
     return lines

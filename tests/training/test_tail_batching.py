@@ -15,7 +15,8 @@ from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.protocol import Sampling, derive_seed
 from ratchet.infra.inference.with_transformers import InPlace
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.rollout import Batches, RolloutWorker
+from ratchet.training.on_policy import OnPolicySampler
+from ratchet.training.rollout import RolloutWorker
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.batch import FAILED, PASSED, rollout, stage
@@ -60,7 +61,7 @@ def world(prompts: int = 100, places: int = 8):
     curriculum = Curriculum(asked, 0, {"math": sums(prompts)}, lambda problem: True)
     curriculum.start()
     worker = Lengths()
-    return curriculum, Batches(asked, 0, curriculum, worker, None, max_infra_errors=0.05), worker
+    return curriculum, OnPolicySampler(asked, 0, curriculum, worker, None, max_infra_errors=0.05), worker
 
 
 def run(curriculum, batches, steps):

@@ -4,6 +4,8 @@ from typing import Literal
 
 import torch
 
+from ratchet.infra.recipe.stage import SequenceImportance
+
 KLEstimator = Literal["k1", "k2", "k3"]
 LARGEST_LOG_RATIO = 20.0
 """e to this power can be squared in float32."""
@@ -36,6 +38,24 @@ def importance_weights(log_ratios: torch.Tensor, cap: float | tuple[float, float
     if isinstance(cap, tuple):
         return ratio.where((cap[0] <= ratio) & (ratio <= cap[1]), 0.0)
     return ratio.clamp(max=cap)
+
+
+def sequence_weights(
+    log_ratios: torch.Tensor, means: torch.Tensor, settings: SequenceImportance
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Importance weights by response [tokens], and 1 where a token's response is masked [tokens], without gradient.
+
+    `log_ratios`: log π_trainer - log π_engine of each token; `means`: their mean over the token's response, the
+    logarithm of its geometric mean ratio g. A response has the weight g or, with `tokens`, each of its tokens its own;
+    outside of the band it is masked, or g truncated to the band. The product of the ratios, whose weight would be
+    unbiased, overflows within a few thousand tokens; their geometric mean does not depend on the length.
+    """
+    ratio, (low, high) = means.detach().exp(), settings.sequence
+    if settings.outside == "truncate":
+        return ratio.clamp(low, high), torch.zeros_like(ratio)
+    inside = (low <= ratio) & (ratio <= high)
+    weights = ratio if settings.tokens is None else importance_weights(log_ratios, settings.tokens)
+    return weights.where(inside, 0.0), (~inside).float()
 
 
 def mismatch(trainer: torch.Tensor, engine: torch.Tensor) -> torch.Tensor:

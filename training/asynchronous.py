@@ -14,12 +14,11 @@ than P groups are complete, the round goes on, with the newest weights. On avera
 updates as there are batches in flight (Little's law), so no more prompts are begun than the groups' lengths ask for.
 """
 
-import base64
 import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean
 from typing import Any, Protocol, TypeVar
@@ -33,7 +32,9 @@ from ratchet.training import ranks
 from ratchet.training.curriculum import Batch, Curriculum
 from ratchet.training.groups import Group, Rollout, group, with_advantages
 from ratchet.training.metrics import Metrics, describe
-from ratchet.training.rollout import TRUNCATED, Collected, RolloutWorker, check_infra_errors
+from ratchet.training.rollout import TRUNCATED, RolloutWorker, check_infra_errors
+from ratchet.training.rollout_source import Collected
+from ratchet.training.rollout_state import rollout_from_json, rollout_to_json
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 
@@ -41,7 +42,6 @@ SPARE = 0.25
 """Batches of prompts in flight beyond what the groups' lengths ask for on average: they differ from batch to batch."""
 RECENT = 0.1
 """Weight of a batch in the mean number of rounds that a group takes."""
-ARRAYS = {"prompt": np.int32, "response": np.int32, "logprobs": np.float32}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +108,15 @@ class Round:
             raise self._error
 
 
-class Pipeline:
-    """`rollout.Batches` of a stage with bounded staleness. The same on every rank; all methods but `report` are
-    collective."""
+class AsyncSampler:
+    """Samples beside the updates, with bounded staleness."""
 
     def __init__(
         self, stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, engine: InferenceEngine,
         max_infra_errors: float,
     ) -> None:  # fmt: skip
         self._stage, self._seed, self._curriculum, self._worker = stage, seed, curriculum, worker
-        self._max_infra_errors, self._beside = max_infra_errors, engine.samples_beside
+        self._max_infra_errors, self._beside = max_infra_errors, engine.supports_async_sampling
         self._staleness = stage.advanced.max_staleness
         self._most_rounds = engine.rounds(self._staleness)
         self.in_flight: list[InFlight] = []  # oldest first
@@ -147,7 +146,7 @@ class Pipeline:
         self.in_flight = [each for each in self.in_flight if each not in chosen]
         groups = self._groups(chosen, batch)
         self._measure(chosen, batch.step)
-        self._curriculum.record({g.problem_id: g.all_passed for g in groups})
+        self._curriculum.record({g.problem_id: g.pass_rate for g in groups})
         self._curriculum.note_tokens({g.problem_id: fmean(len(r.response) for r in g.rollouts) for g in groups})
         if self._beside:
             following = self._curriculum.draw()  # of the next epoch, if this batch was the last of one
@@ -248,10 +247,13 @@ class Pipeline:
         rollouts = [r for each in chosen for r in each.rollouts]
         errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
         check_infra_errors(errors, len(rollouts), self._max_infra_errors)
-        groups = []
-        for each in chosen:  # rewards know the response limit with which their group was begun
-            groups += group(each.rollouts, batch.stage.model_copy(update={"max_response_tokens": each.limit}))
+        groups = [members for each in chosen for members in self._graded(each, batch.stage)]
         return with_advantages(groups, batch.stage)
+
+    @staticmethod
+    def _graded(each: InFlight, stage: Stage) -> list[Group]:
+        """Rewards know the response limit with which their group was begun."""
+        return group(each.rollouts, stage.model_copy(update={"max_response_tokens": each.limit}))
 
     def _measure(self, chosen: Sequence[InFlight], step: int) -> None:
         """Metrics of a batch, and the mean number of rounds that a group takes."""
@@ -272,6 +274,12 @@ class Pipeline:
         }  # fmt: skip
         self._sampled = 0
 
+    def leftover(self) -> list[Group]:
+        """Those of a stage that ended early: complete, and not learned from."""
+        stage = self._curriculum.stage
+        complete = (each for each in self.in_flight if each.complete)
+        return [members for each in complete for members in self._graded(each, stage)]
+
     def report(self, collected: Collected) -> Metrics:
         """Metrics of the batch, and of the round before it."""
         return describe(collected.sampled, self._stage) | self._worker.report() | self._metrics
@@ -283,7 +291,7 @@ class Pipeline:
             "in_flight": [
                 {
                     "problem_id": each.problem.problem_id, "begun": each.begun, "limit": each.limit,
-                    "rollouts": list(map(_packed, each.rollouts)),
+                    "rollouts": list(map(rollout_to_json, each.rollouts)),
                 }
                 for each in self.in_flight
             ],
@@ -294,7 +302,10 @@ class Pipeline:
         self._rounds, self._sampled = state["rounds"], state["sampled"]
         self.in_flight = [
             InFlight(
-                problems[each["problem_id"]], each["begun"], each["limit"], tuple(map(_unpacked, each["rollouts"]))
+                problems[each["problem_id"]],
+                each["begun"],
+                each["limit"],
+                tuple(map(rollout_from_json, each["rollouts"])),
             )
             for each in state["in_flight"]
         ]
@@ -308,14 +319,3 @@ def in_flight_wanted(rounds: float, prompts: int, most: int) -> int:
 def chunk(limit: int, rounds: int) -> int:
     """Tokens that one of so many rounds adds to a response, at most."""
     return math.ceil(limit / rounds)
-
-
-def _packed(rollout: Rollout) -> dict[str, Any]:
-    """As JSON; arrays as their bytes, a tenth of the time and half of the room of digits."""
-    return asdict(rollout) | {name: base64.b64encode(getattr(rollout, name).tobytes()).decode() for name in ARRAYS}
-
-
-def _unpacked(plain: dict[str, Any]) -> Rollout:
-    arrays = {name: np.frombuffer(base64.b64decode(plain[name]), kind) for name, kind in ARRAYS.items()}
-    spans = tuple((version, tokens) for version, tokens in plain["spans"])
-    return Rollout(**{**plain, **arrays, "outcome": Outcome(plain["outcome"]), "spans": spans})

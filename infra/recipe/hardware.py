@@ -1,0 +1,101 @@
+"""How training is distributed, in a recipe."""
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from ratchet.data_curation.base.bounds import (
+    Flag,
+    Machines,
+    Minutes,
+    Processes,
+    Responses,
+    Tokens,
+    ZeroStage,
+)  # fmt: skip
+from ratchet.data_curation.base.section import NotInKey, Section
+
+
+class HardwareDetails(Section):
+    """Rarely needed settings of the hardware."""
+
+    cpu_offload: Flag = False
+    """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
+    hierarchical: NotInKey[Flag | None] = None
+    """Under ZeRO-3 keep a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
+    within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
+    a GPU's memory."""
+    logits: Literal["float32", "bfloat16"] = "float32"
+    """Type of a bfloat16 model's logits, in the trainer and the embedded engine. bfloat16 rounds a logit of 20 to steps
+    of 0.06, on each side in its own way, and saves time and memory on a CPU."""
+    overlap_gradients: Flag = False
+    """Under ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
+    bucket of them in memory. ZeRO-3 always does."""
+    timeout_minutes: NotInKey[Minutes] = 30
+    """A rank that waits longer for the others stops the run."""
+
+
+COPY_SHARE, COPY_MACHINES = 0.1, 4
+"""Of a GPU's memory: the most that a second copy of the weights takes by itself. With fewer machines a third of what is
+gathered stays within one anyway, and each rank's part of everything else is larger."""
+
+
+class Hardware(Section):
+    """How a stage is distributed. All fields but the timeout may change the order of additions, and so rounding."""
+
+    machines: Machines = 1
+    """Machines of the process group; docs/reference/training.md, "Several machines", says how they are started."""
+    processes: Processes = 1
+    """Ranks on each machine, one per GPU or CPU core."""
+    zero_stage: ZeroStage = 0
+    """DeepSpeed's sharding: 1 optimizer, 2 also gradients, 3 also weights. In bfloat16 0 and 1 are 2, DeepSpeed's first
+    that sums gradients in float32 and divides them by any number."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Type of weights and activations, in trainer and engine."""
+    micro_batch_tokens: Tokens = 3000
+    """Tokens of one forward-backward pass on one rank; bounds memory."""
+    packed: Flag = False
+    """Concatenate a micro-batch's sequences instead of padding them; memory is then linear in their tokens."""
+    activation_checkpointing: Flag = False
+    """Recompute activations in the backward pass instead of keeping them."""
+    rollout_batch: Responses = 256
+    """Responses decoded together on one rank."""
+    advanced: HardwareDetails = HardwareDetails()
+    """Rarely needed settings."""
+
+    @property
+    def sharding(self) -> int:
+        """DeepSpeed's stage in use."""
+        return max(2, self.zero_stage) if self.dtype == "bfloat16" else self.zero_stage
+
+    @property
+    def rounded_logits(self) -> bool:
+        """Logits have the 16-bit type of the weights."""
+        return self.advanced.logits == "bfloat16"
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the whole process group."""
+        return self.machines * self.processes
+
+    def copied_among(self, weights: float, gpu: float | None, machines: int, on_each: int) -> int:
+        """Neighboring ranks that share a second copy of the model's `weights` (bytes); 1: there is none. `gpu`: bytes
+        of one GPU's memory, None on a CPU."""
+        wanted = self.advanced.hierarchical
+        if wanted is None:
+            wanted = gpu is not None and weights / on_each <= COPY_SHARE * gpu and machines >= COPY_MACHINES
+        return on_each if wanted and self.zero_stage == 3 and machines > 1 else 1
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> "Hardware":
+        if self.advanced.cpu_offload and not self.zero_stage:
+            raise ValueError("cpu_offload needs zero_stage 1 or more")
+        if self.advanced.hierarchical and self.zero_stage < 3:
+            raise ValueError("hierarchical keeps a second copy of weights that are sharded: it needs zero_stage 3")
+        if self.advanced.logits == "bfloat16" and self.dtype == "float32":
+            raise ValueError("logits: bfloat16 is for dtype bfloat16")
+        if self.advanced.overlap_gradients and (self.zero_stage == 3 or not self.sharding):
+            raise ValueError(
+                "overlap_gradients is for ZeRO 1 and 2: ZeRO-3 always overlaps, and float32 without ZeRO cannot"
+            )
+        return self

@@ -1,0 +1,154 @@
+"""The kept rollouts of finished stages: found by name, judged again, and as a page to browse."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from ratchet.data_curation.base.problem_table import from_table
+from ratchet.infra.pages import PAGES, render
+from ratchet.infra.settings import Settings
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore, matches, resolve
+from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.tracking.run_record import find_run
+from ratchet.training.rollout_log import RolloutFilter, read_rollouts, rollout_files
+from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import open_pool
+from ratchet.verifiers.submission import JudgeSettings
+
+AHEAD = 1024
+"""Responses submitted and not judged: enough to keep all workers busy while one takes long."""
+PAGE_BYTES = 8_000_000
+"""Text on a page, which a browser still filters at once."""
+SHOWN = (
+    "step", "domain", "problem_id", "sample", "outcome", "decided_by", "detail", "reward", "advantage", "tokens",
+    "truncated", "learned", "prompt", "response",
+)  # fmt: skip
+"""Columns on a page."""
+
+
+def stages_of(settings: Settings, what: str) -> list[Artifact]:
+    """The trained stages that `what` names, in order: one stage, or all stages behind the results of a run or behind
+    another artifact. Raises RatchetError if there is none whose rollouts were kept."""
+    store = ArtifactStore(settings.artifacts)
+    artifacts, lineage = list(store.all()), Lineage(store)
+    if matches(what, artifacts):
+        named = [resolve(what, artifacts, store.root)]
+        named = named if named[0].kind == "checkpoint" else lineage.behind(named[0])
+    elif record := find_run(settings, what):
+        named = [each for end in record.ends for each in (*lineage.behind(end), end)]
+    else:
+        raise RatchetError(f"{what!r} is neither a stage nor a run. `ratchet show checkpoint` lists the stages.")
+    kept = {each.key: each for each in named if each.kind == "checkpoint" and rollout_files(each.path)}
+    if not kept:
+        raise RatchetError(f"{what}: it has no kept rollouts. A stage keeps them unless keep_rollouts is `samples`.")
+    return sorted(kept.values(), key=lambda each: each.manifest.finished_at)
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """A rollout, and what today's verifier says of it."""
+
+    row: dict[str, Any]
+    verdict: Verdict
+    graded: bool
+
+    @property
+    def paid(self) -> float:
+        """What the rollout earned for its verdict, without penalties of length."""
+        return self.row["fraction"] if self.graded else float(self.row["outcome"] == Outcome.PASSED.value)
+
+    @property
+    def due(self) -> float:
+        """What it would earn today."""
+        return self.verdict.fraction if self.graded else float(self.verdict.passed)
+
+    @property
+    def change(self) -> str:
+        """`overpaid`, `underpaid`, or "" if both verdicts pay the same or one of them is an infrastructure error."""
+        if Outcome.INFRA_ERROR in (self.verdict.outcome, self.row["outcome"]) or abs(self.paid - self.due) < 1e-9:
+            return ""
+        return "overpaid" if self.paid > self.due else "underpaid"
+
+
+def rescored(
+    settings: Settings, stage: Artifact, wanted: RolloutFilter, workers: int | None = None
+) -> Iterator[Rescored]:
+    """Each judged rollout of a stage that matches, with the verdict of today's verifier, as it is judged. Truncated
+    responses are left out: training judges none. Raises RatchetError if the stage's problems are gone."""
+    parameters = stage.manifest.parameters
+    asked, prefix = parameters["stage"], parameters["prompt"].get("response_prefix", "")
+    problems = _problems(stage, ArtifactStore(settings.artifacts))
+    graded = {d for d in asked["mix"] if d in asked.get("graded", ()) or domain_of(d).reward == "graded"}
+    judged = JudgeSettings(bool(graded), parameters.get("verified") == "either", asked.get("total_time_limit_s"))
+    waiting: dict[int, dict[str, Any]] = {}
+
+    def done(verdicts: Iterator[tuple[int, Verdict]]) -> Iterator[Rescored]:
+        for ticket, verdict in verdicts:
+            row = waiting.pop(ticket)
+            yield Rescored(row, verdict, row["domain"] in graded)
+
+    with open_pool(workers=workers, settings=judged) as pool:
+        for ticket, row in enumerate(read_rollouts(stage.path, wanted)):
+            if row["truncated"]:
+                continue
+            if (problem := problems.get(row["problem_id"])) is None:
+                raise RatchetError(f"{stage.ref}: the problem {row['problem_id']} is not among its inputs any more.")
+            waiting[ticket] = row
+            pool.submit(ticket, problem, prefix + row["response"])
+            yield from done(pool.results(wait=len(waiting) > AHEAD))
+        yield from done(pool.results())
+
+
+def _problems(stage: Artifact, store: ArtifactStore) -> dict[str, Problem]:
+    files = [each.kept for each in store.parents(stage) if each.kind == "problems" and each.kept.is_file()]
+    return {problem.problem_id: problem for file in files for problem in from_table(pq.read_table(file))}
+
+
+def rollouts_page(stages: Sequence[tuple[str, Path]], title: str) -> str:
+    """One HTML file that filters and shows rollouts of these stages without a server: whole groups of evenly spaced
+    steps, as many as `PAGE_BYTES` hold."""
+    rows = [
+        {"stage": name, **{column: row[column] for column in SHOWN}}
+        for name, work in stages
+        for row in _sampled(work, PAGE_BYTES // len(stages))
+    ]
+    total = sum(pq.read_metadata(file).num_rows for _, work in stages for _, file in rollout_files(work))
+    script = (PAGES / "rollouts.js").read_text()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # Nothing in it may end the script element that holds it.
+    data = json.dumps(rows, ensure_ascii=False).replace("<", "\\u003c")
+    return render(
+        PAGES / "rollouts.html", title=title, subtitle=f"{len(rows):,} of {total:,} rollouts", rows=data, script=script,
+        script_source=f"'sha256-{digest}'", directories=[f"{name}: {work / 'rollouts'}" for name, work in stages],
+    )  # fmt: skip
+
+
+def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
+    """Whole groups of evenly spaced steps whose texts fit into so many characters."""
+    files = rollout_files(work)
+    first = list(read_rollouts(work, RolloutFilter(steps=(files[0][0],) * 2)))
+    groups = len({row["problem_id"] for row in first})
+    size = sum(len(row["prompt"]) + len(row["response"]) + len(row["detail"]) + 200 for row in first) / groups
+    fitting = max(1, int(room / size))
+    for step, _ in _spaced(files, min(len(files), fitting)):
+        rows = read_rollouts(work, RolloutFilter(steps=(step, step)))
+        whole = [list(members) for _, members in groupby(rows, key=lambda row: row["problem_id"])]
+        for members in _spaced(whole, max(1, fitting // len(files))):
+            yield from members
+
+
+def _spaced(items: Sequence[Any], count: int) -> list[Any]:
+    """At most so many of the items, evenly spaced, with the first and the last."""
+    if count >= len(items):
+        return list(items)
+    return [items[round(i * (len(items) - 1) / max(1, count - 1))] for i in range(count)]

@@ -1,0 +1,111 @@
+"""Kept rollouts of a finished run: browsed, judged again, and on a page."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
+from ratchet.infra.tracking.run_record import all_runs
+from ratchet.tasks.rollouts import _problems, rollouts_page, stages_of
+from ratchet.training.rollout_log import FOLDER, SCHEMA, read_rollouts, rollout_files
+from ratchet.verifiers.errors import RatchetError
+from tests.flows.conftest import in_process
+
+
+@pytest.fixture
+def stages(finished_home: Path) -> list[Artifact]:
+    settings = load_settings(finished_home)
+    return stages_of(settings, next(all_runs(settings)).run_id)
+
+
+def test_a_run_keeps_every_rollout_and_the_command_counts_them(finished_home, stages):
+    assert stages
+    for stage in stages:
+        metrics = [json.loads(line) for line in (stage.path / "metrics.jsonl").read_text().splitlines()]
+        rows = list(read_rollouts(stage.path))
+        assert [step for step, _ in rollout_files(stage.path)] == [line["step"] for line in metrics]
+        assert sum(row["tokens"] for row in rows) == sum(line["sampled_tokens"] for line in metrics)
+        shown = json.loads(in_process("rollouts", stage.ref, "--home", finished_home, "--limit", "3", "--json"))
+        assert shown["rollouts"] == len(rows) == sum(row["rollouts"] for row in shown["by_verdict"])
+        assert [row["response"] for row in shown["listed"]] == [row["response"] for row in rows[:3]]
+    first = next(read_rollouts(stages[0].path))
+    words = in_process("rollouts", stages[0].ref, "--step", ":1", "--problem", first["problem_id"], "--full",
+                       "--home", finished_home)  # fmt: skip
+    assert words.count(first["problem_id"]) >= 4
+    assert f"steps 1 to {len(rollout_files(stages[0].path))}" in words
+    assert in_process("rollouts", stages[0].path, "--text", "no response has this")  # a directory; nothing matches
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["math-24", "--step", "4-6"], "give a number or a range"),
+        (["math-24", "--outcome", "right"], "give one of passed, failed"),
+        (["no-such-stage"], "neither a stage nor a run"),
+    ],
+)
+def test_mistakes_are_told(finished_home, arguments, words):
+    with pytest.raises(RatchetError, match=words):
+        in_process("rollouts", *arguments, "--home", finished_home)
+
+
+def test_judging_again_finds_what_was_paid_for_wrongly(finished_home, stages, tmp_path):
+    home = tmp_path / "home"
+    shutil.copytree(finished_home / "artifacts", home / "artifacts")
+    before = json.loads(in_process("verify", "--rollouts", stages[0].ref, "--home", home, "--workers", "2", "--json"))
+    assert before["changes"] == [] and sum(row["judged again"] for row in before["stages"]) > 0
+    # A verifier of that time paid for one wrong response, and not for one right one.
+    step, file = rollout_files(home / "artifacts" / stages[0].kind / stages[0].path.name)[-1]
+    rows = pq.ParquetFile(file).read().to_pylist()
+    wrong, right, *_ = [row for row in rows if not row["truncated"] and row["outcome"] != "passed"]
+    answers = {p.problem_id: p.answer for p in _problems(stages[0], ArtifactStore(home / "artifacts")).values()}
+    wrong["outcome"], right["response"] = "passed", f"\\boxed{{{answers[right['problem_id']]}}}"
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
+    target = tmp_path / "changes.jsonl"
+    found = json.loads(
+        in_process(
+            "verify", "--rollouts", stages[0].ref, "--step", f"{step}:", "--output", target, "--home", home, "--json"
+        )
+    )
+    assert {(c["change"], c["problem_id"], c["sample"]) for c in found["changes"]} == {
+        ("overpaid", wrong["problem_id"], wrong["sample"]), ("underpaid", right["problem_id"], right["sample"])
+    }  # fmt: skip
+    written = [json.loads(line) for line in target.read_text().splitlines()]
+    assert {line["response"] for line in written} == {wrong["response"], right["response"]}
+
+
+def test_the_page_holds_whole_groups_and_runs_nothing_but_its_script(stages, tmp_path):
+    work = tmp_path / "stage"
+    shutil.copytree(stages[0].path / FOLDER, work / FOLDER)
+    _, file = rollout_files(work)[0]
+    rows = pq.ParquetFile(file).read().to_pylist()
+    rows[0]["response"] = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
+    page = rollouts_page([("first", work)], "Rollouts")
+    data = re.search(r'<script type="application/json" id="rollouts">(.*?)</script>', page, re.DOTALL)
+    shown = json.loads(data[1])
+    assert shown[0]["response"] == rows[0]["response"] and "alert(1)</script>" not in page
+    groups = {(row["step"], row["problem_id"]) for row in shown}
+    everything = list(read_rollouts(work))
+    assert len(shown) == sum((row["step"], row["problem_id"]) in groups for row in everything)
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    allowed = re.search(r"script-src '(sha256-[^']+)'", page)
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert len(scripts) == 1 and allowed[1] == f"sha256-{digest}"
+
+
+def test_the_report_and_mlflow_lead_to_the_rollouts(finished_home, stages):
+    [report] = (finished_home / "artifacts" / "report").glob("mini-*")
+    assert (report / "rollouts.html").is_file() and 'href="rollouts.html"' in (report / "report.html").read_text()
+    copies = {
+        file.name for file in finished_home.rglob(f"{FOLDER}/step-*.parquet") if "artifacts/checkpoint" not in str(file)
+    }
+    assert copies == {file.name for stage in stages for _, file in rollout_files(stage.path)}
