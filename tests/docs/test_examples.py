@@ -99,6 +99,20 @@ def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
     assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
 
 
+def test_the_step_of_the_page_drops_what_is_short(beside):
+    from ratchet.data_curation.steps import StepContext, run_steps, step_of
+
+    beside("drop_short", fenced("howto/step.md", "python")[0])
+    (settings,) = (
+        each
+        for each in yaml.safe_load(fenced("howto/step.md", "yaml")[0])["curation"]["math"]["steps"]
+        if isinstance(each, dict)
+    )
+    rows = problems("short", "What is 2 + 2?", "A farm has 3 cows and twice as many hens. How many?", answer=["4", "9"])
+    (split,) = run_steps(rows, [step_of(settings)], StepContext(domain="math"))
+    assert split.kept.num_rows == 1 and json.loads(split.rejected["evidence"][0].as_py()) == {"words": 5, "limit": 8}
+
+
 def test_the_domain_of_the_page_rewards_right_answers_and_no_others(beside, monkeypatch):
     """From its file to a verdict, by way of the reader and the rules, with every problem answered right and wrong."""
     monkeypatch.setenv(OWN_DOMAINS, "")
