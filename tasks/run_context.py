@@ -64,7 +64,7 @@ class RunContext:
     root: str = ""
     """Id of the run in the tracking journal."""
     in_prefect: bool = False
-    """Whether steps are Prefect tasks; plain calls otherwise."""
+    """Steps are Prefect tasks; plain calls otherwise."""
     tracked: bool = False
     """True if MLflow had received everything at the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)

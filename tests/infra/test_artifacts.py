@@ -11,6 +11,7 @@ import pytest
 
 from ratchet.data_curation.base.files import sha256_file
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore, artifact_key, reached
+from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
@@ -112,6 +113,23 @@ def test_an_unreadable_manifest_is_an_error_that_names_it(tmp_path):
     (made.path / "manifest.json").write_text("{half")
     with pytest.raises(RatchetError, match=r"manifest\.json cannot be read"):
         store.find("problems", "math", made.key)
+
+
+def test_a_manifest_of_another_version_is_read_and_an_unknown_field_is_not_written(tmp_path):
+    made = make(store := ArtifactStore(tmp_path), {"a": 1})
+    file = made.path / "manifest.json"
+    facts = json.loads(file.read_text())
+    file.write_text(json.dumps({name: facts[name] for name in facts if name != "own_code"} | {"newer": [1]}))
+    read = store.find("problems", "math", made.key)
+    assert read is not None and isinstance(read.manifest, DatasetManifest) and read.manifest.own_code == {}
+    assert read.content(whole=True) == made.content(whole=True)
+    with store.draft(store.locate("report", "r", "1" * 64), resumable=False) as draft:
+        draft.extra["sumary_table"] = []
+        with pytest.raises(TypeError, match="ReportManifest has no sumary_table"):
+            store.finish(
+                store.locate("report", "r", "1" * 64), draft, step="report", step_version=1, parameters={}, inputs=[],
+                started_at=time.time(),
+            )  # fmt: skip
 
 
 def test_a_truncated_manifest_is_one_line_wherever_it_is_read(tmp_path):
