@@ -26,6 +26,7 @@ from ratchet.verifiers.math.matching import GROUP
 from ratchet.verifiers.math.nodes import minus, names_of, rational_value
 from ratchet.verifiers.math.parts import closing, grouped, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
+from ratchet.verifiers.math.quantifiers import quantified
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
@@ -76,7 +77,7 @@ def _number(tokens: Tokens) -> Answer:
 
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
-    text = claim(tokens) or prose(tokens)
+    text = claim(tokens) or quantified(tokens) or prose(tokens)
     if text in _EMPTY or (len(tokens) == 1 and tokens[0].isa("\\emptyset")):
         return Answer("collection", tokens, brackets="{")
     if text in _ALL_REALS or (len(tokens) == 1 and tokens[0].text in ("\\R", "\\Reals")):
