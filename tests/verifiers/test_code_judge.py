@@ -10,6 +10,7 @@ from ratchet.verifiers.code.comparison import Comparison, text_difference, value
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 
@@ -414,3 +415,25 @@ def test_golden_solutions_of_leetcode_pass(sandbox):
         assert verdict.passed, (row["task_id"], verdict.decided_by, verdict.detail)
         judged += 1
     assert judged >= 120
+
+
+def test_a_value_that_is_not_json_is_read_while_the_program_goes_on(sandbox):
+    """The judge looks at the report every twentieth of a second; the first value is there, the second is not."""
+    tests = [{"call": {"args": [n]}, "output": [n], "exact": True} for n in (1, 2)]
+    source = "import time\ndef f(x):\n    time.sleep(x - 1)\n    return {x}"
+    verdict = judge(Problem.of("code", tests=tests, entry_point="f"), source, sandbox)
+    assert verdict.decided_by == "wrong_answer", verdict
+
+
+def test_a_judge_that_is_interrupted_leaves_no_answer_for_the_next_job(sandbox):
+    tests = [{"kind": "stdin", "input": "1\n"}] * 2
+    limits = Limits(20.0, 20.0, 1 << 28, 1 << 16)
+    source = "import time\nprint(1)\ntime.sleep(1)"
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run(source, tests, limits, entry_point=None, prelude=None, enough=interrupt)
+    [run] = sandbox.run("print(2)", tests[:1], limits, entry_point=None, prelude=None).runs
+    assert run.output == b"2\n"

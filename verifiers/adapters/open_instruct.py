@@ -25,7 +25,7 @@ def verifier() -> type:
         def __call__(
             self, tokens: Any, prediction: str, label: str, query: Any = None, rollout_state: Any = None
         ) -> Any:
-            """By a label that is the row's `ratchet_problem`. Raises RatchetError where the judge failed."""
+            """Reward by a label that is the row's `ratchet_problem`. Raises RatchetError where the judge failed."""
             return theirs.VerificationResult(score=rewards().certain([label], [prediction])[0])
 
     RatchetVerifier.__qualname__ = "RatchetVerifier"  # unpickled by this name, through `__getattr__`

@@ -43,7 +43,7 @@ class Checker:
 
     @property
     def reads_output(self) -> bool:
-        """Whether it finds the output of the program on standard input too."""
+        """The output of the program is on standard input too."""
         return self.protocol == "kattis"
 
     def parameters(self, more: Sequence[str] = ()) -> list[str]:
@@ -51,7 +51,7 @@ class Checker:
         return [*_ORDER[self.protocol], *self.arguments, *more]
 
     def accepts(self, run: TestRun) -> bool | None:
-        """What its run says of the output; None if that is nothing valid."""
+        """The verdict of its run on an output; None if that is nothing valid."""
         code = _EXIT_CODE.match(run.detail) if run.status == "died" else None
         if run.status not in ("done", "exited") and not code:
             return None

@@ -29,7 +29,7 @@ LEETCODE_TOLERANCE = 1e-5
 SHOWN_CHARACTERS = 200
 MODES = ("tokens", "livecodebench", "leetcode", "kattis")
 MAX_NUMBER_CHARACTERS = 4000
-"""Of a number that a program gave; a longer one is text."""
+"""Longest number that a program may give; a longer one is text."""
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\Z", re.IGNORECASE)
 _INTEGER = re.compile(rb"[+-]?\d+\Z")
 _HEXADECIMAL = re.compile(rb"[+-]?0x([\da-f]+\.?[\da-f]*|\.[\da-f]+)(p[+-]?\d+)?\Z", re.IGNORECASE)
@@ -47,7 +47,7 @@ class Comparison:
 
     @property
     def by_equality(self) -> bool:
-        """Whether values that calls return are compared by Python's `==`."""
+        """Values that calls return are compared by Python's `==`."""
         return self.mode == "livecodebench"
 
     def floats(self, exact: bool) -> tuple[float, float]:
@@ -60,7 +60,7 @@ class Comparison:
 
 
 def read_comparison(facts: Mapping[str, Any]) -> Comparison:
-    """What a problem's metadata say of it. Raises ValueError."""
+    """The comparison that a problem's metadata asks for. Raises ValueError."""
     tolerance = facts.get("tolerance")
     if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < math.inf):
         raise ValueError(f"its tolerance is {short(repr(tolerance))}: it must be a number, not negative, or null")
@@ -100,7 +100,7 @@ def text_difference(
 
 
 def _token_difference(wanted: bytes, number: int, want: bytes, got: bytes) -> str:
-    """With the line of the expected output, where the text has many."""
+    """The difference, with the line of the expected output where the text has many."""
     count = 0
     for line, text in enumerate(wanted.split(b"\n"), 1):
         count += len(text.split())
@@ -123,7 +123,7 @@ def _digits(integer: bytes) -> tuple[bool, bytes]:
 
 
 def _decimal_difference(written: str, wanted: str) -> str:
-    """As LiveCodeBench's `grade_stdio`: equal lines without surrounding space, else equal decimals."""
+    """Compares as LiveCodeBench's `grade_stdio`: equal lines without surrounding space, else equal decimals."""
     got, want = ([line.strip() for line in text.strip().split("\n")] for text in (written, wanted))
     if len(got) != len(want):
         return f"expected {len(want)} lines, got {len(got)}"
@@ -167,7 +167,7 @@ class KattisFlags:
 
 
 def _kattis_difference(written: bytes, wanted: bytes, flags: KattisFlags) -> str:
-    """As `default_validator` of problemtools decides."""
+    """Compares as `default_validator` of problemtools."""
     got, want = written.split(), wanted.split()
     for number, (one, other) in enumerate(zip(got, want, strict=False), 1):
         # Its words are C's texts, which a NUL ends.
@@ -191,7 +191,7 @@ def _kattis_same(word: bytes, want: bytes, flags: KattisFlags) -> bool:
 
 
 def _kattis_float(word: bytes) -> float | None:
-    """As glibc's `%lf` reads all of a word, where that is finite: `1e` and `1e+` are 1."""
+    """The number that glibc's `%lf` reads from all of a word, where that is finite: `1e` and `1e+` are 1."""
     if match := _NO_EXPONENT.match(word):
         word = match[1] or match[2]
     if _NUMBER.match(word):
@@ -288,7 +288,7 @@ def _same_scalar(value: Any, expected: Any, relative: float, absolute: float) ->
 
 
 def _json(value: Any) -> str:
-    """For reports, and of integers the digits."""
+    """A value as JSON for reports; integers by their digits."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 3 * MAX_NUMBER_CHARACTERS:
         return format(Decimal(value), "f")
     try:

@@ -26,7 +26,7 @@ from ratchet.verifiers.sandbox.runs import Execution, Limits, NativeRun, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
 
 STAGE_LIMITS = Limits(test_s=10.0, total_s=10.0, memory_bytes=1 << 30, output_bytes=64 << 20)
-"""Of each stage: CPU seconds, memory, and the size of what it writes."""
+"""Limits of each stage: CPU seconds, memory, and the size of what it writes."""
 _STAGES = {
     "compiling": ("-S", "-x", "c++"), "assembling": ("-c", "-x", "assembler"), "linking": ("-fno-use-linker-plugin",),
 }  # fmt: skip
@@ -171,7 +171,7 @@ class Workshop(Sandbox):
         return self._stage("assembling", standard, {"input": assembly})
 
     def _stage(self, stage: str, standard: str, files: dict[str, bytes], more: Sequence[str] = ()) -> bytes:
-        """What it makes of the file `input`, and of `more` files."""
+        """The output of a stage for the file `input` and `more` files."""
         command = [part for a in toolchain(standard).stages[stage] for part in ([a, *more] if a == "input" else [a])]
         tool = os.open(command[0], os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -277,7 +277,7 @@ class Submitted:
         self._program: Program | None = None
 
     def run(self, _: str, tests: list[dict[str, Any]], limits: Limits, **__: Any) -> Execution:
-        """As `Sandbox.run`, for tests on standard input."""
+        """The same as `Sandbox.run`, for tests on standard input."""
         try:
             program = self.built()
         except DoesNotCompile as reason:

@@ -87,7 +87,7 @@ class Code(Domain):
 
 
 def languages_of(problem: Problem) -> tuple[str, ...]:
-    """Those that it allows; Python where it cannot be read, which the judge then says."""
+    """Languages that a problem allows; Python where it cannot be read, which the judge then says."""
     if "answer_languages" not in str(problem.metadata):
         return ("python",)
     try:
@@ -97,7 +97,7 @@ def languages_of(problem: Problem) -> tuple[str, ...]:
 
 
 def _explained(verdict: Verdict, response: str) -> Verdict:
-    """With the reason if a block in C++ answered a problem that asks for Python."""
+    """The verdict with the reason if a block in C++ answered a problem that asks for Python."""
     if verdict.decided_by != "compile_error":
         return verdict
     marks = [mark for mark, _ in marked_blocks(response)]

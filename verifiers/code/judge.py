@@ -78,7 +78,7 @@ Failure = tuple[str, str, str]
 """Why a test failed: kind of failure, what the program gave, the first difference."""
 
 _Outcome = tuple[int, Failure | None, float]
-"""Of one test: its index, its failure, and the seconds that the program reports."""
+"""One test: its index, its failure, and the seconds that the program reports."""
 
 
 class _Shares(Exception):
@@ -218,7 +218,14 @@ class _Judging:
     def _fails(self, order: list[int]) -> Callable[[int, TestRun], bool]:
         if self.problem.checker:
             return lambda _, run: run.status not in ("done", "exited")
-        return lambda position, run: self._assess(order[position], run) is not None
+
+        def fails(position: int, run: TestRun) -> bool:
+            try:
+                return self._assess(order[position], run) is not None
+            except _NotJson:  # enough to know: it is raised when the process has ended
+                return True
+
+        return fails
 
     def _run(self, requests: list[Request], enough: Callable[[int, TestRun], bool] | None = None) -> list[TestRun]:
         if self.budget_s <= 0:
@@ -267,7 +274,7 @@ class _Judging:
         return ("wrong_answer", f"got {short(output)}", difference) if difference else None
 
     def _checked(self, index: int, output: bytes, checker: Checker) -> Failure | None:
-        """What the problem's checker says of an output. If it fails, it is asked about the expected output: if it can
+        """Ask the problem's checker about an output. If it fails, it is asked about the expected output: if it can
         tell there, the output has broken it, and is wrong. No program gains by that, nor loses by a broken checker."""
         test = self.problem.tests[index]
         run = self._ask_checker(index, output, checker)
@@ -387,7 +394,7 @@ class _Judging:
 
 
 def _fault_of(run: TestRun) -> str:
-    """What a checker does that is no verdict."""
+    """A checker's behavior that is no verdict, in words."""
     ends = {"timed_out": "takes too long", "exhausted": "uses too much memory", "flooded": "prints too much"}
     return ends.get(run.status, f"gives no verdict ({run.detail or short(run.output)})")
 

@@ -55,11 +55,11 @@ class CodeProblem:
     checker: Checker | None = None
     is_validated: bool = False
     languages: tuple[str, ...] = ("python",)
-    """Those that a program may be written in."""
+    """Languages that a program may be written in."""
     standard: str = DEFAULT_STANDARD
-    """Of programs in C++."""
+    """Standard of programs in C++."""
     files: ProgramFiles = NO_FILES
-    """Those that programs are built with."""
+    """Files that programs are built with."""
 
     @property
     def budget_s(self) -> float:

@@ -15,11 +15,11 @@ from itertools import chain
 from typing import Any
 
 MOST_FILES = 40
-"""Of one language, or of a checker."""
+"""Most files of one language, or of a checker."""
 MAX_BYTES = 1 << 20
-"""Of the files of one language together."""
+"""Most bytes of the files of one language together."""
 NAME = re.compile(r"(?!\.)[\w.+-]{1,100}\Z", re.ASCII)
-"""Of a file: no folder."""
+"""Names of files, without a folder."""
 TAKEN = {"input", "answer", "output", "result"}
 """By what a checker and a compiler read and write."""
 _UNITS = (".cpp", ".cc", ".cxx", ".c++", ".C")
@@ -39,7 +39,7 @@ class ProgramFiles:
         return {name: text.encode() for name, text in self.cpp if name.endswith(_UNITS)}
 
     def headers(self) -> dict[str, bytes]:
-        """What the program itself can include: not the units, which it would only define again."""
+        """Files that the program itself can include: not the units, which it would only define again."""
         return {name: text.encode() for name, text in self.cpp if not name.endswith(_UNITS)}
 
     def run_in_python(self, source: str) -> tuple[str, dict[str, str]]:
@@ -54,7 +54,7 @@ NO_FILES = ProgramFiles()
 
 
 def read_program_files(facts: Mapping[str, Any]) -> ProgramFiles:
-    """Those in a problem's metadata. Raises ValueError."""
+    """Program files in a problem's metadata. Raises ValueError."""
     entry = facts.get("program_files")
     if entry is None:
         return NO_FILES
@@ -72,7 +72,7 @@ def read_program_files(facts: Mapping[str, Any]) -> ProgramFiles:
 
 
 def has_program_files(metadata: str | None) -> bool:
-    """Whether a problem's metadata has some that can be used."""
+    """True if a problem's metadata has program files that can be used."""
     try:
         return read_program_files(json.loads(metadata or "{}")) != NO_FILES
     except (ValueError, AttributeError, RecursionError):

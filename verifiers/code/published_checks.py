@@ -47,7 +47,7 @@ def _calls_check(node: ast.stmt) -> bool:
 
 
 def _is_divisible(tree: ast.Module, function: ast.FunctionDef) -> bool:
-    """Whether its assertions say the same when each is alone: nothing is given a name or changed between them."""
+    """True if its assertions say the same when each is alone: nothing is given a name or changed between them."""
     names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     for node in tree.body:
         if isinstance(node, ast.Assign | ast.AnnAssign):

@@ -10,7 +10,7 @@ STOP = b"stop"
 MESSAGE_BYTES = 16384
 """Longest message between judge and server. Messages contain limits and results, nothing of a job."""
 MOST_FILES = 64
-"""Of one message."""
+"""Most descriptors of one message."""
 STOPPED = b"stopped"
 """The last line of a report: the process begins no further test, though there may be more."""
 ASKED = b"asked "

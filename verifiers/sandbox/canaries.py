@@ -67,7 +67,7 @@ SECRET = "SECRET"
 
 @contextmanager
 def targets() -> Iterator[dict[str, Any]]:
-    """What attacks aim at: a file with SECRET, the path of a new one, a port that listens, the judge's process."""
+    """The targets of attacks: a file with SECRET, the path of a new one, a port that listens, the judge's process."""
     with tempfile.TemporaryDirectory(prefix="canary-") as directory, socket.create_server(("127.0.0.1", 0)) as server:
         secret = Path(directory, "secret")
         secret.write_text(SECRET)

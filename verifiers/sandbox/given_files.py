@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 MESSAGE = "judgemessage.txt"
-"""Where a checker in Kattis's format says why."""
+"""The file in which a checker in Kattis's format says why."""
 _SHOWN_BYTES = 1000
 
 
@@ -91,7 +91,7 @@ class GivenModules:
         self._codes = {n: compile(text, f"<{n}.py>", "exec", dont_inherit=True) for n, text in texts.items()}
 
     def install(self) -> None:
-        """For one run: no module of another is left."""
+        """Make them importable for one run: no module of another is left."""
         for name in self._codes:
             sys.modules.pop(name, None)
         if self._codes and self not in sys.meta_path:
@@ -109,6 +109,6 @@ class GivenModules:
 
 
 def exit_code(error: SystemExit) -> str:
-    """As the report says it of a process that ended itself."""
+    """The words of a report for a process that ended itself."""
     code = error.code if isinstance(error.code, int) else int(error.code is not None)
     return f"exit code {code & 0xFF}"

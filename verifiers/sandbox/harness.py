@@ -49,8 +49,8 @@ try:
 except ImportError:  # installed where programs may not read
     pass
 """
-"""What LeetCode gives its solutions, for problems in call form that come without a prelude of their own. It hides no
-built-in name: `math.pow` takes no modulus."""
+"""Imports that LeetCode gives its solutions, for problems in call form that come without a prelude of their own. They
+hide no built-in name: `math.pow` takes no modulus."""
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
 """An output above the first stays in its file instead of the report, and ends the process's tests. So does a report
@@ -312,7 +312,7 @@ def _open_streams() -> None:
 
 
 def _stream(buffered: Any, descriptor: int, mode: str, name: str) -> io.TextIOWrapper:
-    """With the attributes that the interpreter gives its own: many programs read `sys.stdin.mode`."""
+    """A standard stream with the attributes that the interpreter gives its own: many programs read `sys.stdin.mode`."""
     raw = io.FileIO(descriptor, mode, closefd=False)
     raw.name = name
     stream = io.TextIOWrapper(buffered(raw), encoding="utf-8")

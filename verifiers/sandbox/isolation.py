@@ -19,7 +19,7 @@ PROCESSES = 64  # instead, if seccomp does not refuse processes
 RESERVED = 512 << 20
 """Bytes of address space beside the memory limit, half of it for private data."""
 LEAST_RESERVED = 1 << 30
-"""What any program may reserve without using it, as `os.read(0, 1 << 30)` does."""
+"""Bytes that any program may reserve without using them, as `os.read(0, 1 << 30)` does."""
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
 
 SYSTEM_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache")
@@ -122,7 +122,7 @@ class Confinement:
 
     readable: list[str]
     private: bool
-    """Whether the root is a private one: nothing else is visible, nothing writable."""
+    """The root is a private one: nothing else is visible, nothing writable."""
     user: int = field(default_factory=unused_user)
     active: list[str] = field(default_factory=list)
     kind: str = ""

@@ -50,7 +50,7 @@ class MemoryGroup:
             self._bytes = memory_bytes
 
     def offer(self, first: bool) -> None:
-        """Whether children forked from now on are the first that a lack of memory ends."""
+        """Make children forked from now on the first that a lack of memory ends, or not."""
         os.pwrite(self._score, _FIRST_VICTIM if first else _AS_BEFORE, 0)
 
     def kills(self) -> int:

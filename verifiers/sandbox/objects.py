@@ -272,7 +272,7 @@ def _lent_class(described: Mapping[str, Any]) -> type:
 
 
 def description(kind: type) -> dict[str, Any]:
-    """Of a class: its name, its special methods, and the type of Python's that it is or derives from."""
+    """A class for the other end: its name, its special methods, and the type of Python's that it is or derives from."""
     own = [
         name
         for name in sorted(ANSWERING | COMPARING | {"__eq__"})

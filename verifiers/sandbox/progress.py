@@ -17,7 +17,7 @@ class Progress:
         self._size = self._lines = 0
 
     def update(self) -> bool:
-        """Whether tests have ended since the last call, and there are more."""
+        """Copy what is new; true if tests have ended since the last call, and there are more."""
         begin, size = self._size, os.fstat(self._report).st_size
         while self._size < size and (sent := os.sendfile(self._copy, self._report, self._size, size - self._size)):
             self._size += sent

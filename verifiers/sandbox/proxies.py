@@ -132,7 +132,7 @@ class CheckEnd(Peer):
         return self.decode(reply)
 
     def answer(self, remote: "Remote", name: str, args: tuple[Any, ...]) -> Any:
-        """What an object says to a special method: the same each time, until the program is called or the object
+        """An object's answer to a special method: the same each time, until the program is called or the object
         changed, unless the check made it."""
         with self._lock:
             if remote._ratchet_made or name in _CHANGING or hasattr(type(remote), "__next__"):

@@ -12,9 +12,9 @@ from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
 DETAIL_CHARACTERS = 300
-"""Of why a test failed, which is the program's to say."""
+"""Most characters of why a test failed, which is the program's to say."""
 ERROR_BYTES = 64 << 10
-"""What is read of a native program's standard error."""
+"""Most bytes that are read of a native program's standard error."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Machine:
 
 
 def demand(minimum: str = "C", at_most: str = "A") -> Machine:
-    """What this machine offers at level `at_most` or below. Attacks it once per process; later calls are free.
+    """The isolation that this machine offers, at level `at_most` or below. Attacks it once per process.
 
     Raises RatchetError if that is less than `minimum`. RATCHET_UNSAFE in the environment, which `ratchet --unsafe` sets
     for every process of a run, accepts anything, with a warning.
@@ -319,6 +319,9 @@ class Sandbox:
             if isinstance(error, SandboxFault):
                 raise
             raise SandboxFault(f"the connection to the sandbox server broke: {error}") from error
+        except BaseException:  # such as Ctrl-C: what the server still sends would answer the next job
+            self.close()
+            raise
         for status, ended in (("status", "ended"), ("check_status", "check_ended")):
             code = os.waitstatus_to_exitcode(result.get(status, 0))
             if result.get(ended) == "exited" and code == -UNCONFINED:

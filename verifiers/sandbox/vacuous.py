@@ -92,7 +92,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _is_empty(np: Any, value: Any) -> bool | None:
-    """Whether an array would have no elements; None for what is no array."""
+    """True for an array without elements; None for what is no array."""
     if isinstance(value, list | tuple | np.ndarray | np.generic | int | float | complex | dict | str):
         try:
             return np.size(value) == 0 or (isinstance(value, dict | str) and not value)

@@ -47,7 +47,7 @@ PRELUDE, CHECK = "prelude", "check"
 NotData = TypeError
 Graph = dict[str, Any]
 Body = list[Any]
-"""What kind an object is, and its content as JSON."""
+"""The kind of an object, and its content as JSON."""
 
 
 class Wire:
@@ -58,7 +58,7 @@ class Wire:
 
     def __init__(self, first: bool = True) -> None:
         self.has_nan = False
-        """Whether the other end has sent a NaN."""
+        """The other end has sent a NaN."""
         self._objects: dict[int, Any] = {}  # by number
         self._numbers: dict[int, int] = {}  # by identity
         self._synced: dict[int, Body] = {}
@@ -77,7 +77,7 @@ class Wire:
         raise ValueError("no references here")
 
     def array(self, array: Any) -> Any:
-        """What stands here for an array that the other end has sent."""
+        """The array that stands here for one that the other end has sent."""
         return array
 
     def encode(self, value: Any, reached: set[int] | None = None) -> Graph:
@@ -333,7 +333,7 @@ _UNUSED = _references({0: []}, 0)
 
 
 def _parts(item: Any) -> Iterable[Any]:
-    """What an object refers to directly, apart from immutable values."""
+    """The objects that one refers to directly, apart from immutable values."""
     if isinstance(item, dict):
         return [*dict.values(item), *dict.keys(item)]
     if isinstance(item, list | set | deque):

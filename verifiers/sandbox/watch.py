@@ -25,7 +25,8 @@ from ratchet.verifiers.sandbox.progress import Progress
 
 _TICK_S = 0.02
 _GRACE_S = 2.0
-"""For a check after its program has ended; an interactor, which may have much left to read, has its CPU limit."""
+"""Wall seconds of a check after its program has ended; an interactor, which may have much left to read, has its CPU
+limit."""
 _EXIT_S = 1.0
 """How long a process that has closed its output may take to end on a busy machine."""
 _PATIENCE, _PATIENCE_S = 25.0, 10.0

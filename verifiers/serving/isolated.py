@@ -24,7 +24,7 @@ from ratchet.verifiers.sandbox.server import Sandbox
 TIME_LIMIT_S = 5.0
 """CPU time and sleep of one score."""
 MEMORY_BYTES = 1 << 30
-"""Of one score, on top of the imported domain."""
+"""Memory of one score, on top of the imported domain."""
 _INHERITED = (
     IMPORT_PATH, OWN_DOMAINS, ENVIRONMENTS, "PYTHONPATH", "LD_LIBRARY_PATH",
     "HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE",  # for data sets

@@ -102,7 +102,7 @@ class Pool(ABC):
 
 
 def gather(begin: Callable[[Any, Deliver], object], items: Iterable[Any]) -> list[Any]:
-    """What `begin` delivers for each item, in order. Raises an exception that was delivered."""
+    """Collect what `begin` delivers for each item, in order. Raises an exception that was delivered."""
     finished: queue.SimpleQueue = queue.SimpleQueue()
     count = 0
     for count, item in enumerate(items, 1):

@@ -92,7 +92,7 @@ class RewardServer:
         self.application = Starlette(routes=routes, exception_handlers={HTTPException: _refusal})
 
     async def _health(self, request: Request) -> Response:
-        """Whether to send work here; with the token also the load. Refuses a wrong token, so that a client can check
+        """Answer a probe: ready or not, with the token also the load. Refuses a wrong token, so that a client can check
         its own."""
         status: dict[str, Any] = {"status": "draining" if self.draining else "ok"}
         headers, pool = {}, self.pool
@@ -188,7 +188,7 @@ class _VerdictStream(StreamingResponse):
             self._close()
 
     async def rewards(self, graded: frozenset[str]) -> list[float | None]:
-        """Those of tickets 0, 1, 2… instead of a response; None for what was not judged."""
+        """Rewards of tickets 0, 1, 2… instead of a response; None for what was not judged."""
         rewards: list[float | None] = [None] * len(self._submissions)
         try:
             async for line in self._lines():
