@@ -104,10 +104,11 @@ def judged_fields(problem: Problem) -> dict[str, Any]:
 def from_judged_fields(fields: Mapping[str, Any]) -> Problem:
     """The inverse of `judged_fields`; others are ignored, and an identity is made if there is none. Raises KeyError
     without a domain, and ValueError for a domain or an identity that is not text."""
-    values = {name: value for name in JUDGED_FIELDS if (value := fields.get(name)) not in (None, "")}
+    values: dict[str, Any] = {n: value for n in JUDGED_FIELDS if (value := fields.get(n)) not in (None, "")}
     for name in ("domain", "problem_id"):
         if not isinstance(values.get(name, ""), str):
             raise ValueError(f"its {name} must be text")
     if "problem_id" not in values:
         values["problem_id"] = problem_id(values["domain"], json.dumps({**fields}))
-    return Problem(**{"prompt": ""} | values)
+    values.setdefault("prompt", "")
+    return Problem(**values)
