@@ -25,12 +25,12 @@ CODE = CurationPlan(
         Format("mbpp", lambda c: c >= {"code", "test_list"}, code_formats.mbpp),
         Format("codeforces", lambda c: c >= {"description", "official_tests"}, code_formats.codeforces),
         Format("code-contests", lambda c: c >= {"description", "public_tests"}, code_formats.code_contests),
+        Format("hardtests", lambda c: c >= {"pid", "question_content"}, code_formats.hardtests),
         Format("livecodebench", lambda c: c >= {"question_content", "public_test_cases"}, code_formats.livecodebench),
         Format("classeval", lambda c: c >= {"skeleton", "test", "class_name"}, code_formats.classeval),
         Format(
             "code-contests-plus", lambda c: c >= {"description", "correct_submissions"}, code_formats.code_contests_plus
         ),
-        Format("hardtests", lambda c: c >= {"pid", "question_content"}, code_formats.hardtests),
         Format("intellect-3", lambda c: c >= {"question", "info"} and not c & _TESTS, rl_formats.intellect_3),
         Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), lambda row: code_formats.plain_code(row, {})),
         Format("columns of tests", lambda c: bool(c & _PROMPTS) and c >= {"inputs", "outputs"}, _by_columns),

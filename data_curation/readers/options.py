@@ -42,7 +42,7 @@ _BY_COLUMN = (  # columns with one option each, and the labels by which such set
 _FIRST = frozenset(names[0] for names, _ in _BY_COLUMN)
 _DISTRACTORS = ("distractors", "incorrect_answers", "wrong_answers")
 _LABELED = re.compile(r"\(?([A-Za-z])\s?[).:]\s*")
-_IN_ONE_TEXT = re.compile(r"(?:\A|,|;|\s)\s*\(?([A-Ea-e])\s?\)\s*")
+_IN_ONE_TEXT = [re.compile(rf"(?:\A|,|;|\s)\s*\(?([A-Ja-j])\s?{closing}\s*") for closing in (r"\)", r"[.:](?=\s)")]
 _LISTED = 2  # options at least
 
 
@@ -196,14 +196,15 @@ def _listed(value: Any) -> tuple[list[str], Sequence[str], int | None]:
 
 
 def _in_one_text(column: str, value: str) -> Any:
-    """A structure as text, or MathQA's `a ) 1 , b ) 2`."""
+    """A structure as text, or MathQA's `a ) 1 , b ) 2`, or `A. 1 B. 2`."""
     if value.lstrip()[:1] in ("[", "{"):
         return parse_structure(value, column)
-    marks = [*_IN_ONE_TEXT.finditer(value)]
-    if len(marks) < _LISTED or [mark[1].upper() for mark in marks] != [*ascii_uppercase[: len(marks)]]:
-        raise Malformed(column, "not a list of options")
-    ends = [*(mark.start() for mark in marks[1:]), len(value)]
-    return [value[mark.start() : end].strip(" ,;") for mark, end in zip(marks, ends, strict=True)]
+    for pattern in _IN_ONE_TEXT:
+        marks = [*pattern.finditer(value)]
+        if len(marks) >= _LISTED and [mark[1].upper() for mark in marks] == [*ascii_uppercase[: len(marks)]]:
+            ends = [*(mark.start() for mark in marks[1:]), len(value)]
+            return [value[mark.start() : end].strip(" ,;") for mark, end in zip(marks, ends, strict=True)]
+    raise Malformed(column, "not a list of options")
 
 
 def _are_labeled(texts: Sequence[str]) -> bool:

@@ -154,6 +154,7 @@ def by_columns(tmp_path, row, columns, domain="math"):
     [
         (["3", "4", "5"], "B", "B"), (["3", "4", "5"], "4", "B"), (["3", "4", "5"], 2, "C"), ('["3", "4"]', "a", "A"),
         ({"A": "3", "B": "4"}, "B", "B"), ("a ) 3 , b ) 4", "b", "B"),
+        ("A. 3 B. 4,000 C. $b$", "B", "B"), ("(A) 3 (B) 4", "4", "B"),
     ],
 )  # fmt: skip
 def test_options_and_context_are_fields_of_any_layout(tmp_path, options, answer, letter):
