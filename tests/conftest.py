@@ -27,6 +27,10 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write tests/flows/golden again.")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that pytest's processes end together; others start from the home of the first."""
     places = {name: place for place, name in enumerate(LONGEST)}
