@@ -122,6 +122,7 @@ REASONS: list[tuple[str, str, str]] = [
     ("sign inside", r"\(-1\)\^", "n + 1 and n - 1 are both even or odd"),
     ("reciprocal", r"\|x\|", "of a sign"),
     ("sign in front", r"^\$?0", "zero has no sign"),
+    ("factor|sign in front", r"^\(0(?:, ?0)+\)", "a multiple of zero is zero"),
 ]
 """Further passes: kinds, what the reference holds, and why it is right."""
 
