@@ -1,4 +1,4 @@
-"""What a process group of training is told: one file of JSON, read by each of its ranks."""
+"""What a process group of training is given: one file of JSON, read by each of its ranks."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -251,7 +251,7 @@ def near_copies(
 
 
 class _Bucket:
-    """Kept rows that a new one may be a copy of; more than `_FEW` are told apart by their part."""
+    """Kept rows that a new one may be a copy of; more than `_FEW` are separated by their part."""
 
     __slots__ = ("_part", "_parts", "_rows")
 
