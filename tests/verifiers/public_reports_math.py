@@ -65,7 +65,7 @@ def table(all_rows: list[dict[str, Any]], verdicts: list[dict[str, bool]]) -> It
     for row, verdict in zip(all_rows, verdicts, strict=True):
         marks = ["**" * (verdict[name] != row["right"]) for name in names]
         shown = [f"{mark}{words[verdict[name]]}{mark}" for mark, name in zip(marks, names, strict=True)]
-        texts = [_code(row["reference"]), _code(row.get("answer", row.get("response")))]
+        texts = [_code(row["reference"]), _code(row["answer"] if "answer" in row else row["response"])]
         note = f" ({row['note']})" if "note" in row else ""
         repository = row["source"].removeprefix("https://github.com/").split("/blob/")[0]
         link = f"[{repository}]({row['source']})"

@@ -112,3 +112,17 @@ def test_what_surrounds_a_number_is_read(wrong):
 def test_what_is_almost_always_or_almost_zero_is_not_zero(zero):
     assert not passes("x+1", f"x+1+{zero}")
     assert not passes("x+\\sqrt2", f"{zero}+x+\\sqrt2")
+
+
+@pytest.mark.parametrize(
+    ("reference", "wrong"),
+    [
+        ("v0^2/(2μg)", "v0^2/(3μg)"),
+        ("i f_0'' = 2 f_0' f_1'", "i f_0'' = 3 f_0' f_1'"),
+        ("5 \\text{ m} = 500 \\text{ cm}", "3 \\text{ m} = 300 \\text{ cm}"),
+        (r"\frac{N(J = 0)}{N(J = 1)} = 0.37", r"\frac{N(J = 1)}{N(J = 1)} = 0.37"),
+        ("f(0) = 2f(1)", "f(0) = 3f(1)"),
+    ],
+)
+def test_what_mutations_of_published_references_found(reference, wrong):
+    assert verify_answer(reference, reference).passed and not verify_answer(wrong, reference).passed

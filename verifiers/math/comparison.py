@@ -388,7 +388,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
     if len(reference.parts) != 2 or len(answer.parts) != 2:
         return reference.text == answer.text
     nodes = [part.node for part in (*reference.parts, *answer.parts) if part.unit is None and not part.percent]
-    if None not in nodes and not any(names_of(node) for node in nodes if node):
+    if len(nodes) == 4 and None not in nodes and not any(names_of(node) for node in nodes if node):
         return nodes[:2] in (nodes[2:], nodes[:1:-1])  # of numbers: what it says, not its truth
     for pair in ((got_left, got_right), (got_right, got_left))[: 1 if reference.words else 2]:
         if _all(same_answer(one, two, evidence) for one, two in zip((left, right), pair, strict=True)):

@@ -112,7 +112,13 @@ class Parser(Cursor):
         is_index = self.position > 1 and self.tokens[self.position - 2].isa("_")  # N_0 2^n
         before = END if is_index else self.tokens[self.position - 1]
         factor = self.power(depth)
-        if begin.kind == "number" and not before.isa("!", ")", "]") and (before.kind == "number" or not after.isa("^")):
+        if (
+            begin.kind == "number"
+            and not before.isa("!", ")", "]")
+            and (
+                before.kind == "number" or not after.isa("^") or not begin.value  # v0^2
+            )
+        ):
             raise Unsupported  # two numbers side by side, or x2
         mixed = begin.isa("\\frac") and before.kind == node[0] == "number" and factor[0] == "/"
         if not mixed or factor[1][0] != "number" or factor[2][0] != "number":

@@ -69,6 +69,7 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
     inequalities."""
     if names_of(one) != names_of(other) or not names_of(one):
         return False
+    is_constant = all(name.endswith("(") for name in names_of(one))  # N(0) and N(1) are proportional, whatever they are
     ratio, agreed = None, 0
     for point in sample_points(("-", one, other)):
         try:
@@ -79,6 +80,8 @@ def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> boo
                 if above.contains(0) or below.contains(0):
                     continue
                 value = above / below
+                if is_constant and not ((value - 1).contains(0) or (value + 1).contains(0)):
+                    return False
         except _ERRORS:
             continue
         if (ratio is not None and not (ratio - value).contains(0)) or (positive and not value.real > 0):
