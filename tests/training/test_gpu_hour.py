@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.flows.conftest import MINI
+from tests.training.processes import of_no_group
 from tests.training.test_stub_accelerator import Job, recipe, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def hour(*arguments: str | Path) -> str:
     command = [sys.executable, "-m", "benchmarks.gpu_hour", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=of_no_group(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

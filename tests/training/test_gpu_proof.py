@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.training.processes import of_no_group
+
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = """
 import runpy, sys
@@ -17,7 +19,8 @@ runpy.run_module("benchmarks.gpu_proof", run_name="__main__")
 
 
 def table(file: Path, *python: str) -> str:
-    subprocess.run([sys.executable, *python, "--tiny", "--write", str(file)], cwd=ROOT, check=True)
+    command = [sys.executable, *python, "--tiny", "--write", str(file)]
+    subprocess.run(command, cwd=ROOT, env=of_no_group(), check=True)
     return file.read_text()
 
 

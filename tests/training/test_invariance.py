@@ -3,7 +3,6 @@
 TOLERANCE is float32 rounding over sums of a few hundred terms, relative to the largest entry of each parameter.
 """
 
-import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -27,10 +26,10 @@ from tests.training.batch import (
     learner,
     weights,
 )
+from tests.training.processes import of_no_group
 
 TOLERANCE = 2e-5
 ROOT = Path(__file__).parents[2]
-GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +48,7 @@ def two(micro_model, tmp_path_factory) -> tuple[Path, dict]:
 
 def _elsewhere(module: str, model: str, out: Path) -> dict:
     """What the ranks of a module of these tests found."""
-    environment = {name: value for name, value in os.environ.items() if name not in GROUP}
-    environment |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = of_no_group() | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-m", f"tests.training.{module}", model, str(out)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -21,13 +21,12 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.training.rollout_log import rollout_files
 from ratchet.verifiers.processes import free_port
 from tests.training.conftest import sums
-from tests.training.processes import alive
+from tests.training.processes import alive, of_no_group
 from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
 STEPS = 8
-GROUP = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in GROUP} | {
+ENVIRONMENT = of_no_group() | {
     "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE",
     "TORCHINDUCTOR_CACHE_DIR": f"{gettempdir()}/torchinductor",  # else below the work directory
 }  # fmt: skip
