@@ -29,7 +29,7 @@ class Rows:
         self._source = source
 
     def __len__(self) -> int:
-        return len(self._source) if isinstance(self._source, pa.Table) else pq.read_metadata(self._source).num_rows
+        return pq.read_metadata(self._source).num_rows if isinstance(self._source, Path) else len(self._source)
 
     def table(self) -> pa.Table:
         """All rows in memory."""
@@ -43,7 +43,7 @@ class Rows:
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """The rows in batches; one empty table when there are none."""
-        if isinstance(self._source, pa.Table):
+        if not isinstance(self._source, Path):
             for first in range(0, max(len(self._source), 1), rows):
                 yield self._source.slice(first, rows)
             return
@@ -108,9 +108,9 @@ class StepContext:
     def attempt_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """The teacher's answers in batches: all together may be larger than memory."""
         assert self.attempts is not None, "a step that needs attempts comes after the teacher"
-        if isinstance(self.attempts, pa.Table):
-            return iter(self.attempts.to_batches(rows))
-        return pq.ParquetFile(self.attempts).iter_batches(rows)
+        if isinstance(self.attempts, Path):
+            return pq.ParquetFile(self.attempts).iter_batches(rows)
+        return iter(self.attempts.to_batches(rows))
 
     def count_attempts(self) -> int:
         return len(Rows(self.attempts)) if self.attempts is not None else 0

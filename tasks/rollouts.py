@@ -136,7 +136,8 @@ def rollouts_page(stages: Sequence[tuple[str, Path]], title: str) -> str:
 def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
     """Whole groups of evenly spaced steps whose texts fit into so many characters."""
     files = rollout_files(work)
-    first = list(read_rollouts(work, RolloutFilter(steps=(files[0][0],) * 2)))
+    step = files[0][0]
+    first = list(read_rollouts(work, RolloutFilter(steps=(step, step))))
     groups = len({row["problem_id"] for row in first})
     size = sum(len(row["prompt"]) + len(row["response"]) + len(row["detail"]) + 200 for row in first) / groups
     fitting = max(1, int(room / size))

@@ -232,8 +232,8 @@ class Curriculum:
         for domain, stream in self.state.streams.items():
             active = set(stream.active)
             own = {i: rate for i, rate in pass_rates.items() if i in active}
-            for i, rate in own.items() if wanted else ():
-                if rate is not None:
+            for i, rate in own.items():
+                if wanted and rate is not None:
                     stream.rates[i] = rate + wanted.memory * (stream.rates.get(i, rate) - rate)
             stream.place += sum(self.state.waiting.pop(i, None) is None for i in own)
             if own and not self.state.waiting:

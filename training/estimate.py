@@ -126,7 +126,7 @@ def estimate(
             "checkpoints": written / training.checkpoint_every,
         },
         engine=engine,
-        longest=work.longest,
+        longest=int(work.longest),
         cached=each * min(engine.batch, responses / engine.engines),
         sampled=simulation,
         flops=shape.update_flops(learned, memory.adapter) + shape.decode_flops(learned),

@@ -82,7 +82,7 @@ class RolloutLog:
             self._directory.mkdir(exist_ok=True)
             with replacing(self._directory / f"step-{step:08d}.parquet") as draft:
                 plain = [name for name in SCHEMA.names if name not in TEXTS]
-                pq.write_table(table, draft, compression="zstd", use_dictionary=plain)
+                pq.write_table(table, draft, compression="zstd", use_dictionary=plain)  # pyright: ignore[reportArgumentType]
             if isinstance(self._keep, int):
                 for number, file in rollout_files(self._directory.parent):
                     if number <= step - self._keep:

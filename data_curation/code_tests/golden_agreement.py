@@ -20,7 +20,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import CodeTest, Problem
 from ratchet.verifiers.sandbox.server import Sandbox
-from ratchet.verifiers.serving.pool import Pool
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, Submission
 
 MAX_GOLDEN = 3
@@ -81,7 +81,7 @@ class Case:
         }
 
 
-def settle(cases: Sequence[Case], pool: Pool) -> None:
+def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
     """Leave each case with valid tests and the golden solutions that pass all of them, or with the rejection
     `golden_fails`."""
     failures = _run_golden(cases, pool)
@@ -97,7 +97,7 @@ def settle(cases: Sequence[Case], pool: Pool) -> None:
             case.golden = [source for source in case.golden if source not in failed]
 
 
-def verdicts(pool: Pool, programs: Sequence[tuple[Problem, str]], wider: float = WIDER) -> list[Verdict]:
+def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]], wider: float = WIDER) -> list[Verdict]:
     """Those of programs that exceed their time limit come from a second run with `wider` times the time. Raises
     RatchetError for a program that cannot be judged on this machine."""
     submissions = [Submission(*program, is_program=True, settings=pool.settings) for program in programs]
@@ -107,7 +107,7 @@ def verdicts(pool: Pool, programs: Sequence[tuple[Problem, str]], wider: float =
     return outcomes
 
 
-def _run_golden(cases: Sequence[Case], pool: Pool) -> dict[int, dict[str, Verdict]]:
+def _run_golden(cases: Sequence[Case], pool: VerifierPool) -> dict[int, dict[str, Verdict]]:
     """The failing golden solutions of each case (by `id`), with their verdicts. Solutions are run with the mutants'
     short limit first; where all pass, their mutants get that limit too. Others have the problem's, and beyond that a
     second run with more: a busy machine rejects no row."""
@@ -129,7 +129,7 @@ def _run_golden(cases: Sequence[Case], pool: Pool) -> dict[int, dict[str, Verdic
     return failures
 
 
-def _drop_contradicted(cases: Sequence[Case], pool: Pool) -> list[Case]:
+def _drop_contradicted(cases: Sequence[Case], pool: VerifierPool) -> list[Case]:
     """Drop the tests to which more than half of the golden solutions give a wrong answer; returns the changed cases.
     The evidence goes into their facts."""
 

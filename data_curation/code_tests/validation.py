@@ -22,7 +22,7 @@ from ratchet.data_curation.split import Rejection, Split, add_metadata, partitio
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.pool import Pool
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
@@ -48,6 +48,7 @@ class ValidateTests(CurationStep):
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
         journal = context.folder / "journal.jsonl" if context.folder else None
         with context.open_pool(local=True, runs_programs=True) as pool:
+            assert isinstance(pool, VerifierPool), "a local pool runs the programs of tests"
             split = validate_tests(rows.table(), self.parameters(context), pool, context.progress, journal)
         if journal:
             journal.unlink(missing_ok=True)
@@ -65,7 +66,7 @@ class ValidateTests(CurationStep):
 def validate_tests(
     table: pa.Table,
     settings: TestValidation,
-    pool: Pool,
+    pool: VerifierPool,
     progress: Callable[[int, int], None] = lambda done, total: None,
     journal: Path | None = None,
 ) -> Split:
@@ -98,7 +99,7 @@ def validate_tests(
     return _split(table, outcomes)
 
 
-def _settle(problems: list[Problem], settings: TestValidation, pool: Pool) -> list[dict[str, Any]]:
+def _settle(problems: list[Problem], settings: TestValidation, pool: VerifierPool) -> list[dict[str, Any]]:
     cases = [Case.of(problem) for problem in problems]
 
     def remaining() -> list[Case]:
@@ -138,7 +139,7 @@ class _Trial:
         return [] if self.is_weak else self.mutants[run : run + self.needed - self.ended]
 
 
-def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: Pool) -> None:
+def _run_mutants(cases: Sequence[Case], settings: TestValidation, pool: VerifierPool) -> None:
     """Reject cases as `weak_tests` that too many mutants survive. Facts: the `mutants` made."""
     trials = []
     for case in cases:

@@ -244,10 +244,12 @@ def _renamed(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]
             part.parts[0].text for part in answer.parts if part.kind == "equation"
         }
         if len({match[1] for match in numbers if match}) == 1 and same and not is_ranked:
-            yield tuple(
-                replace(each, parts=tuple(part.parts[-1] for part in each.parts), ordered=False)
-                for each in (reference, answer)
-            )
+            yield _right_sides(reference), _right_sides(answer)
+
+
+def _right_sides(answer: Answer) -> Answer:
+    """The values of its equations, as a set."""
+    return replace(answer, parts=tuple(part.parts[-1] for part in answer.parts), ordered=False)
 
 
 def _names(answer: Answer) -> frozenset[str]:
