@@ -13,6 +13,7 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.training.specification import TrainingSpec
 from tests.training.conftest import sums
 
 STAGE = {"name": "math-12", "domain": "math", "max_response_tokens": 12, "steps": 2, "rollouts": 4}
@@ -33,9 +34,12 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
 
     def check() -> dict[str, tuple[str, str]]:
         pq.write_table(to_table(sums(6)), tmp_path / "math.parquet")
-        spec = {"problems": {"math": str(tmp_path / "math.parquet")}, "measured": str(tmp_path / "measured.json")}
         recipe = Recipe.model_validate(SETTINGS | {"model": {"path": micro_model, "prompt": {"math": "{prompt}"}}})
-        preflight.Preflight(recipe, spec, tmp_path).check()
+        spec = TrainingSpec(
+            kind="preflight", recipe=recipe, work_dir=tmp_path, problems={"math": tmp_path / "math.parquet"},
+            measured=tmp_path / "measured.json",
+        )  # fmt: skip
+        preflight.Preflight(spec).check()
         found = [json.loads(line) for line in (tmp_path / preflight.LINES).read_text().splitlines()]
         return {line["name"]: (line["state"], line["message"]) for line in found}
 
