@@ -19,16 +19,13 @@ from ratchet.verifiers.math.units import Unit, parse_unit
 _FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 _ARITHMETIC = re.compile(r"(?<![\w$])[\d(][\d\s()+\-*/^!×·.,]*[+\-*/^!×·][\d\s()+\-*/^!×·.,]*[\d)!]?")
 _UNIT = re.compile(
-    r"\b(?:in|to|as|[Hh]ow many)\s+(?:degrees (?=[CFcf]))?\$?"
+    r"\b(?:in|to|as|[Hh]ow many)\s+(?:(?:more|fewer|additional|extra|whole|full|US) )*(?:degrees (?=[CFcf]))?\$?"
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
+_PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
 _POWER = r"(?:[²³]|\^\{?[23]\}?)?"
 _LETTERS = re.compile(rf"\$?(-?\d[\d.,\s]*)\s+(([A-Za-zμΩ]{{1,4}}){_POWER}(?:/[a-z]{{1,3}}{_POWER})?)\.?\$?")
-_BASE = re.compile(
-    r"\bbase[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|twelve|sixteen)\b|\b(binary|octal|hexadecimal)\b"
-)
-_BASES = {"binary": 2, "octal": 8, "hexadecimal": 16}
 _MODULUS = re.compile(r"(?:\bmod(?:ulo)?|\\p?mod|\bdivided by)\s*\$?\{?\s*(\d+)")
 _EXTREMES = (
     (re.compile(r"\b(?:greatest|largest|maximum|maximal|most|highest|longest)\b", re.IGNORECASE), ("at", "most")),
@@ -66,7 +63,7 @@ def other_readings(question: str, reference: Answer, answer: Answer) -> Iterator
         digits, base = other.text.upper(), one.words.rpartition("_")[2]
         if one.kind == "based" and len(other.tokens) == 1 and digits.isalnum():
             based = replace(one, words=f"{digits}_{base}")
-            if int(base) in _bases(question):
+            if int(base) == required(question).base:
                 yield (one, based) if one is reference else (based, one)
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
@@ -120,12 +117,6 @@ def _asks_noun(question: str, noun: str, kind: list[str]) -> bool:
     return all(re.search(rf"\b{re.escape(word)}s?\b", lowered) for word in (noun, *kind))
 
 
-def _bases(question: str) -> set[int]:
-    found = (match[1] or match[2] for match in _BASE.finditer(question))
-    numbers = (_BASES.get(text) or parse_answer(text).value for text in found)
-    return {int(number) for number in numbers if number}
-
-
 @functools.lru_cache(maxsize=1024)
 def _formulas(question: str) -> tuple[Tokens, ...]:
     found = []
@@ -174,7 +165,8 @@ def unit_asked(question: str) -> tuple[str, Unit] | None:
             ((text, unit) for end in range(len(pieces), 0, -1) if (unit := parse_unit(text := " ".join(pieces[:end])))),
             ("", None),
         )
-        if unit is not None and (len(text) > 1 or match[0].startswith("in")):
+        is_adjunct = match[0][0] in "hH" and not text.endswith("s") and _PLURAL.match(question, match.end())
+        if unit is not None and not is_adjunct and (len(text) > 1 or match[0].startswith("in")):
             found[unit._replace(words=())] = text
     return next(iter((text, unit) for unit, text in found.items())) if len(found) == 1 else None
 

@@ -1,6 +1,7 @@
 """Numerals in other bases: `1011_2`, `(1011)_{two}`, `2A (base 16)`."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import words
@@ -22,7 +23,7 @@ def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) ->
     if not _is_numeral(text, base[0].value):
         return None
     if base[0].value == 10:
-        return parse(sign + rest[:at], depth)
+        return replace(parse(sign + rest[:at], depth), tokens=tokens)
     return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
 
 
