@@ -30,6 +30,7 @@ def specs(*arguments: str | Path) -> list[dict[str, Any]]:
     return json.loads(hour(*arguments, "--specs").splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_each_way_to_share_is_timed_where_ranks_are_enough(tmp_path):
     def labels(**hardware: int) -> list[str]:
         file = tmp_path / "recipe.yaml"
