@@ -40,7 +40,7 @@ def rollouts(
     reward: Reward = "",
     tokens: Tokens = "",
     text: Words = "",
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Rollouts to list.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", min=0, max=100_000, help="Rollouts to list.")] = 10,
     full: Annotated[bool, typer.Option("--full", help="Each listed prompt and response as a whole.")] = False,
     home: Home = None,
 ) -> None:
