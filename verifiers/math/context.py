@@ -10,7 +10,8 @@ from fractions import Fraction
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of, replaced
-from ratchet.verifiers.math.parts import trimmed
+from ratchet.verifiers.math.numeric import constant_value
+from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.requirements import required
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
@@ -36,6 +37,9 @@ _ASCENDING = re.compile(
 )
 _DESCENDING = re.compile(
     r"(?:large|great|high|long|old|heav|fast|tall)\w*\b.{0,40}\bto\b|\bdecreasing|\bdescending", re.I
+)
+_REPEATING = re.compile(
+    r"(?P<sign>-?)(?P<whole>\d+)\.(?P<first>\d{0,3}?)(?P<block>\d{2,6}?|(?P<digit>\d)(?=(?P=digit){2}))(?P=block)+\.\.\."
 )
 _ROOTS = re.compile(r"\b(?:roots?|solutions?|zeros?|zeroes)\b", re.IGNORECASE)
 _SOLVING = re.compile(r"\bsolv|\bsolutions?\b|\broots?\b", re.IGNORECASE)
@@ -69,6 +73,11 @@ def other_readings(question: str, reference: Answer, answer: Answer) -> Iterator
         yield reference, bare
     if (bare := _without_unit(question, answer)) is not None:
         yield reference, bare
+    if (kept := _without_rejected(answer)) is not None:
+        yield reference, kept
+    if (value := _repeating(answer)) is not None:
+        yield reference, value
+    yield from _of_parts(reference, answer)
     yield from _renamed(question, reference, answer)
     yield from _ordered(question, reference, answer)
 
@@ -93,6 +102,9 @@ def _words(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]:
         for more, less in ((ours, theirs), (theirs, ours)):  # the green cup, of cups: red, green or blue
             if len(more) == len(less) + 1 and more[:-1] == less and less and _asks_noun(question, more[-1], less):
                 yield reference, reference
+        asked = re.search(r"\bwho\s+([a-z ]+)\?\s*\Z", question, re.IGNORECASE)  # Who finished third? Cleo did
+        if asked and " ".join([*ours, *asked[1].lower().split()]) == " ".join(theirs):
+            yield reference, reference
     for pattern, said in _EXTREMES if len(answer.tokens) > 2 else ():
         if tuple(map(words.word, answer.tokens[:2])) == said and pattern.search(question):
             yield reference, parse_tokens(answer.tokens[2:])
@@ -102,6 +114,64 @@ def _words(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]:
             size = abs(one.value or 0)
             positive = replace(one, value=size, node=("number", size), words="")
             yield (positive, other) if one is reference else (other, positive)
+
+
+def rounded(question: str, answer: Answer) -> Answer:
+    """`9.4` of `\\sqrt{89} \\approx 9.4`, which is true, where the question asks to round; else the answer."""
+    left, sign, right = answer.spelling.partition("\\approx")
+    if not sign or "\\approx" in right or "rounded" not in required(question).forms:
+        return answer
+    exact, value = parse_answer(left.rpartition("=")[2]), parse_answer(right)
+    number = next((token.text for token in value.tokens if token.kind == "number"), "")
+    exactly = constant_value(exact.node) if exact.node and exact.value is None else exact.value
+    if exactly is None or value.value is None or value.kind != "scalar" or left.count("=") > 1:
+        return answer
+    is_near = abs(exactly - value.value) <= Fraction(1, 2 * 10 ** len(number.partition(".")[2]))
+    return value if is_near and exact.unit in (None, value.unit) else answer
+
+
+def _without_rejected(answer: Answer) -> Answer | None:
+    """`x = 8` of `x = 8 (x = -2 is extraneous)`."""
+    at = next((i for i, token in enumerate(answer.tokens) if i and token.isa("(")), 0)
+    inside = answer.tokens[at + 1 : -1]
+    if not at or len(inside) < 4 or not answer.tokens[-1].isa(")"):
+        return None
+    if words.word(inside[-1]) not in ("extraneous", "rejected"):
+        return None
+    inside = inside[: -2 if words.word(inside[-2]) == "is" else -1]
+    kept, rejected = parse_tokens(answer.tokens[:at]), parse_tokens(inside)
+    if rejected.kind != "equation" or rejected.words or len(rejected.parts) != 2:
+        return None
+    values = [each.parts[-1].value if each.kind == "equation" else each.value for each in (kept, rejected)]
+    is_other = None not in values and values[0] != values[1]
+    return kept if is_other else None
+
+
+def _repeating(answer: Answer) -> Answer | None:
+    """`0.4545...` as the fraction whose digits repeat: those that end it twice, or one digit three times."""
+    spelling = answer.spelling.replace("\\ldots", "...").replace("\\dots", "...").replace(" ", "")
+    match = _REPEATING.fullmatch(spelling)
+    if match is None:
+        return None
+    sign, whole, first, block = match["sign"], match["whole"], match["first"], match["block"]
+    digits = int(whole + first + block) - int(whole + first)
+    return parse_answer(f"{sign}\\frac{{{digits}}}{{{(10 ** len(block) - 1) * 10 ** len(first)}}}")
+
+
+def _of_parts(reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """`(a) 13 (b) 91` as 13, 91 in this order."""
+    tokens = answer.tokens
+    at: list[int] = []
+    for i in range(1, len(tokens)):
+        if tokens[i].isa(")") and len(at) < 8 and tokens[i - 1].text == "abcdefgh"[len(at)]:
+            at.append(i)
+    if len(at) != len(reference.parts) or len(at) < 2 or reference.kind != "collection" or reference.brackets:
+        return
+    begins = [i - 1 - (i > 1 and tokens[i - 2].isa("(")) for i in at]
+    values = [trimmed(tokens[i + 1 : end]) for i, end in zip(at, [*begins[1:], len(tokens)], strict=True)]
+    if begins[0] == 0 and all(values):
+        parts = tuple(map(parse_tokens, values))
+        yield replace(reference, ordered=True), replace(answer, kind="collection", node=None, parts=parts, ordered=True)
 
 
 def _without_place(question: str, said: list[str]) -> list[str]:
@@ -262,6 +332,12 @@ def _is_named(question: str, name: str) -> bool:
 
 def _ordered(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """ADBC, and A < D < B < C in the direction that is asked for, as A, D, B, C."""
+    rising, falling = (bool(pattern.search(question)) for pattern in (_ASCENDING, _DESCENDING))
+    for sign, is_asked in (("<", rising and not falling), (">", falling and not rising)):
+        members = split(answer.tokens, sign) if is_asked and answer.kind in ("chain", "scalar") else []
+        if len(members) == len(reference.parts) > 2 and reference.kind == "collection" and all(members):
+            parts = tuple(map(parse_tokens, members))
+            yield replace(reference, ordered=True), Answer("collection", answer.tokens, parts=parts, ordered=True)
     members = [part.words if part.kind == "option" else part.text for part in reference.parts]
     if len(members) < 2 or not all(len(each) == 1 and each.isalpha() for each in members):
         return
@@ -269,7 +345,6 @@ def _ordered(question: str, reference: Answer, answer: Answer) -> Iterator[Pair]
     if len(texts) == 1 and [*texts[0]] == members:
         yield reference, reference
     signs = {*texts[1::2]}
-    rising, falling = (bool(pattern.search(question)) for pattern in (_ASCENDING, _DESCENDING))
     if texts[::2] == members and (
         (signs == {"<"} and rising and not falling) or (signs == {">"} and falling and not rising)
     ):
@@ -285,12 +360,24 @@ def allows_closed_form(question: str, answer: Answer) -> bool:
     kinds, numbers = kinds_of(value.node), [each[1] for each in nodes_of(value.node) if each[0] == "number"]
     if len(numbers) > _MOST_NUMBERS or kinds - _CLOSED - {"+", "-", "*", "/", "number"}:
         return False
+    given = {*re.findall(r"\d+", question)}
     if not kinds & _CLOSED:
-        given = {*re.findall(r"\d+", question)}
         return kinds <= {"*", "number"} and all(map(is_prime, numbers)) and not given & {str(each) for each in numbers}
     own = sorted(abs(number) for number in numbers if number)
     formulas = (sorted(token.value for token in formula if token.value) for formula in _formulas(question))
-    return not _is_padded(value.node) and not any(_holds(formula, own) for formula in formulas)
+    primes = {node[1] for node in nodes_of(value.node) if node[0] == "*" for node in node[1:] if node[0] == "number"}
+    is_factored = _is_factored(value.node) and not given & {str(each) for each in primes}
+    return (is_factored or not _is_padded(value.node)) and not any(_holds(formula, own) for formula in formulas)
+
+
+def _is_factored(node: Node) -> bool:
+    """Whether it is a product of powers of primes, each prime once: `2^3 \\cdot 3^2 \\cdot 5`."""
+    factors = [node]
+    while any(each[0] == "*" for each in factors):
+        factors = [part for each in factors for part in (each[1:] if each[0] == "*" else (each,))]
+    bases = [each[1] if each[0] == "^" else each for each in factors]
+    plain = all(each[0] == "number" and is_prime(each[1]) for each in bases)
+    return plain and len({*bases}) == len(bases) and all(each[2][0] == "number" for each in factors if each[0] == "^")
 
 
 def _is_padded(node: Node) -> bool:

@@ -22,6 +22,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 _INTEGER = re.compile(r"-?\d{1,18}")
+_LETTER_FOR_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\]*")
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
@@ -76,6 +77,7 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
     if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
         return Decision(True, "string", f"both are written {_shown(reference)}")
+    parsed = context.rounded(question, parsed)
     decision = _compared(parsed_reference, parsed, texts)
     if not question or len(question) > _LONGEST_QUESTION:
         return decision
@@ -127,8 +129,8 @@ def _left_to_do(reference: Answer, answer: Answer) -> str:
 
 def reference_text(reference: str) -> str:
     """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
-    content of a box."""
-    text = reference.strip()
+    content of a box; with a cross for the letter of `1.5 x 10^6`."""
+    text = _LETTER_FOR_TIMES.sub(r"\\times ", reference.strip())
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
         text = text.strip("$.")[7:-1].strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:

@@ -15,6 +15,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 Parse = Callable[[Tokens, int], Answer]
 _MOST_WORDS = 2
 _NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
+_SPELLINGS = {"centre": "center"}
 _REMAINDERS = ("r", "rem", "remainder")
 
 
@@ -31,13 +32,15 @@ def labeled(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     if not any(len(each) > 2 for each in spoken):
         return None
     members = listed(tokens, in_braces=False)
-    pairs = [_label(member) for member in members] if 1 < len(members) < 8 else []
-    labels = {words.word(label[-1]) for label, _ in pairs if label}
-    return _named(pairs, depth, parse, 1 < len(labels) == len(pairs))
+    pairs = [_label(member, "or" not in spoken) for member in members] if 1 < len(members) < 8 else []
+    labels = {label[-1].text.lower() for label, _ in pairs if label}
+    return _named(pairs, depth, parse, 1 < len(labels) == len(pairs) and max(map(len, labels)) > 2)
 
 
-def _label(member: Tokens) -> tuple[Tokens, Tokens]:
-    """The words before a value, and the value; empty words if it begins with none."""
+def _label(member: Tokens, letters: bool) -> tuple[Tokens, Tokens]:
+    """The words before a value, or its letter, and the value; empty words if it begins with none."""
+    if letters and len(member) > 2 and member[0].kind == "name" and member[1].isa("="):
+        return member[:1], member[2:]
     at = 0
     while at < len(member) and words.word(member[at]) == "the":
         at += 1
@@ -48,7 +51,9 @@ def _label(member: Tokens) -> tuple[Tokens, Tokens]:
     while at < len(member) and (member[at].isa("=", ":") or words.word(member[at]) in ("is", "of")):
         at += 1
     value = member[at:]
-    is_value = value and (value[0].kind == "number" or value[0].isa("-", "\\frac", "\\sqrt", "\\$", "(", "\\pm"))
+    is_value = value and (
+        value[0].kind == "number" or value[0].isa("-", "\\frac", "\\sqrt", "\\$", "(", "\\pm", "\\pi")
+    )
     return (label, value) if is_value else ((), member)
 
 
@@ -66,7 +71,8 @@ def _named(pairs: list[tuple[Tokens, Tokens]], depth: int, parse: Parse, is_list
         return None
     equations = []
     for label, value in pairs:
-        name = Answer("text", (label[-1]._replace(kind="word", text=label[-1].text.lower(), gap=False, upright=True),))
+        text = _SPELLINGS.get(label[-1].text.lower(), label[-1].text.lower())
+        name = Answer("text", (label[-1]._replace(kind="word", text=text, gap=False, upright=True),))
         value = tuple(token._replace(upright=True) if _is_letters(token) else token for token in value)  # 6 m
         equations.append(Answer("equation", (*label, *value), parts=(name, parse(value, depth))))
     tokens = tuple(token for equation in equations for token in equation.tokens)
@@ -89,18 +95,27 @@ def _dimensions(tokens: Tokens, spoken: list[str], depth: int, parse: Parse) -> 
 def with_letters(one: Answer, other: Answer) -> Answer:
     """The first list with letters for the words that name its values, where the other names them by those letters."""
     ours, theirs = _names(one), _names(other)
-    letters = [name[:1] for name in ours]
+    letters = [name if name in theirs else name[:1] for name in ours]
     if not ours or sorted(letters) != sorted(theirs) or ours == theirs or len({*letters}) < len(letters):
         return one
-    exact = dict(zip((name.lower() for name in theirs), other.parts, strict=True))
+    exact = dict(zip(theirs, other.parts, strict=True))
+    if any(
+        exact[letter].kind == "tuple" != (part.parts or (part,))[-1].kind
+        for letter, part in zip(letters, one.parts, strict=True)
+    ):
+        return one
     parts = (
-        replace(part, parts=(exact[letter].parts[0], *part.parts[1:]))
+        replace(part.parts[-1], variable=exact[letter].variable)  # C(4, -1) for center (4, -1)
+        if exact[letter].kind == "tuple"
+        else replace(part, parts=(exact[letter].parts[0], *part.parts[1:]))
         for letter, part in zip(letters, one.parts, strict=True)
     )
     return replace(one, parts=tuple(parts))
 
 
 def _names(answer: Answer) -> list[str]:
-    """The names of a list of equations in small letters, `\\ell` as l; empty if a member has none."""
-    named = all(part.kind == "equation" and not part.words for part in answer.parts)
-    return [part.parts[0].text.lower().replace("\\ell", "l") for part in answer.parts] if named else []
+    """The names of a list of equations and points in small letters, `\\ell` as l; empty if a member has none."""
+    names = [
+        part.parts[0].text if part.kind == "equation" and not part.words else part.variable for part in answer.parts
+    ]
+    return [name.lower().replace("\\ell", "l") for name in names] if all(names) else []

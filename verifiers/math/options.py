@@ -40,7 +40,8 @@ def options_of(question: str) -> dict[str, str]:
 
 
 def option(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:
-    """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`. Not `(A) or (B)`."""
+    """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`, `option B, 12`. Not `(A) or (B)`."""
+    given = tokens
     if len(tokens) > 1 and words.word(tokens[0]) in ("option", "choice", "answer"):
         tokens = tuple(token._replace(upright=True) for token in tokens[1 + tokens[1].isa(":") :]) or tokens
     if len(tokens) == 2 and tokens[1].isa(")"):
@@ -53,6 +54,8 @@ def option(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -
     if not rest:
         return Answer("option", tokens, words=letter.text) if is_bracketed or letter.upright else None
     if not is_bracketed:
+        if given is not tokens and rest[0].isa(",") and rest[-1].kind == "number" and len(rest) == 2:
+            rest = (rest[0]._replace(text=")"), rest[1])
         if not rest[0].isa(".", ")", ":") or len(rest) < 2 or not (rest[1].gap or rest[0].isa(")")):
             return None
         rest = rest[1:]

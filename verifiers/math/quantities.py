@@ -27,6 +27,8 @@ _SUFFIXES = {
     "\\degree": units.DEGREE,
     **_CURRENCIES,
 }
+_ARCS = {parse_unit("minute"): units.ARCMINUTE, parse_unit("second"): units.ARCSECOND}
+"""What minutes and seconds are behind degrees."""
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
     "\\mu": "μ", "\\Omega": "Ω", "\\angstrom": "angstrom", "\\cdot": "*",
@@ -87,6 +89,8 @@ def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
         return None
     between = numbers[-1] - (words.word(tokens[numbers[-1] - 1]) == "and")  # 1 hour and 30 minutes
     large, small = quantity(tokens[:between], parse), quantity(tokens[numbers[-1] :], parse)
+    if small and large and large.unit == units.DEGREE and small.unit in _ARCS:
+        small = replace(small, unit=_ARCS[small.unit])
     if not large or not small or not large.unit or not small.unit or large.unit.dimension != small.unit.dimension:
         return None
     ratio = large.unit.size / small.unit.size

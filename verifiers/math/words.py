@@ -148,6 +148,8 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
             value = str(_MONTHS.get(piece, piece))
         elif kind == "number":
             numbers.append(match["number"])
+        elif piece in ("h", "hrs") and "time" in fields:
+            named = True
         elif piece and piece not in ("on", "at", "of", "the", "in", "o", "clock"):
             return ""
         if field:
