@@ -303,7 +303,9 @@ class Proof:
         return self.rows
 
 
-def rounded_logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+def rounded_logits(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, rounded: bool = True
+) -> torch.Tensor:
     return product(hidden, weight, bias).float()
 
 
