@@ -1,6 +1,7 @@
 """What holds for all tests: their order, failures named at once, and the same random examples in every run."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,6 +26,20 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
     os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settings() -> Iterator[None]:
+    """What a module's tests leave in the environment (recipes' own domains, the address of an MLflow) ends with it."""
+
+    def ours() -> dict[str, str]:
+        return {name: value for name, value in os.environ.items() if name.startswith(("RATCHET_", "MLFLOW_"))}
+
+    before = ours()
+    yield
+    for name in ours():
+        del os.environ[name]
+    os.environ.update(before)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
