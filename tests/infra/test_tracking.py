@@ -9,9 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
@@ -30,10 +28,9 @@ CHECKPOINT = Artifact("checkpoint", "math-8k", "ef" * 32, Path("/store/checkpoin
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory) -> Iterator[Settings]:
+def settings(tmp_path_factory) -> Settings:
     home = tmp_path_factory.mktemp("home")
-    with patch.dict(os.environ):  # MLflow leaves the address of a mirror in this process there
-        yield Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
+    return Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable)
 
 
 def write_a_run(settings: Settings) -> tuple[Tracking, str]:

@@ -63,11 +63,7 @@ def judged(reports: list[dict[str, Any]]) -> list[Verdict]:
 
 
 # What each peer's process runs: `judge(report)` is true, false, or None where it has no such tests.
-_LIVECODEBENCH = """
-sys.path.insert(0, directory)
-from lcb_runner.evaluation.compute_code_generation_metrics import check_correctness
-from lcb_runner.lm_styles import LMStyle
-from lcb_runner.utils.extraction_utils import extract_code
+_BY_CORRECTNESS = """
 def judge(report):
     if "check" in report:
         return None
@@ -75,20 +71,26 @@ def judge(report):
     results, _ = check_correctness({"input_output": json.dumps(report["pairs"])}, code, report["limit"], False)
     return all(result is True for result in results)
 """
-_GYM = """
+_LIVECODEBENCH = (
+    """
+sys.path.insert(0, directory)
+from lcb_runner.evaluation.compute_code_generation_metrics import check_correctness
+from lcb_runner.lm_styles import LMStyle
+from lcb_runner.utils.extraction_utils import extract_code
+"""
+    + _BY_CORRECTNESS
+)
+_GYM = (
+    """
 ray = sys.modules["ray"] = types.ModuleType("ray")  # what is remote runs here
 ray.remote = lambda *a, **k: a[0] if a else (lambda function: function)
 sys.path.insert(0, directory + "/resources_servers/code_gen")
 from lcb_integration.compute_code_generation_metrics import check_correctness
 from lcb_integration.lm_styles import LMStyle
 from lcb_integration.extraction_utils import extract_code
-def judge(report):
-    if "check" in report:
-        return None
-    code = report.get("code") or extract_code(report["text"], LMStyle.OpenAIChat)
-    results, _ = check_correctness({"input_output": json.dumps(report["pairs"])}, code, report["limit"], False)
-    return all(result is True for result in results)
 """
+    + _BY_CORRECTNESS
+)
 _LIGHTEVAL = """
 import importlib.util
 path = directory + "/src/lighteval/tasks/tasks/lcb/codegen_metrics.py"
