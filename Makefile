@@ -16,7 +16,7 @@ help:  ## What there is to make
 demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (two to four minutes)
 	$(BIN)/ratchet run tiny
 
-test: $(READY)  ## All tests (eight minutes on two cores); a failure is named when it happens
+test: $(READY)  ## All tests (thirteen minutes on two cores); a failure is named when it happens
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)  ## The tests that take too long for every change
