@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ratchet.verifiers.math.equivalence import asked_reference, verify_math
+from ratchet.verifiers.math.equivalence import verify_math
 
 FILE = Path(__file__).with_suffix(".jsonl")
 PEERS = Path(__file__).with_name("public_reports_math_peers.py")
@@ -29,7 +29,7 @@ def rows() -> list[dict[str, Any]]:
 
 def ours(row: dict[str, Any]) -> bool:
     response, question = row.get("response", f"\\boxed{{{row.get('answer', '')}}}"), row.get("question", "")
-    return verify_math(response, asked_reference(row["reference"], question), question=question).passed
+    return verify_math(response, row["reference"], question=question).passed
 
 
 def peers(python: str, verl: str, trl: str) -> list[dict[str, bool]]:

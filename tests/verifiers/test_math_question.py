@@ -3,7 +3,7 @@
 import pytest
 
 from ratchet.verifiers import Problem, verify
-from ratchet.verifiers.math.question import asks_order
+from ratchet.verifiers.math.question import Question
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,20 @@ from ratchet.verifiers.math.question import asks_order
         ("The sum is ____ and the product is ____.", 2),
         ("List the numbers from least to greatest.", 4),
         ("Enter the roots in increasing order, separated by commas.", 3),
+        ("Find the maximum and minimum possible number of such elements for $n=7$.", 2),
+        ("What are the area, the perimeter and the diagonal of the rectangle?", 3),
     ],
 )
 def test_a_question_may_ask_for_an_order(question, count):
-    assert asks_order(question, count)
+    assert Question(question).orders(count)
 
 
 @pytest.mark.parametrize(
     ("question", "count"),
     [
         ("Find all roots of $x^3+x^2-4x-4$. Enter your answer as a list of numbers separated by commas.", 3),
+        ("Find all real solutions of $x^2=4$. Enter all the solutions, separated by commas.", 2),
+        ("Enter all possible values, separated by commas.", 2),
         ("Let $a$, $b$ and $c$ be the sides. Find all possible values of $a$.", 3),
         ("Find all $x$ such that $f(x)$ and $g(x)$ are equal.", 2),
         ("Enter all possible areas of a square three of whose vertices are, in some order, $z, z^2, z^3$.", 3),
@@ -36,7 +40,7 @@ def test_a_question_may_ask_for_an_order(question, count):
     ],
 )
 def test_others_do_not(question, count):
-    assert not asks_order(question, count)
+    assert not Question(question).orders(count)
 
 
 @pytest.mark.parametrize(

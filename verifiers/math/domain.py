@@ -1,13 +1,7 @@
 """Math: a boxed final answer, compared with the reference answer by `equivalence.py`."""
 
 from ratchet.verifiers.domain import Domain, Work
-from ratchet.verifiers.math.equivalence import (
-    asked_reference,
-    reference_fault,
-    refused_number,
-    verify_answer,
-    verify_math,
-)
+from ratchet.verifiers.math.equivalence import reference_fault, refused_number, verify_answer, verify_math
 from ratchet.verifiers.math.second_verifier import second_opinion
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
@@ -33,10 +27,10 @@ class Math(Domain):
 
     def prepare(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text
-        reference = asked_reference(problem.answer or "", problem.prompt)
+        reference, question = problem.answer or "", problem.prompt or ""
         if submission.is_program:
-            verdict = verify_answer(text, reference, question=problem.prompt)
+            verdict = verify_answer(text, reference, question=question)
         else:
-            verdict = verify_math(text, reference, submission.finished, problem.prompt)
+            verdict = verify_math(text, reference, submission.finished, question)
         refused = verdict.outcome is Outcome.FAILED and verdict.extracted and verdict.decided_by != "question"
         return second_opinion(problem, reference, verdict) if submission.settings.either and refused else verdict

@@ -12,12 +12,11 @@ import re
 from typing import NamedTuple
 
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no_answer_reason
-from ratchet.verifiers.math import context, requirements
+from ratchet.verifiers.math import context, forms
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.comparison import Evidence, same_answer
-from ratchet.verifiers.math.options import options_of
-from ratchet.verifiers.math.question import asks_order, asks_percent
-from ratchet.verifiers.math.structure import is_list, parse_answer
+from ratchet.verifiers.math.question import read
+from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
@@ -29,7 +28,6 @@ _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "ev
 _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
 _LONGEST_QUESTION = 8192
 """In characters; what is asked is not looked for in a longer one."""
-_ORDERED = " \\text{ in this order}"
 
 
 class Decision(NamedTuple):
@@ -74,22 +72,28 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     texts = (answer, reference)
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
         return _decision(int(reference) == int(answer), "exact", texts)
-    parsed_reference, parsed = parse_answer(reference), parse_answer(answer)
-    if parsed_reference.spelling == parsed.spelling and parsed_reference.spelling:
+    question = question if len(question) <= _LONGEST_QUESTION else ""
+    asked, wanted, parsed = read(question), _required(reference, question), parse_answer(answer)
+    if wanted.spelling == parsed.spelling and wanted.spelling:
         return Decision(True, "string", f"both are written {_shown(reference)}")
-    parsed = context.rounded(question, parsed)
-    decision = _compared(parsed_reference, parsed, texts)
-    if not question or len(question) > _LONGEST_QUESTION:
-        return decision
-    if decision.tier == "unevaluated" and context.allows_closed_form(question, parsed):
-        decision = _compared(parsed_reference, parsed, texts, Evidence(closed_form=True))
-    readings = () if decision.same else context.other_readings(question, parsed_reference, parsed)
+    if not question:
+        return _compared(wanted, parsed, texts)
+    parsed = context.rounded(asked, parsed)
+    decision = _compared(wanted, parsed, texts)
+    if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):
+        decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
+    readings = () if decision.same else context.other_readings(asked, wanted, parsed)
     found = next((found for pair in readings if (found := _compared(*pair, texts)).same), decision)
-    why = requirements.refusal(question, parsed_reference, parsed) if found.same else ""
-    why = "it repeats the question" if found.same and context.repeats(question, parsed) else why
-    if why:
+    if found.same and (why := forms.refusal(asked, wanted, parsed)):
         return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
     return found
+
+
+@functools.lru_cache(maxsize=16_384)
+def _required(reference: str, question: str) -> Answer:
+    if not question:
+        return parse_answer(reference)
+    return context.required(read(question), reference, lambda one, other: decide(one, other).same)
 
 
 def _compared(reference: Answer, answer: Answer, texts: tuple[str, str], evidence: Evidence | None = None) -> Decision:
@@ -144,36 +148,6 @@ def reference_text(reference: str) -> str:
                 if joined.isprintable():
                     return joined
     return text
-
-
-@functools.lru_cache(maxsize=16_384)
-def asked_reference(reference: str, question: str | None) -> str:
-    """The reference as the question requires it: 25 is 25% if it asks "what percent" (numbers up to 1 stay: they are
-    ambiguous), a list has an order if it asks for one, an option its text, a number its unit."""
-    if not question or len(question) > _LONGEST_QUESTION:
-        return reference
-    text = reference_text(reference)
-    answer = parse_answer(text)
-    if (option := _as_option(text, answer, question)) is not None:
-        return option
-    may_be_percent = answer.value is not None and answer.value > 1 and answer.unit is None and not answer.percent
-    if may_be_percent and asks_percent(question):
-        return f"{text.rstrip('.')}\\%"
-    if is_list(answer) and not answer.ordered and asks_order(question, len(answer.parts)):
-        return text.rstrip(".") + _ORDERED
-    return context.with_unit(text, answer, question) or reference
-
-
-def _as_option(reference: str, answer: Answer, question: str) -> str | None:
-    """The letter of a choice with its text; None if it is none of the question's options, or has its text."""
-    listed = options_of(question)
-    if not listed or (answer.kind == "option" and answer.parts):
-        return None
-    letter = answer.words if answer.kind == "option" else answer.text
-    if letter not in listed:
-        same = [letter for letter, text in listed.items() if decide(text, reference).same]
-        letter = same[0] if len(same) == 1 else ""
-    return f"({letter}) {listed[letter]}" if letter else None
 
 
 def refused_number(reference: str) -> str:

@@ -1,7 +1,5 @@
 """The letter of a choice, alone or with its text."""
 
-import functools
-import re
 from collections.abc import Callable
 
 from ratchet.verifiers.math import words
@@ -11,32 +9,6 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _OPTIONS = frozenset("ABCDEFGHIJ")
 _NO_OPTION = tuple(VOCABULARY["no_option"].split())
-
-_LISTED = re.compile(
-    r"(?:^|[\s(&])(?:\\(?:text|textbf|mathrm|mathbf)\{)?\(?([A-J])(?:\)|[.:](?=\s|\}))\s*\}?\s*(?:~|\\ |\\quad)?\s*",
-    re.MULTILINE,
-)
-_END = re.compile(r"(?:\\q?quad|\\\\|[\s,;.&~])+\Z")
-
-
-@functools.lru_cache(maxsize=4096)
-def options_of(question: str) -> dict[str, str]:
-    """The texts of the choices that a question lists, by letter, from A on; empty if it lists none."""
-    begins: list[re.Match[str]] = []
-    for match in _LISTED.finditer(question):
-        if match[1] == "ABCDEFGHIJ"[len(begins) : len(begins) + 1]:
-            begins.append(match)
-        elif match[1] == "A":
-            begins = [match]
-    if len(begins) < 2:
-        return {}
-    ends = [*(match.start() for match in begins[1:]), len(question)]
-    texts = [_END.sub("", question[match.end() : end]).strip() for match, end in zip(begins, ends, strict=True)]
-    if not all(texts) or any("\n\n" in text or len(text) > 300 for text in texts):
-        return {}
-    return {
-        match[1]: text.strip("$") if text.count("$") == 2 else text for match, text in zip(begins, texts, strict=True)
-    }
 
 
 def option(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:

@@ -1,17 +1,99 @@
-"""What a question requires of its answer beyond the reference: a percentage, or values in order."""
+"""What a question asks of its answer: form, unit, order, base, percentage, count, names. It is read by its words."""
 
+import functools
 import re
+from collections.abc import Iterator
 
-_COUNTED = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
+from ratchet.verifiers.math.changes import direction
+from ratchet.verifiers.math.parts import trimmed
+from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.units import Unit, parse_unit
+
+_I, _S = re.IGNORECASE, re.DOTALL
+_FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", _S)
+_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
+FORMS = {
+    "factored": r"\bfactori[sz]e\b|\bfactor\b(?!s)(?! of)",
+    "expanded": r"\bexpand\b|\bmultiply out\b|\bwithout (?:brackets|parentheses)",
+    "in lowest terms": r"\b(?:lowest|simplest) (?:terms|form)|\bsimplest\b|\bsimplif|\breduced\b|\birreducible",
+    "in scientific notation": r"\bscientific notation|\bstandard (?:index )?form of the number|\bexponential notation",
+    "rounded": (
+        r"\bnearest\b|\bdecimal places?\b|\bsignificant (?:figures|digits)|\bround(?:ed)?\b(?: your| the| to| off|\.)"
+    ),
+    "a fraction": r"\b(?:as|to|into) an? (?:\w+ )?fraction|\bas a quotient",
+    "a decimal": r"\b(?:as|to|into) an? (?:\w+ )?decimal\b(?! place)|\bin decimal (?:form|notation)",
+    "a mixed number": r"\bas a mixed (?:number|fraction)",
+    "a percentage": r"\b(?:as|to|into) an? percent",
+    "a product of primes": r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers",
+    "a power": r"\bas a power of\b",
+    "in slope-intercept form": r"\bslope[-– ]+(?:y[-– ]*)?intercept\b",
+    "in vertex form": r"\bvertex form|\bcomplet(?:e|ing) the square",
+    "in the form of a line": r"\b(?:standard|general|point[-– ]slope) form",
+    "in a form": (
+        r"\bform\b|\bsolv(?:e|ing)\b[^.?!]*\bfor\b|\bexpress\b|\bin terms of\b|\bas a function of\b"
+    ),
+}  # fmt: skip
+"""How a question asks for a form, by its name."""
+_FORMS = {name: re.compile(pattern, _I) for name, pattern in FORMS.items()}
+_NAME = r"\$?\\?\(?\s*([A-Za-z](?:_\w)?|\\[a-z]+)(?![A-Za-z])"
+_SOLVED = (
+    re.compile(rf"\bsolv(?:e|ing)\b[^.?!]{{0,120}}?\bfor (?:the |positive |real |all )*{_NAME}", _I),
+    re.compile(
+        rf"\b(?:express|write|find|give|determine)\s+{_NAME}[$)\\]*,?\s+(?:in terms of|as a function|explicitly)", _I
+    ),
+    re.compile(rf"\bmake\s+{_NAME}[$)\\]*\s+the subject", _I),
+)
+_WORK = re.compile(
+    r"\b(?:simplify|evaluate|compute|calculate|expand|factor(?:i[sz]e)?|rationali[sz]e|convert|express|write|reduce)\b[^$.]{0,30}?"
+    r"(?:\$+([^$]+)\$+|\\\((.+?)\\\)|(?<![\w.])(-?\d[\d.,]*\d(?:/\d+)?)(?![\w$]))",
+    _I,
+)
+_ARITHMETIC = re.compile(r"(?<![\w$])[\d(][\d\s()+\-*/^!×·.,]*[+\-*/^!×·][\d\s()+\-*/^!×·.,]*[\d)!]?")
+_BASE = (
+    r"(?:base[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\b"
+    r"|(binary|octal|decimal|hexadecimal)\b(?! (?:places?|points?|digits?)\b))"
+)
+_BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
+_BASE_ASKED = re.compile(
+    rf"\b(?:to|in|into|as|using)\s+(?:(?:an?|the)\s+)?{_BASE}(?! (?:number|numeral|integer)s?\s+\$?\w*\d)"
+    rf"|(?<!whose )(?<!with )(?<!has )\b{_BASE} (?:value|representation|form|expansion|equivalent|notation)\b"
+    rf"|\bwhat (?:number (?:in|to) )?{_BASE}",
+    _I,
+)
+_REQUEST = re.compile(
+    r"\?|\b(?:convert|write|express|find|compute|give|change|calculate|evaluate|represent|add|subtract|multiply|divide"
+    r"|answer|determine|rewrite|translate|state)\b",
+    _I,
+)
+_COUNTED = re.compile(
+    r"(?:\bhow many|\b(?:find|determine|compute|calculate|give|what (?:is|was)) the (?:total |whole )*number of)\s+"
+    r"((?:(?!(?:of|are|is|was|were|can|do|does|did|will|would|could|should|must|may|has|have|had|that|which|who|with"
+    r"|for|from|to|at|on|in|per|and|or|if|he|she|they|it|you|we)\b)[\w$-]+\s*)+)[^?]*\??[^?]*\Z",
+    _I,
+)
+_NUMERALS = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
 _PERCENT = re.compile(
-    rf"\b(?:what|which)\b(?:(?!\b(?:{_COUNTED})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent",
-    re.IGNORECASE,
+    rf"\b(?:what|which)\b(?:(?!\b(?:{_NUMERALS})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent", _I
 )
 """Percentages that are requested, not given ("after twenty percent off, what")."""
+_UNIT = re.compile(
+    r"\b(?:in|to|as|[Hh]ow many)\s+(?:(?:more|fewer|additional|extra|whole|full|US) )*(?:degrees (?=[CFcf]))?\$?"
+    r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
+    r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
+)
+_PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
+_MODULUS = re.compile(r"(?:\bmod(?:ulo)?|\\p?mod|\bdivided by)\s*\$?\{?\s*(\d+)")
+_ASCENDING = re.compile(
+    r"(?:small|low|least|short|young|light|slow)\w*\b.{0,40}\bto\b|\bincreasing|\bascending", _I
+)  # fmt: skip
+_DESCENDING = re.compile(
+    r"(?:large|great|high|long|old|heav|fast|tall)\w*\b.{0,40}\bto\b|\bdecreasing|\bdescending", _I
+)
 _ASKING = re.compile(
     r"\b(?:find|determine|compute|calculate|evaluate|give|enter|express|arrange|solve for|what (?:is|are)|fill in"
     r"|how (?:many|much|long|far|old))\b|(?:^|, |and )(?:list|state|write|rank|sort|order|then)\b",
-    re.IGNORECASE,
+    _I,
 )
 _ORDERED = re.compile(
     r"\brespectively\b|\bin (?:that|this|the (?:same|following|given|stated)) order\b|^(?:arrange|rank|sort|order)\b"
@@ -19,59 +101,180 @@ _ORDERED = re.compile(
     r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|\w+est|left|top|first)\b.{0,30}?\bto\b"
     r"|\bfirst (?:\w+ )?(?:non-?zero )?(?:terms|members|elements)\b"
     r"|\bfirst\b.{1,60}?\b(?:then|second)\b|\bsecond and third\b",
-    re.IGNORECASE | re.DOTALL,
+    _I | _S,
 )
 _BLANK = re.compile(r"(?:\\?_){2,}|\\underline\s*\{[^{}A-Za-z0-9]*(?:\\[a-z]+[^{}A-Za-z0-9]*)*\}|\(\s{2,}\)|\\blank\b")
 _PART = re.compile(r"(?:^|[.?;:。；？：]\s*)\((?:[1-9]|[a-d])\)")
 _WHERE = re.compile(
-    r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", re.IGNORECASE
-)
-_FORMULA = re.compile(r"\$+([^$]*)\$+|\\\((.*?)\\\)", re.DOTALL)
-_ITEM = r"(?:[a-z]{3,} )?(?:⟨+|[A-Za-z](?:_\w)?)"
+    r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", _I
+)  # fmt: skip
+_ITEM = r"(?:[a-z]{3,} )?(?:⟨+|\b[A-Za-z]\b(?:_\w)?)"
 _ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")
 _ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
+_NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
+_NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
 _ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
-_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
+_LISTED = re.compile(
+    r"(?:^|[\s(&])(?:\\(?:text|textbf|mathrm|mathbf)\{)?\(?([A-J])(?:\)|[.:](?=\s|\}))\s*\}?\s*(?:~|\\ |\\quad)?\s*",
+    re.MULTILINE,
+)
+_END = re.compile(r"(?:\\q?quad|\\\\|[\s,;.&~])+\Z")
 
 
-def asks_percent(question: str) -> bool:
-    """Whether a bare number answers with so many percent."""
-    return bool(_PERCENT.search(question))
+class Question:
+    """The requirements of one question; each is found when it is first needed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        return bool(pattern.search(self.text))
+
+    def names(self, name: str) -> bool:
+        """Whether it has this name of a variable."""
+        return bool(re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", self.text))
+
+    @functools.cached_property
+    def forms(self) -> frozenset[str]:
+        """The names of FORMS that it asks for."""
+        return frozenset(name for name, pattern in _FORMS.items() if self.says(pattern))
+
+    @functools.cached_property
+    def letter(self) -> str:
+        """The letter to solve for; "" if there is none."""
+        letters = [match[1] for pattern in _SOLVED for match in pattern.finditer(self.text)]
+        return letters[-1] if letters else ""
+
+    @functools.cached_property
+    def given(self) -> frozenset[str]:
+        """The spellings of what is to be simplified, converted and the like."""
+        worked = (next(filter(None, match.groups())) for match in _WORK.finditer(self.text))
+        return frozenset(parse_answer(text.strip()).spelling for text in worked) - {""}
+
+    @functools.cached_property
+    def direction(self) -> int:
+        """-1 if it asks how far something falls, 1 if how far it rises, 0 otherwise."""
+        said = {direction(word.lower()) for word in re.findall(r"[A-Za-z]+", self.text)} - {0}
+        return said.pop() if len(said) == 1 else 0
+
+    @functools.cached_property
+    def base(self) -> int:
+        """The one base that the answer shall be in, not that of a number which is given; 0 if there is none."""
+        sentences = [each for each in _SENTENCE.split(self.text) if _REQUEST.search(each)]
+        written = (next(filter(None, match.groups())) for each in sentences for match in _BASE_ASKED.finditer(each))
+        bases = {_BASES.get(text.lower()) or parse_answer(text).value for text in written}
+        return int(bases.pop() or 0) if len(bases) == 1 else 0
+
+    @functools.cached_property
+    def is_count(self) -> bool:
+        """Whether it asks last how many there are of something that is no unit: `how many 15 cm pieces`, not `how many
+        square meters`."""
+        match = _COUNTED.search(self.text)
+        nouns = re.findall(r"[A-Za-z]+|\d+", match[1]) if match else []
+        units = (
+            not before.isdigit() and parse_unit(noun) and not after.endswith("s")
+            for before, noun, after in zip(["", *nouns], nouns, [*nouns[1:], ""], strict=False)
+        )
+        return bool(nouns) and not any(units)
+
+    @functools.cached_property
+    def is_percentage(self) -> bool:
+        """Whether a bare number answers with so many percent."""
+        return self.says(_PERCENT)
+
+    @functools.cached_property
+    def unit(self) -> tuple[str, Unit] | None:
+        """The unit that it asks for, `in kilometers per hour`; None if it names none, or several."""
+        units: dict[Unit, str] = {}
+        for match in _UNIT.finditer(self.text):
+            pieces = match[1].split()
+            texts = (" ".join(pieces[:end]) for end in range(len(pieces), 0, -1))
+            text, unit = next(((text, unit) for text in texts if (unit := parse_unit(text))), ("", None))
+            is_adjunct = match[0][0] in "hH" and not text.endswith("s") and _PLURAL.match(self.text, match.end())
+            is_name = len(text) == 1 and (not match[0].startswith("in") or "$" in match[0])
+            if unit is not None and not is_adjunct and not is_name:
+                units[unit._replace(words=())] = text
+        return next(iter((text, unit) for unit, text in units.items())) if len(units) == 1 else None
+
+    @functools.cached_property
+    def moduli(self) -> frozenset[str]:
+        return frozenset(_MODULUS.findall(self.text))
+
+    @functools.cached_property
+    def ranking(self) -> str:
+        """`<` if it asks from small to large, `>` if from large to small; else ""."""
+        rising, falling = self.says(_ASCENDING), self.says(_DESCENDING)
+        return "" if rising == falling else "<" if rising else ">"
+
+    @functools.cached_property
+    def formulas(self) -> tuple[Tokens, ...]:
+        written = [next(filter(None, match.groups())) for match in _FORMULA.finditer(self.text)]
+        read = []
+        for text in written + _ARITHMETIC.findall(self.text):
+            try:
+                read.append(trimmed(tokenize(text)))
+            except Unreadable:
+                continue
+        return tuple(read)
+
+    @functools.cached_property
+    def conditions(self) -> frozenset[str]:
+        """The spellings of its formulas that are no equations."""
+        signs = ("\\ne", "<", ">", "\\le", "\\ge", "\\in")
+        return frozenset(spelled(each) for each in self.formulas if any(token.isa(*signs) for token in each))
+
+    @functools.cached_property
+    def options(self) -> dict[str, str]:
+        """The texts of the choices that it lists, by letter, from A on; empty if it lists none."""
+        begins: list[re.Match[str]] = []
+        for match in _LISTED.finditer(self.text):
+            if match[1] == "ABCDEFGHIJ"[len(begins) : len(begins) + 1]:
+                begins.append(match)
+            elif match[1] == "A":
+                begins = [match]
+        ends = [*(match.start() for match in begins[1:]), len(self.text)]
+        texts = [_END.sub("", self.text[match.end() : end]).strip() for match, end in zip(begins, ends, strict=False)]
+        if len(begins) < 2 or not all(texts) or any("\n\n" in text or len(text) > 300 for text in texts):
+            return {}
+        plain = (text.strip("$") if text.count("$") == 2 else text for text in texts)
+        return {match[1]: text for match, text in zip(begins, plain, strict=True)}
+
+    def orders(self, count: int) -> bool:
+        """Whether it sets the order of a list of `count` values: it says so, has a blank for each, or asks for things
+        that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
+        sentences = [each for each in _SENTENCE.split(self.text[-2000:]) if each]
+        asking = [each for each in sentences if _ASKING.search(each)] or sentences[-1:]
+        questions = sum(each.rstrip().endswith("?") for each in sentences)
+        if count > 1 and count in (len(_BLANK.findall(self.text)), len(_PART.findall(self.text)), questions):
+            return True
+        return any(each in (count, 0) for sentence in asking for each in _asked(sentence))
 
 
-def asks_order(question: str, count: int) -> bool:
-    """Whether a list of `count` values is in an order that the question sets: it says so, has a blank for each, or asks
-    for things that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
-    if 1 < count == len(_BLANK.findall(question)):
-        return True
-    sentences = [each for each in _SENTENCE.split(question[-2000:]) if each]
-    asking = [each for each in sentences if _ASKING.search(each)] or sentences[-1:]
-    if 1 < count == len(_PART.findall(question)):
-        return True
-    if 1 < count == sum(each.rstrip().endswith("?") for each in sentences):
-        return True
-    return any(each in (count, 0) for sentence in asking for each in _asked(sentence))
+@functools.lru_cache(maxsize=4096)
+def read(text: str) -> Question:
+    return Question(text)
 
 
-def _asked(sentence: str) -> list[int]:
+def _asked(sentence: str) -> Iterator[int]:
     """How many things a sentence asks for by name, by each of its verbs; 0 if it asks for their order."""
-    counts = []
     for verb in _ASKING.finditer(sentence):
         asked = _FORMULA.sub(_symbols, sentence[verb.start() :])
-        asked = " ".join(asked[: found.start() if (found := _WHERE.search(asked)) else None].split())
+        asked = " ".join(asked[: end.start() if (end := _WHERE.search(asked)) else None].split())
         if _ORDERED.search(asked):
-            counts.append(0)
+            yield 0
         asked = asked[len(verb[0]) :].strip()
-        counts += [len(_ITEMS.findall(match[1])) for match in _ENUMERATED.finditer(asked)]
+        for match in _ENUMERATED.finditer(asked):
+            yield len(_ITEMS.findall(match[1]))
+        if nouns := _NOUNS.match(asked):  # the area and perimeter
+            yield len(re.split(r",? and |, ", nouns[0]))
         if whole := _ALONE.fullmatch(asked):
-            counts.append(len(whole[1]))
-    return counts
+            yield len(whole[1])
 
 
 def _symbols(match: re.Match[str]) -> str:
     """A formula as so many marks as it has members: $x, y$ are two."""
     depth = commas = 0
-    for character in match[1] or match[2] or "":
+    for character in next(filter(None, match.groups())):
         depth += (character in "([{") - (character in ")]}")
         commas += character == "," and depth == 0
     return "⟨" * (commas + 1)

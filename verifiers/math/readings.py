@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from ratchet.verifiers.math.nodes import ZERO, Node, is_sum, kinds_of, names_of, nodes_of, replaced
+from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_sum, kinds_of, names_of, nodes_of, replaced
 
 _FUNCTION_LETTERS = frozenset("fghuvyEFGHIPTUV") | {"\\phi", "\\psi", "\\Phi", "\\Psi"}
 _FUNCTIONS = frozenset({"\\delta", "\\Gamma", "\\zeta", "\\Theta"})
@@ -143,7 +143,7 @@ def _operators(node: Node) -> frozenset[Node]:
     names = {each for each in nodes if each[0] in ("name", "vector") and each[1] not in ("e", "i")}
     capitals = {*filter(_is_capital, names)}
     within = {id(part) for each in nodes if each[0] == "*" for part in each[1:]}
-    chains = [_chain(each) for each in nodes if each[0] == "*" and id(each) not in within]
+    chains = [factors_of(each) for each in nodes if each[0] == "*" and id(each) not in within]
     pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
     pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
@@ -173,11 +173,6 @@ def _operators(node: Node) -> frozenset[Node]:
     return frozenset(operators)
 
 
-def _chain(node: Node) -> list[Node]:
-    """The factors of a product, in order."""
-    return _chain(node[1]) + _chain(node[2]) if node[0] == "*" else [node]
-
-
 def _base(node: Node) -> Node:
     return node[1] if node[0] == "^" else node
 
@@ -205,7 +200,7 @@ def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[
     """With vectors and matrices as such. A is tall where A^TA is inverted: alone it has no inverse."""
     nodes = [*nodes_of(reference), *nodes_of(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
-    inverted = [_chain(each[1]) for each in nodes if each[0] == "^" and each[2] in _INVERSE]
+    inverted = [factors_of(each[1]) for each in nodes if each[0] == "^" and each[2] in _INVERSE]
     tall = {chain[-1] for chain in inverted if any(chain[0] == ("^", chain[-1], sign) for sign in _TRANSPOSED)}
     for each in nodes if operators else ():
         if (each in operators or (_is_capital(each) and any(map(_is_capital, operators)))) and each not in _TRANSPOSED:
@@ -215,7 +210,10 @@ def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[
             if each[1][0] == "name" and each[1][1].islower():
                 changes[each[1]] = ("vector", each[1][1])
         elif (
-            each[0] == "*" and each[2][0] == "name" and each[2][1].islower() and _is_capital(_base(_chain(each[1])[-1]))
+            each[0] == "*"
+            and each[2][0] == "name"
+            and each[2][1].islower()
+            and _is_capital(_base(factors_of(each[1])[-1]))
         ):
             changes.setdefault(each[2], ("vector", each[2][1]))
     for constant in ("e", "i"):

@@ -41,9 +41,13 @@ _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_s
 def parse_answer(text: str) -> Answer:
     """Parses any text: an answer of unknown shape is a scalar without an expression."""
     try:
-        tokens = words.numbered(trimmed(tokenize(text)))
+        return parse_tokens(tokenize(text))
     except Unreadable:
         return Answer("scalar", spelling=text)
+
+
+def parse_tokens(tokens: Tokens) -> Answer:
+    tokens = words.numbered(trimmed(tokens))
     bare = words.without_order(unframed(tokens))
     answer = _parse(bare, 0)
     ordered = answer.ordered or (len(bare) < len(unframed(tokens)) and is_list(answer))

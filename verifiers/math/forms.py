@@ -1,0 +1,213 @@
+"""The form that a question requires: solved for a letter, factored, expanded, in lowest terms, rounded, as a
+percentage, in a base, as a count.
+
+An answer of the right value in another form is refused: it may be the question itself.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_prime, is_sum, names_of, nodes_of
+from ratchet.verifiers.math.quantities import with_letter_unit
+from ratchet.verifiers.math.question import Question
+
+
+def refusal(question: Question, reference: Answer, answer: Answer) -> str:
+    """What the question requires and the answer, of the right value, is not; "" if it may pass."""
+    if question.letter and not _is_solved(question.letter, reference, answer):
+        return f"the question asks for {question.letter}"
+    if "in a form" in question.forms and (why := _is_turned(question, reference, answer)):
+        return why
+    if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
+        return "the question asks for the opposite change"
+    if _repeats(question, answer) or (answer.spelling in question.given and answer.spelling != reference.spelling):
+        return "it repeats the question"
+    ours, theirs = _value(reference), _value(answer)
+    if question.base not in (0, 10) and theirs.value is not None and {"_", "base"} & theirs.symbols:
+        return f"the question asks for base {question.base}"
+    if question.is_count and ours.kind == theirs.kind == "scalar" and ours.unit is None and _is_measured(theirs):
+        return "the question asks for a count"
+    for name, meets in _FORMS.items():
+        if name in question.forms and meets(ours, ours) and not meets(theirs, ours):
+            return f"the question asks for {name if name.startswith('a ') else 'an answer ' + name}"
+    return ""
+
+
+def _repeats(question: Question, answer: Answer) -> bool:
+    """Whether a quantity of the question is given in its own unit although another one is asked for."""
+    asked = question.unit
+    if not asked or answer.unit is None or answer.unit.size == asked[1].size or answer.kind != "scalar":
+        return False
+    number = next((token.text for token in answer.tokens if token.kind == "number"), "")
+    return bool(re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])", question.text))
+
+
+def _value(answer: Answer) -> Answer:
+    """What is said to be equal to a name."""
+    if answer.kind != "equation" or answer.words:
+        return answer
+    is_backwards = len(answer.parts) == 2 and answer.parts[1].node and answer.parts[1].node[0] == "name"
+    return answer.parts[0 if is_backwards else -1]
+
+
+def _is_solved(letter: str, reference: Answer, answer: Answer) -> bool:
+    """Whether an equation has the letter alone on one side, as the reference does; only equations can fail."""
+    if answer.kind != "equation" or answer.words or len(answer.parts) != 2 or None in (p.node for p in answer.parts):
+        return True
+    if reference.kind == "equation" and not _has_alone(letter, reference):
+        return True
+    is_letter = all(part.node and part.node[0] != "name" for part in answer.parts)
+    return _has_alone(letter, answer) or (is_letter and reference.kind != "equation")
+
+
+def _has_alone(letter: str, equation: Answer) -> bool:
+    sides = [part.node or ZERO for part in equation.parts]
+    return any(one == ("name", letter) and letter not in names_of(other) for one, other in (sides, sides[::-1]))
+
+
+def _is_turned(question: Question, reference: Answer, answer: Answer) -> str:
+    """Why an equation is not solved for a letter as the reference is; "" if it is, or need not be."""
+    if any(each.kind != "equation" or each.words or len(each.parts) != 2 for each in (reference, answer)):
+        return ""
+    ours, theirs = (
+        {name for part in each.parts if part.node for name in names_of(part.node) if _has_alone(name, each)}
+        for each in (reference, answer)
+    )
+    if ours and not theirs and question.forms & {"in slope-intercept form", "in vertex form"}:
+        return f"it is not solved for {min(ours)}"
+    differ = theirs and not ours & theirs and (ours or "in the form of a line" in question.forms)
+    return f"it is solved for {min(theirs)}" if differ else ""
+
+
+def _is_measured(answer: Answer) -> bool:
+    """Whether a number has a unit of measure."""
+    unit = answer.unit or (with_letter_unit(answer, apart=True).unit if answer.value is None else None)
+    return unit is not None and not unit.words and unit.dimension != (("unit", 1),)
+
+
+def _factors(node: Node) -> tuple[Fraction, int]:
+    """The numeric factor of a product, and how many others it has, powers as often as they are multiplied."""
+    if node[0] == "number":
+        return node[1], 0
+    if node[0] == "-" and node[1] == ZERO:
+        number, count = _factors(node[2])
+        return -number, count
+    if node[0] == "^" and node[2][0] == "number" and node[2][1].denominator == 1 and 0 < node[2][1] < 32:
+        is_call = node[1][0] == "applied"  # of x(x - 2)^2 the bracket alone is squared
+        number, count = _factors(node[1][2] if is_call else node[1])
+        return number ** int(node[2][1]), count * int(node[2][1]) + is_call
+    if node[0] in ("*", "/"):
+        (number, count), (other, more) = _factors(node[1]), _factors(node[2])
+        return (number * other, count + more) if node[0] == "*" else (number / (other or 1), count - more)
+    if node[0] == "applied":  # x(x - 2)
+        number, count = _factors(node[2])
+        return number, count + 1
+    return Fraction(1), 1
+
+
+def _is_factored(answer: Answer, reference: Answer) -> bool:
+    if not answer.node or not reference.node:
+        return True
+    (number, count), (wanted, most) = _factors(answer.node), _factors(reference.node)
+    return most < 2 or (count >= most and not (number and abs(wanted / number) > 1))
+
+
+def _is_expanded(answer: Answer, reference: Answer) -> bool:
+    products = [each for each in nodes_of(answer.node or ZERO) if each[0] in ("*", "^", "applied")]
+    return not any(is_sum(part) and names_of(part) for each in products for part in each[1:] if isinstance(part, tuple))
+
+
+def _is_lowest(answer: Answer, reference: Answer) -> bool:
+    if answer.kind == "ratio":
+        terms = [term.value for term in answer.parts]
+        return (
+            None in terms or any(t.denominator > 1 for t in terms if t) or math.gcd(*(int(t) for t in terms if t)) == 1
+        )
+    for node in nodes_of(answer.node or ZERO):
+        if node[0] == "/" and node[1][0] == node[2][0] == "number" and math.gcd(*(int(p[1]) for p in node[1:])) > 1:
+            return False
+        if node[0] == "root" and node[1][0] == "number" and _has_power(node[1][1], node[2]):
+            return False
+    return True
+
+
+def _has_power(radicand: Fraction, index: int) -> bool:
+    """Whether a whole number is divisible by the power of another."""
+    if radicand.denominator > 1 or not 0 < radicand < 10**9:
+        return False
+    return any(radicand.numerator % each**index == 0 for each in range(2, round(radicand.numerator ** (1 / index)) + 1))
+
+
+def _is_scientific(answer: Answer, reference: Answer) -> bool:
+    node = answer.node or ZERO
+    node = node[2] if node[0] == "-" and node[1] == ZERO else node
+    if node[0] == "number":
+        return any(
+            token.kind == "number" and re.fullmatch(r"\d(?:\.\d+)?[eE]-?\+?\d+", token.text) for token in answer.tokens
+        )
+    is_product = node[0] == "*" and node[1][0] == "number" and node[2][:2] == ("^", ("number", Fraction(10)))
+    return is_product and 1 <= abs(node[1][1]) < 10
+
+
+def _is_rounded(answer: Answer, reference: Answer) -> bool:
+    if reference.value is None or answer.kind != "scalar" or answer.percent != reference.percent:
+        return True
+    scale = answer.unit.size / reference.unit.size if reference.unit and answer.unit else 1
+    return answer.value is not None and answer.value * scale == reference.value
+
+
+def _is_fraction(answer: Answer, reference: Answer) -> bool:
+    return not any(token.kind == "number" and "." in token.text for token in answer.tokens)
+
+
+def _is_decimal(answer: Answer, reference: Answer) -> bool:
+    return not any(node[0] == "/" for node in nodes_of(answer.node or ZERO)) and not _is_mixed_form(answer)
+
+
+def _is_mixed_form(answer: Answer) -> bool:
+    return answer.value is not None and answer.value.denominator > 1 and "frac" in answer.text
+
+
+def _is_mixed(answer: Answer, reference: Answer) -> bool:
+    return answer.value is None or abs(answer.value) < 1 or answer.node is None or answer.node[0] != "/"
+
+
+def _is_of_primes(answer: Answer, reference: Answer) -> bool:
+    bases = [factor[1] if factor[0] == "^" else factor for factor in factors_of(answer.node or ZERO)]
+    return answer.node is not None and all(base[0] == "number" and is_prime(base[1]) for base in bases)
+
+
+def _is_power(answer: Answer, reference: Answer) -> bool:
+    node = answer.node or ZERO
+    return node[0] == "^" and reference.node is not None and node[1] == reference.node[1]
+
+
+def _is_percentage(answer: Answer, reference: Answer) -> bool:
+    return answer.percent or answer.value is None or not reference.percent or answer.value == reference.value
+
+
+def _is_vertex(answer: Answer, reference: Answer) -> bool:
+    """With each letter as often as the reference."""
+    theirs, ours = (sum(map(str.isalpha, side.letters.split())) for side in (answer, reference))
+    return theirs <= ours
+
+
+_FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
+    "factored": _is_factored,
+    "expanded": _is_expanded,
+    "in lowest terms": _is_lowest,
+    "in scientific notation": _is_scientific,
+    "rounded": _is_rounded,
+    "a fraction": _is_fraction,
+    "a decimal": _is_decimal,
+    "a mixed number": _is_mixed,
+    "a percentage": _is_percentage,
+    "a product of primes": _is_of_primes,
+    "a power": _is_power,
+    "in slope-intercept form": _is_expanded,
+    "in vertex form": _is_vertex,
+}
+"""Whether an answer has the form, given the reference."""
