@@ -1,8 +1,13 @@
-"""The judge against plain Python, pair by pair: the check's module, the program and `check(f)` in one namespace."""
+"""The judge against plain Python, pair by pair: the check's module, the program and `check(f)` in one namespace.
+
+A row of check_pairs.jsonl is a check, and programs for it. What plain Python says of every pair, the judge has to say
+too; where a row is `forged`, plain Python is deceived, and the judge must not be.
+"""
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +15,8 @@ from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
-from tests.verifiers.check_pairs import FORGED, PAIRS
-from tests.verifiers.whole_checks import DECEIVING, WHOLE
 
+ROWS = [json.loads(line) for line in Path(__file__).with_name("check_pairs.jsonl").read_text().splitlines()]
 PLAIN = """
 import json, os, sys
 from collections import *
@@ -31,6 +35,12 @@ for source in json.load(sys.stdin):
 def check_of(statements):
     own = [f"    {line}" for line in statements.split("\n")]
     return "\n".join(["def check(candidate):", *own])
+
+
+def pairs_of(forged):
+    return [
+        (row["check"], program) for row in ROWS if row.get("forged", False) == forged for program in row["programs"]
+    ]
 
 
 def plain_python(pairs):
@@ -52,7 +62,7 @@ def sandbox():
 
 
 def test_the_judge_says_what_plain_python_says(sandbox):
-    pairs = [(statements, program) for statements, programs in {**PAIRS, **WHOLE}.items() for program in programs]
+    pairs = pairs_of(forged=False)
     expected = plain_python(pairs)
     assert len(pairs) == len(expected) >= 150 and 60 < sum(expected) < len(pairs) - 60
     verdicts = [judged(*pair, sandbox) for pair in pairs]
@@ -62,7 +72,7 @@ def test_the_judge_says_what_plain_python_says(sandbox):
 
 
 def test_what_deceives_plain_python_is_refused(sandbox):
-    pairs = [(statements, program) for statements, programs in {**FORGED, **DECEIVING}.items() for program in programs]
+    pairs = pairs_of(forged=True)
     assert all(plain_python(pairs))
     forged = [pair for pair in pairs if judged(*pair, sandbox).outcome is not Outcome.FAILED]
     assert not forged

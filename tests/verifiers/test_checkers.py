@@ -18,7 +18,7 @@ from ratchet.verifiers.reward import reward_of
 from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST
-from tests.verifiers.checker_attacks import INTERACTING, OUTPUTS
+from tests.verifiers.programs import programs
 from tests.verifiers.sandbox_world import descendants
 from tests.verifiers.test_sealing import SEARCH, Planted
 
@@ -160,6 +160,7 @@ def level(request):
         yield sandbox
 
 
+ATTACKS = programs("checker_attacks")
 OUTCOMES = {
     "n = int(input())\nprint(1, n - 1)": "all_tests",
     "n = int(input())\nprint(0)\nprint(n)": "all_tests",
@@ -357,7 +358,7 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.parametrize("name", OUTPUTS)
+@pytest.mark.parametrize("name", ATTACKS["outputs"])
 def test_no_output_deceives_a_checker(name, level, impatient):
     tests = [{"input": f"{number}\n", "output": f"1 {number}-8f2c1\n"} for number in (1, 2)]
     checkers = [("script", SECRET_SCRIPT, "python"), ("kattis", SECRET_KATTIS, "python"), ("kattis", SECRET_CPP, "cpp")]
@@ -368,23 +369,23 @@ def test_no_output_deceives_a_checker(name, level, impatient):
             "secret", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=2.0,
             memory_limit_mb=128.0,
         )  # fmt: skip
-        attacked(replace(asked, time_limit_s=0.5), OUTPUTS[name], level)
+        attacked(replace(asked, time_limit_s=0.5), ATTACKS["outputs"][name], level)
         assert judge(asked, "print(1, f'{int(input())}-8f2c1')", level).passed  # nothing is left behind
 
 
-@pytest.mark.parametrize("name", INTERACTING)
+@pytest.mark.parametrize("name", ATTACKS["interacting"])
 def test_no_program_deceives_an_interactor(name, level, impatient):
     asked = guessing(metadata={"validate_tests": {}}, time_limit_s=2.0)
-    attacked(replace(asked, time_limit_s=0.5), INTERACTING[name], level)
+    attacked(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], level)
     assert judge(asked, HALVING, level).passed
 
 
 @needs_compiler
-@pytest.mark.parametrize("name", INTERACTING)
+@pytest.mark.parametrize("name", ATTACKS["interacting"])
 def test_no_program_deceives_an_interactor_in_cpp(name, sandbox, impatient):
     sandbox.start()
     asked = guessing(GUESSING_CPP, "cpp", metadata={"validate_tests": {}}, time_limit_s=2.0)
-    verdict = judge(replace(asked, time_limit_s=0.5), INTERACTING[name], sandbox)
+    verdict = judge(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], sandbox)
     assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
     assert judge(asked, HALVING, sandbox).passed
 

@@ -16,7 +16,7 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.memory_group import NAMED_BY, SPARE_BYTES
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, _examine
-from tests.verifiers.sandbox_forge import FORGE
+from tests.verifiers.programs import FORGE
 from tests.waiting import happens
 
 LIMIT_MB = 128

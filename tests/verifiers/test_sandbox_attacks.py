@@ -5,10 +5,24 @@ import pytest
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.sandbox.server import Sandbox, demand
-from tests.verifiers.sandbox_forge import FORGE, STEAL, STOLEN
-from tests.verifiers.sandbox_programs import LEGAL, SILENT
+from tests.verifiers.programs import FORGE, LEGAL, programs
 from tests.verifiers.sandbox_reach import NOT_STOPPED, REACH, SYSCALL
 from tests.verifiers.sandbox_world import CALL, PROGRAM, World, descendants, problem
+
+STEAL = programs("sandbox_forge")["steal"]
+STOLEN = """
+import ctypes, gc, os, re, sys
+{look}
+def f(x):
+    try:
+        found = re.search({token!r}, " ".join(look()))
+    except BaseException:
+        found = None
+    return found and found.group()
+print(f(0))
+"""
+SILENT = "import os, sys\nsys.stderr = open(os.devnull, 'w')\nprint(2 * int(input()))"
+"""Legal too, but opens a device for writing: refused where nothing but seccomp guards the files."""
 
 
 @pytest.fixture(scope="module", params=["A", "B", "C"])

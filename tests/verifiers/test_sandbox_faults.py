@@ -15,8 +15,7 @@ from ratchet.verifiers.sandbox import server
 from ratchet.verifiers.sandbox.runs import Limits, Report
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from tests.verifiers.sandbox_forge import FORGE
-from tests.verifiers.sandbox_programs import LEGAL
+from tests.verifiers.programs import FORGE, LEGAL
 from tests.verifiers.sandbox_world import (
     CALL,
     NO_NAMESPACES,

@@ -9,7 +9,7 @@ from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import canaries, seccomp, server
 from ratchet.verifiers.sandbox.server import Sandbox, demand
-from tests.verifiers.sandbox_programs import LEGAL
+from tests.verifiers.programs import LEGAL
 from tests.verifiers.sandbox_world import (
     LEAKY_LANDLOCK,
     LEAKY_SECCOMP,

@@ -11,8 +11,20 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings
-from tests.verifiers.unearned_programs import UNEARNED
+from tests.verifiers.programs import programs
 
+_GIVEN = programs("unearned_programs")
+_LIES = {
+    f"lies: {name}": _GIVEN["liar"].format(base=base, argument=argument, more=more)
+    for name, (base, argument, more) in _GIVEN["liars"].items()
+}
+_IN_THE_HARNESS = {name: f"{_GIVEN['in the harness']}\n{source}" for name, source in _GIVEN["harness"].items()}
+UNEARNED = {
+    f"{kind}: {name}": source
+    for kind, some in (_GIVEN | {"objects": _LIES | _GIVEN["objects"], "harness": _IN_THE_HARNESS}).items()
+    if kind in ("state", "chance", "many", "objects", "harness")
+    for name, source in some.items()
+}
 COUNT = 60
 CHANCE = 0.77
 """More than four standard deviations above half of 60 tests."""
