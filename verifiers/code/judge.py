@@ -1,9 +1,10 @@
 """Does this program solve the problem? Only the judge has the expected outputs; programs run in the sandbox."""
 
 import ast
+import functools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.verifiers.code.checker_runs import CheckerFault, check_output, checker_process
@@ -14,6 +15,7 @@ from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem,
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.sandbox.check_source import prepare_checks
 from ratchet.verifiers.sandbox.runs import CheckExecution, Limits, Talker, TestRun
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import JudgeSettings
@@ -345,10 +347,15 @@ class _Judging:
         changed arguments of calls whose value was used."""
         outcomes: list[_Outcome] = []
         has_changed, left = False, dict(checks)
+        try:
+            prepared = prepare_checks(tuple(checks.values()), self.problem.prelude, is_apart)
+        except ValueError as error:
+            raise InvalidProblem(f"its check cannot be run: {error}") from None
         while left and self.budget_s > 0:
             execution = self.sandbox.check(
-                self.source, list(left.values()), self._limits(), entry_point=self.problem.entry_point or "",
-                prelude=self.problem.prelude, to_first_failure=not self.every_test, is_apart=is_apart,
+                self.source, replace(prepared, codes=prepared.codes[-len(left) :]), self._limits(),
+                entry_point=self.problem.entry_point or "", prelude=self.problem.prelude,
+                to_first_failure=not self.every_test, is_apart=is_apart,
             )  # fmt: skip
             self.budget_s -= execution.spent_s
             self._hurried(execution.program)
@@ -387,10 +394,14 @@ class _Judging:
             return reason, detail, detail
         if status in ("gone", "raised"):
             return "runtime_error", detail, detail
-        functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-        body = ast.unparse(next(node for node in functions if node.name == "check").body[-1])
         reason = "" if detail == "AssertionError: " else f" ({detail})"
-        return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {short(body)}{reason}"
+        return "wrong_answer", f"got {short(record['got'])}", f"does not hold: {_last_statement(check)}{reason}"
+
+
+@functools.lru_cache(maxsize=1024)
+def _last_statement(check: str) -> str:
+    functions = (node for node in ast.parse(check).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return short(ast.unparse(next(node for node in functions if node.name == "check").body[-1]))
 
 
 def _fault_of(run: TestRun) -> str:

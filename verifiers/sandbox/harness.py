@@ -12,6 +12,7 @@ import gc
 import importlib
 import io
 import json
+import marshal
 import os
 import random
 import re
@@ -22,8 +23,8 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
@@ -166,6 +167,11 @@ def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_nam
 def answer_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
     """Run the job's `source` as a module, and serve the check at the other end of `channel`. The report gets a line if
     that is impossible."""
+    if program := _loaded_program(files, channel, default_names):
+        program.serve()
+
+
+def _loaded_program(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> ProgramEnd | None:
     job = read_job(files)
     try:
         code, names, _ = _compiled(job, default_names)
@@ -176,35 +182,35 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
         namespace, candidate = _loaded(code, names, job["entry_point"])
         if not callable(candidate):
             raise TypeError(f"{job['entry_point']} is not callable: it is a {type(candidate).__name__}")
+        return ProgramEnd(channel, names, namespace, candidate)
     except _Failed as failed:
         report(files.report, failed.args[0])
     except BaseException as error:
         report(files.report, _failed(error))
-    else:
-        ProgramEnd(channel, names, namespace, candidate).serve()
+    return None
 
 
 def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
-    """Run the job's `checks` on the program at the other end of `channel`, see `checking`. The report gets a line for
+    """Run the job's checks on the program at the other end of `channel`, see `checking`. The report gets a line for
     each, which begins with ASKED as soon as it uses the program."""
-    job = read_job(files)
+    job = read_job(files, marshal.loads)  # the judge's own
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
     try:
-        if any("numpy" in text or "allclose" in text for text in (job["prelude"] or "", *job["checks"])):
+        if job["needs_numpy"]:
             compare_shapes()
         names = default_names if job["prelude"] is None else names_with(job["prelude"], vars(builtins))
     except BaseException as error:
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
         return
 
-    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED), job["is_apart"])
+    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED), job["is_apart"], job["classes"])
     run_checks(job, peer, lambda record: report(files.report, record))
 
 
-def read_job(files: Files) -> dict[str, Any]:
+def read_job(files: Files, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
     os.dup2(files.null, 2)
-    return json.loads(os.pread(files.job, os.fstat(files.job).st_size, 0))
+    return parse(os.pread(files.job, os.fstat(files.job).st_size, 0))
 
 
 def _compiled(
@@ -411,21 +417,53 @@ def prepare() -> dict[str, Any]:
     return names
 
 
+_REHEARSALS = 16
+"""After which the interpreter has adapted the code to what it is used for."""
+
+
+class _Answered:
+    """A check's end of a connection on which a program in the same process answers each request at once."""
+
+    def __init__(self, channel: socket.socket, program: ProgramEnd) -> None:
+        self.recv, self._channel, self._program = channel.recv, channel, program
+
+    def sendall(self, message: bytes) -> None:
+        self._channel.sendall(message)
+        self._program.answer()
+
+
 def _rehearse(names: dict[str, Any]) -> None:
-    """Run a program of our own as both kinds of test: what the interpreter creates on first use would cost each child
-    copies of the pages it lies on."""
+    """Run programs of our own as each kind of test, and a check: what the interpreter creates on first use would cost
+    each child copies of the pages it lies on."""
     modules, standard = dict(sys.modules), [os.dup(descriptor) for descriptor in range(3)]
     source = "def f(x):\n    return x\nif __name__ == '__main__':\n    print(f(int(input())))\n"
     call = {"kind": "call", "args": [1], "kwargs": {}, "exact": False}
+    program = {"source": source, "entry_point": "f", "prelude": None}
     for entry_point, test in (("f", call), (None, {"kind": "stdin", "input": "1\n"})):
-        files = Files(*(os.memfd_create("rehearsal") for _ in Files._fields))
-        job = {"source": source, "tests": [test] * 32, "entry_point": entry_point, "prelude": None}
-        _fill(files.job, json.dumps(job).encode())
-        run_program(files, names)
-        for descriptor in files:
-            os.close(descriptor)
+        with _rehearsed(program | {"tests": [test] * 2 * _REHEARSALS, "entry_point": entry_point}) as files:
+            run_program(files, names)
+    text = "def check(candidate):\n    assert candidate([1]) == [1]\n    assert candidate(2) == 2\n"
+    code = marshal.dumps(compile(text, "<check>", "exec", dont_inherit=True))
+    check = {"codes": [code], "classes": frozenset(), "needs_numpy": False, "entry_point": "f", "prelude": None,
+             "to_first_failure": True, "is_apart": False}  # fmt: skip
+    for _ in range(_REHEARSALS):
+        with _rehearsed(program) as files, _rehearsed(check) as check_files:
+            ends = socket.socketpair()
+            with ends[0], ends[1]:
+                served = _loaded_program(files, ends[0], names)
+                assert served
+                run_check(check_files, _Answered(ends[1], served), names)  # type: ignore[arg-type]
     for place, descriptor in enumerate(standard):
         os.dup2(descriptor, place)
         os.close(descriptor)
     sys.modules.clear()
     sys.modules.update(modules)
+
+
+@contextmanager
+def _rehearsed(job: dict[str, Any]) -> Iterator[Files]:
+    files = Files(*(os.memfd_create("rehearsal") for _ in Files._fields))
+    _fill(files.job, marshal.dumps(job) if "codes" in job else json.dumps(job).encode())
+    yield files
+    for descriptor in files:
+        os.close(descriptor)

@@ -19,6 +19,8 @@ from ratchet.verifiers.sandbox.data_types import NAMES, RAW, state
 from ratchet.verifiers.sandbox.values import PRELUDE, Graph, NotData, Wire
 
 LONGEST_MESSAGE = 64 << 20
+_RECEIVED = 64 << 10
+_DECODE = json.JSONDecoder().decode
 _ANSWERING = """call iter next len bool getitem setitem delitem str repr int float complex index abs neg pos invert
 round trunc floor ceil enter exit reversed hash format bytes instancecheck subclasscheck length_hint"""
 ANSWERING = frozenset(f"__{name}__" for name in _ANSWERING.split())
@@ -49,7 +51,7 @@ class Peer(Wire):
 
     def __init__(self, channel: socket.socket, first: bool) -> None:
         super().__init__(first)
-        self._channel, self._incoming = channel, channel.makefile("rb")
+        self._channel, self._incoming = channel, bytearray()
 
     def ask(self, what: str, graph: Graph) -> dict[str, Any]:
         """The reply: a graph, or with `raised`. Raises Gone."""
@@ -73,7 +75,7 @@ class Peer(Wire):
             (size,) = struct.unpack("!I", self._exactly(4))
             if size > LONGEST_MESSAGE:
                 raise Gone("too long a message")
-            message = json.loads(self._exactly(size))
+            message = _DECODE(self._exactly(size).decode())
         except (OSError, ValueError, RecursionError) as error:
             raise Gone(str(error)) from None
         if not isinstance(message, dict):
@@ -81,9 +83,13 @@ class Peer(Wire):
         return message
 
     def _exactly(self, size: int) -> bytes:
-        data = self._incoming.read(size)
-        if len(data) < size:
-            raise Gone("the end")
+        while len(self._incoming) < size:
+            more = self._channel.recv(_RECEIVED)
+            if not more:
+                raise Gone("the end")
+            self._incoming += more
+        data = bytes(self._incoming[:size])
+        del self._incoming[:size]
         return data
 
 
@@ -136,9 +142,13 @@ class ProgramEnd(Peer):
         """Answer until the check is over."""
         with suppress(Gone):
             while True:
-                reply = self.reply(self._receive())
-                reply["forget"] = self.prune()
-                self._send(reply)
+                self.answer()
+
+    def answer(self) -> None:
+        """Answer one request. Raises Gone."""
+        reply = self.reply(self._receive())
+        reply["forget"] = self.prune()
+        self._send(reply)
 
     def use(self, what: str, *arguments: Any) -> Any:
         """Have the check's end use one of its objects."""

@@ -65,16 +65,17 @@ class CheckEnd(Peer):
     sends_errors = True
 
     def __init__(
-        self, channel: Any, names: Mapping[str, Any], note_use: Callable[[], object], is_apart: bool = False
-    ) -> None:
+        self, channel: Any, names: Mapping[str, Any], note_use: Callable[[], object], is_apart: bool = False,
+        classes: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
         super().__init__(channel, first=True)
         guard = Guard(lambda: self.has_nan)
-        self.names = {**names, **guard.names(), NUMBER: guard.number, STATEMENT: self.statement}
+        self.names, self.guards = names, {**guard.names(), NUMBER: guard.number, STATEMENT: self.statement}
         self.array = guard.array  # type: ignore[method-assign]
         self.note_use, self.is_apart = note_use, is_apart
         self.raised: BaseException | None = None  # the program's last exception
         self.broken: BaseException | None = None  # why nothing more can be sent
-        self.classes: set[str] = set()  # names that the checks use as classes
+        self.classes = classes  # names that the checks use as classes
         self.asked = self.changed = False
         self.shown = ""
         self._lock = threading.RLock()

@@ -15,6 +15,7 @@ DETAIL_CHARACTERS = 300
 """Most characters of why a test failed, which is the program's to say."""
 ERROR_BYTES = 64 << 10
 """Most bytes that are read of a native program's standard error."""
+_DECODE = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class Report:
 
     def _take(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = _DECODE(line.decode())
             text = record.get("output")
             output = content(self._output, 0, self._output_bytes) if text is None else text.encode("latin-1")
             status, detail = str(record["status"])[:20], str(record.get("detail", ""))[:DETAIL_CHARACTERS]

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import marshal
 import os
 import signal
 import socket
@@ -22,6 +23,7 @@ from typing import Any
 from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
+from ratchet.verifiers.sandbox.check_source import PreparedChecks
 from ratchet.verifiers.sandbox.long_integers import long_integers
 from ratchet.verifiers.sandbox.runs import (
     CheckExecution,
@@ -228,17 +230,17 @@ class Sandbox:
         return Execution(report.runs + [TestRun("not_run")] * (len(tests) - len(report.runs)), result["spent_s"])
 
     def check(
-        self, source: str, checks: list[str], limits: Limits, *, entry_point: str, prelude: str | None,
+        self, source: str, checks: PreparedChecks, limits: Limits, *, entry_point: str, prelude: str | None,
         to_first_failure: bool, is_apart: bool = False,
     ) -> CheckExecution:  # fmt: skip
-        """Run `checks`, each with `check(candidate)`, in a process apart from the program that they call; limits of a
+        """Run checks, each with `check(candidate)`, in a process apart from the program that they call; limits of a
         test apply to a check. With `is_apart` a check does not see changes of arguments in calls whose value it uses.
         Raises SandboxFault."""
         program = {"source": source, "tests": [], "entry_point": entry_point, "prelude": prelude}
-        job = {"checks": checks, "entry_point": entry_point, "prelude": prelude,
+        job = {**vars(checks), "entry_point": entry_point, "prelude": prelude,
                "to_first_failure": to_first_failure, "is_apart": is_apart}  # fmt: skip
-        with _files(program, None, None, job, None, None) as files:
-            result = self._ask(files, len(checks), limits, 0, lambda: False)
+        with _files(program, None, None, marshal.dumps(job), None, None) as files:
+            result = self._ask(files, len(checks.codes), limits, 0, lambda: False)
             report = Report(files[1], files[2], 1, limits.output_bytes)
             report.update(None)
             report.conclude(result)

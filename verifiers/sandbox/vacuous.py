@@ -4,14 +4,12 @@
 array are close to anything, since it has none. In plain Python a program passes such a check without an answer.
 """
 
-import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 NUMBER = "_ratchet_number"
 """The name of `Guard.number` in a check."""
-_ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _COMPARERS = (
     "assert_allclose", "assert_almost_equal", "assert_approx_equal", "assert_array_almost_equal", "assert_array_equal",
     "assert_array_less", "assert_equal",
@@ -51,35 +49,6 @@ class Guard:
             return array
         self._empty = self._empty or _empty_class()
         return array.view(self._empty)
-
-
-def guard_operands(check: ast.AST) -> None:
-    """Have `Guard.number` look at the operands of orderings in a check, apart from those of which False fails it."""
-    safe: set[ast.AST] = set()
-    for node in ast.walk(check):
-        if isinstance(node, ast.Assert):
-            safe.update(_positive(node.test))
-    for node in ast.walk(check):
-        if isinstance(node, ast.Compare) and node not in safe and any(isinstance(op, _ORDERING) for op in node.ops):
-            node.left, *node.comparators = map(_looked_at, (node.left, *node.comparators))
-
-
-def _looked_at(operand: ast.expr) -> ast.expr:
-    if isinstance(operand, ast.Constant):
-        return operand
-    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(NUMBER, ast.Load()), operand), [operand], []), operand)
-
-
-def _positive(test: ast.expr) -> Iterable[ast.AST]:
-    """The comparisons that must hold for a test to hold."""
-    match test:
-        case ast.Compare():
-            yield test
-        case ast.BoolOp(values=values):
-            for value in values:
-                yield from _positive(value)
-        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)]):
-            yield from _positive(each)
 
 
 def _is_nan(value: Any) -> bool:

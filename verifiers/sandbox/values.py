@@ -306,6 +306,8 @@ class Wire:
 
     def prune(self) -> list[int]:
         """Drop the objects that nothing at this end refers to any more, and return their numbers."""
+        if not self._objects:
+            return []
         inner: Counter[int] = Counter()
         held: dict[int, list[int]] = {}
         for number in [*self._objects]:

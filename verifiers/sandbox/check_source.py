@@ -1,0 +1,181 @@
+"""Prepares published checks on the judge's side, once for all programs of a problem: guards and code objects.
+
+A program may define a class instead of a function, with a `==` that accepts anything. So an instance is believed only
+if the check shows that it wants one: it reads an attribute that no data has, or uses the name as a class.
+"""
+
+import ast
+import builtins
+import datetime
+import functools
+import marshal
+import re
+import warnings
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from ratchet.verifiers.sandbox.proxies import STATEMENT
+from ratchet.verifiers.sandbox.vacuous import NUMBER
+
+
+@dataclass(frozen=True)
+class PreparedChecks:
+    """Checks as they are run: `codes` are marshaled code objects, for this interpreter only. `classes`: names that they
+    use as classes. `needs_numpy`: numpy's comparisons must be guarded."""
+
+    codes: tuple[bytes, ...]
+    classes: frozenset[str]
+    needs_numpy: bool
+
+
+@functools.lru_cache(maxsize=64)
+def prepare_checks(sources: tuple[str, ...], prelude: str | None, is_apart: bool) -> PreparedChecks:
+    """Raises ValueError for a check that cannot be compiled."""
+    warnings.filterwarnings("ignore", module="<check>")  # such as `x is 5`: the data set's, and nobody here can act
+    try:
+        codes = tuple(marshal.dumps(_compiled(source, is_apart)) for source in sources)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    needs_numpy = any("numpy" in text or "allclose" in text for text in (prelude or "", *sources))
+    return PreparedChecks(codes, frozenset(classes_named(sources, prelude)), needs_numpy)
+
+
+def _compiled(source: str, is_apart: bool) -> object:
+    tree = ast.parse(source)
+    guard_operands(tree)
+    if is_apart:
+        _Observations().visit(tree)
+    return compile(_Statements().visit(tree), "<check>", "exec", dont_inherit=True)
+
+
+_ORDERING = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_DATA = (
+    None, True, 0, 0.0, 0j, "", b"", (), [], {}, set(), frozenset(), bytearray(), range(0), slice(0), Counter(),
+    OrderedDict(), defaultdict(), deque(), Decimal(), Fraction(), (n for n in ()), lambda: 0, {}.keys(), {}.items(),
+    datetime.datetime.min, datetime.timedelta(), datetime.UTC,
+)  # fmt: skip
+_NUMPY = "shape dtype size ndim T tolist item sum mean std min max all any astype"  # of arrays; not imported for this
+_OF_DATA = {name for value in _DATA for name in dir(value)} | set(_NUMPY.split())
+_TAKE_CLASSES = {"isinstance", "issubclass", "assertIsInstance", "assertRaises", "assertRaisesRegex"}
+
+
+def classes_named(checks: Iterable[str], prelude: str | None) -> set[str]:
+    """The names used as classes in all of a problem's checks together, except those that cannot be parsed."""
+    nodes: list[ast.AST] = []
+    for source in checks:
+        try:
+            nodes += ast.walk(ast.parse(source))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+    # Attributes of the prelude's and the check's own classes are data, too: their instances travel by attributes.
+    own = set(re.findall(r"\w+", prelude or "")) | {
+        node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+    makers: dict[str, set[str]] = {}  # by the name of a variable or attribute: the functions called for its value
+    for node in nodes:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and (called := _called(node.value)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                makers.setdefault(_name(target), set()).update(called)
+        elif isinstance(node, ast.withitem) and node.optional_vars and (called := _called(node.context_expr)):
+            makers.setdefault(_name(node.optional_vars), set()).update(called)
+    classes: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=value, attr=attr) if attr not in _OF_DATA | own:
+                classes |= _called(value) | makers.get(_name(value), set())
+                classes.add(value.id if isinstance(value, ast.Name) else "")
+            case ast.Call(args=[_, kinds]) | ast.Call(args=[kinds]) if _name(node.func) in _TAKE_CLASSES:
+                classes |= {_name(kind) for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])}
+            case (
+                ast.BinOp(left=one, right=other)
+                | ast.Compare(left=one, comparators=[other])
+                | ast.Call(args=[one, other, *_])
+            ):  # two values from one callable with the name of a class
+                classes |= {name for name in _called(one) & _called(other) if name[:1].isupper()}
+            case ast.ClassDef(bases=bases):
+                classes |= {_name(base) for base in bases}
+    return classes - {""}
+
+
+def _called(node: ast.AST | None) -> set[str]:
+    """The functions called for a value, apart from operators."""
+    if isinstance(node, ast.BinOp):
+        return _called(node.left) | _called(node.right)
+    return {node.func.id} if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else set()
+
+
+def _name(node: ast.AST) -> str:
+    """The name of a variable or attribute."""
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def guard_operands(check: ast.AST) -> None:
+    """Have `Guard.number` look at the operands of orderings in a check, apart from those of which False fails it."""
+    safe: set[ast.AST] = set()
+    for node in ast.walk(check):
+        if isinstance(node, ast.Assert):
+            safe.update(_positive(node.test))
+    for node in ast.walk(check):
+        if isinstance(node, ast.Compare) and node not in safe and any(isinstance(op, _ORDERING) for op in node.ops):
+            node.left, *node.comparators = map(_looked_at, (node.left, *node.comparators))
+
+
+def _looked_at(operand: ast.expr) -> ast.expr:
+    if isinstance(operand, ast.Constant):
+        return operand
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(NUMBER, ast.Load()), operand), [operand], []), operand)
+
+
+def _positive(test: ast.expr) -> Iterable[ast.AST]:
+    """The comparisons that must hold for a test to hold."""
+    match test:
+        case ast.Compare():
+            yield test
+        case ast.BoolOp(values=values):
+            for value in values:
+                yield from _positive(value)
+        case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)]):
+            yield from _positive(each)
+
+
+class _Statements(ast.NodeTransformer):
+    """Marks calls that are whole statements, `f(x)`: their value is unused, so only changes of arguments count."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        self.generic_visit(node)
+        call = node.value
+        if isinstance(call, ast.Call) and not (isinstance(call.func, ast.Name) and call.func.id in ("exec", "eval")):
+            name = ast.copy_location(ast.Name(STATEMENT, ast.Load()), call.func)
+            call.func, call.args = name, [call.func, *call.args]
+        return node
+
+
+class _Observations(ast.NodeTransformer):
+    """Takes out assertions about arguments alone, which only hold or fail where changes of arguments are seen."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        if node.name != "check":
+            return node
+        own: set[str] = set()
+        given = {argument.arg for argument in node.args.args}
+        for each in node.body:  # names that are only ever given values in which the program has no part
+            if isinstance(each, ast.Assign) and all(isinstance(target, ast.Name) for target in each.targets):
+                names = {name.id for name in ast.walk(each.value) if isinstance(name, ast.Name)}
+                if names <= own | _BUILTINS and not names & given:
+                    own |= {target.id for target in each.targets if isinstance(target, ast.Name)}
+        stored = [name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+        once = {name for name in own if stored.count(name) == 1}
+        node.body = [each for each in node.body if not self._is_observation(each, once)] or [ast.Pass()]
+        return ast.fix_missing_locations(node)
+
+    def _is_observation(self, node: ast.stmt, own: set[str]) -> bool:
+        if not isinstance(node, ast.Assert):
+            return False
+        names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+        return bool(names & own) and names <= own | _BUILTINS
+
+
+_BUILTINS = {*vars(builtins)} | {NUMBER}
