@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -28,18 +28,20 @@ LONGEST = 800
 def show_steps(plan: "Sequence[PlannedStep]") -> None:
     """Every step in order, with its inputs, and whether it would run."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
-    table = columns("step", "would", "key", "made from")
+    table = columns("step", "action", "key", "made from")
     for step in plan:
         if step.not_done:
-            table.add_row(step.title, Text("not run", style="yellow"), step.not_done)
+            table.add_row(step.title, Text("not run", style="yellow"), "", step.not_done)
         elif step.left_out:
-            table.add_row(step.title, "be skipped", "exists" if step.cached else "missing", style="dim")
+            table.add_row(step.title, "skipped", "exists" if step.cached else "missing", style="dim")
         else:
-            run = Text("run if these differ", style="green") if _may_be_found(step) else Text("run", style="bold green")
-            would = Text("be cached", style="cyan") if step.cached else run
+            run = (
+                Text("run if inputs changed", style="green") if _may_be_found(step) else Text("run", style="bold green")
+            )
+            action = Text("cached", style="cyan") if step.cached else run
             key = step.output.key[:12] if step.output.key_known else "?"
             made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
-            table.add_row(step.title, would, key, Text(", ".join(made_from)))
+            table.add_row(step.title, action, key, Text(", ".join(made_from)))
     print_unwrapped(table)
     runnable = [step for step in plan if not step.not_done and not step.left_out]
     for step in runnable:
@@ -51,6 +53,8 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
     unsure = sum(map(_may_be_found, runnable))
     only = f", {unsure} of them only if their inputs differ from before" if unsure else ""
     console.print(f"\n{sum(not s.cached for s in runnable)} of {len(runnable)} steps would run{only}.")
+    if not all(step.output.key_known for step in runnable):
+        hint("A key ? is known once the inputs of its step exist.")
 
 
 def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
@@ -149,10 +153,19 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     say(f"{artifact.path}\nfiles {names}\ncode {manifest.code}\n")
     print_rows(_summary_table(artifact))
     parameters = manifest.parameters | manifest.own_code
-    print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
+    print_rows({"parameter": name, "value": str(value)} for name, value in _one_per_line(parameters))
     if artifact.rejected.is_file():
         _show_curation(artifact)
     print_unwrapped(lineage_tree(Lineage(store), [artifact], down=False))
+
+
+def _one_per_line(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested settings as `stage.steps`, so that each line is short."""
+    for name, value in parameters.items():
+        if isinstance(value, dict) and value:
+            yield from _one_per_line(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _show_curation(artifact: Artifact) -> None:

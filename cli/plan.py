@@ -109,7 +109,8 @@ def _show(plan: "Plan") -> None:
         )
     phases = list(summary["stages"][0]["seconds"])
     priced = ["cost"] if plan.price is not None else []
-    table = columns("stage", "memory", "of", "a step", *phases, "steps", "beside", "the stage", *priced)
+    where = "memory" if plan.machine.is_cpu else "memory of a GPU"
+    table = columns("stage", where, "of", "a step", *phases, "steps", "other", "the stage", *priced)
     for row, (_, estimate) in zip(summary["stages"], plan.stages, strict=True):
         peak, have = estimate.peak * plan.sharing, plan.machine.memory
         memory = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * have else "bold red")
@@ -139,14 +140,16 @@ def _show(plan: "Plan") -> None:
     say(f"On disk: {kept}, {largest / 1e9:,.3g} GB for each checkpoint of a running stage.")
     rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/howto/sizing.md)"
     console.print(
-        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Beside the steps "
-        f"are starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
+        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Other time: "
+        f"starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
         "GB of the framework.[/]",
         soft_wrap=True,
     )
     if assumed := summary["unconfirmed"]:
-        listed = "; ".join(f"{name} {value:g}" for name, value in assumed.items())
-        console.print(f"[dim]Assumed, and not confirmed on a GPU: {listed}.[/]", soft_wrap=True)
+        console.print(
+            f"[dim]{len(assumed)} of the rates were never measured on a GPU (docs/explanation/plan.md; --json lists "
+            "them).[/]", soft_wrap=True,
+        )  # fmt: skip
     console.print()
 
 
@@ -166,8 +169,8 @@ def _show_gpu_hours(plan: "Plan", summary: dict[str, Any]) -> None:
     if fewer := summary["on_a_quarter"]:
         share = fewer["gpu_hours"] / summary["gpu_hours"]
         words += (
-            f" On {fewer['gpus']} GPUs {fewer['gpu_hours']:,.0f}, in {duration(3600 * fewer['hours'])}: "
-            f"{summary['gpus']} GPUs have {share:.0%} of their efficiency."
+            f" On {fewer['gpus']} GPUs: {fewer['gpu_hours']:,.0f} GPU hours in {duration(3600 * fewer['hours'])}, so "
+            f"{summary['gpus']} GPUs are {share:.0%} as efficient."
         )
     if not plan.machine.is_cpu:
         say(words)
@@ -183,7 +186,7 @@ def _totals(row: dict[str, Any]) -> list[str]:
 
 def _show_details(plan: "Plan") -> None:
     """What fills the memory, and what happens to the longest stage as it grows."""
-    table = columns("GiB", "while sampling", "while updating", "KV cache tokens", "longest", "checkpoint load")
+    table = columns("GiB", "while sampling", "while updating", "KV cache tokens", "longest sequence", "checkpoint load")
     for stage, needs in plan.stages:
         largest = (sorted(held.items(), key=lambda item: -item[1])[:4] for held in (needs.sampling, needs.updating))
         parts = [", ".join(f"{name} {size * plan.sharing / GIB:.2g}" for name, size in held) for held in largest]
@@ -192,7 +195,7 @@ def _show_details(plan: "Plan") -> None:
     print_unwrapped(table)
     console.print()
     rows = plan.growth()
-    table = columns(rows[0]["stage"], "a step", "first bottleneck", "also over")
+    table = columns(rows[0]["stage"], "a step", "first bottleneck", "also over its limit")
     for row in rows:
         pressures = sorted(row["of_limit"].items(), key=lambda item: -item[1])
         over = [f"{name}, {value:.2g} x its limit" for name, value in pressures if value > 1]

@@ -60,7 +60,7 @@ def run_flow(
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
             if recipe.training.stages and trained and not output.json:
-                hint("Time, cost and memory of the stages: `ratchet plan`")
+                hint("Time, cost and memory of the stages: `ratchet plan RECIPE`")
         if faults:
             raise RatchetError("\n".join(faults))
         if dry_run:

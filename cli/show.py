@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import columns, console, output, print_json, print_unwrapped
+from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.infra.settings import Settings, load_settings
@@ -20,6 +20,7 @@ PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 """YAML without anchors, so that each section can be edited alone."""
 RUN_HERE = ("tiny", "tiny-prorl", "word-problems-smollm2", "gsm8k-smollm2", "own-data")
 """Recipes that run on two cores, listed first."""
+ABLATIONS = "ablations/"
 ROW = re.compile(r".+:\d+|[0-9a-f]{6,16}|.*\s.*", re.DOTALL)
 """`SOURCE:ROW`, the beginning of a problem_id, or words of a text."""
 
@@ -37,7 +38,9 @@ def show(
         str | None, typer.Option("--run", help="A row: in this run (default: the last of each domain).")
     ] = None,
     recipe: Annotated[str | None, recipe_named("A row: in the last run of this recipe.", "--recipe")] = None,
-    full: Annotated[bool, typer.Option("--full", help="A recipe: every field, defaults included.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="A recipe: every field, defaults included. `recipes`: ablations too.")
+    ] = False,
     price: Annotated[float | None, typer.Option("--price", min=0, max=1e9, help="A run: price per GPU-hour.")] = None,
     set_: Overrides = None,
     home: Home = None,
@@ -53,7 +56,7 @@ def show(
     """
     settings = load_settings(home)
     if what == "recipes":
-        _list_recipes()
+        _list_recipes(full)
     elif what == "gates":
         _list_gates(settings)
     elif what == "schema":
@@ -119,9 +122,10 @@ def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> 
     show_row(settings, what, run, recipe)
 
 
-def _list_recipes() -> None:
-    others = sorted(set(shipped_recipes()) - {*RUN_HERE}, key=lambda name: (name.startswith("ablations"), name))
-    names = [*RUN_HERE, *others]
+def _list_recipes(ablations: bool) -> None:
+    """Recipes to start from, and with `ablations` the one-factor variations of them."""
+    others = sorted(set(shipped_recipes()) - {*RUN_HERE}, key=lambda name: (name.startswith(ABLATIONS), name))
+    names = [name for name in (*RUN_HERE, *others) if ablations or output.json or not name.startswith(ABLATIONS)]
     if output.json:
         facts = {name: read_recipe(name) for name in names}
         print_json([
@@ -134,6 +138,8 @@ def _list_recipes() -> None:
         facts = read_recipe(name)
         console.print(Text.assemble((f"{name:{width}} ", "bold"), facts.get("description", "")), soft_wrap=True)
         console.print(Text(f"{'':{width}} {facts.get('needs', '')}", style="dim"), soft_wrap=True)
+    if hidden := len(RUN_HERE) + len(others) - len(names):
+        hint(f"And {hidden} ablations, each of one change: `ratchet show recipes --full`")
 
 
 def _list_gates(settings: Settings) -> None:

@@ -40,7 +40,8 @@ def verify(
     input_: Annotated[Path | None, typer.Option("--input", help="Rows to judge: JSONL, JSON or Parquet.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="The judged rows, in order: JSONL.")] = None,
     problems: Annotated[
-        Path | None, typer.Option("--problems", help="Problems as curation writes them; rows name their `problem_id`.")
+        str | None,
+        artifact("Curated problems, an artifact or a file; rows name their `problem_id`.", "--problems"),
     ] = None,
     problem: Annotated[str | None, typer.Option("--problem", help="One response: its `problem_id`.")] = None,
     gold: Annotated[str | None, typer.Option("--gold", help="One response: the reference answer.")] = None,
@@ -103,7 +104,7 @@ def verify(
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
-    by_id = _read_problems(domain, problems) if problems else None
+    by_id = _read_problems(domain, _problem_file(problems, home)) if problems else None
     if input_ and output and not (row or gold or problem):
         good = _verify_file(domain, by_id, input_, output, workers, settings)
     elif len(row) == 1 and (by_id or gold is not None) and not (input_ or output):
@@ -113,8 +114,8 @@ def verify(
         good = _explain(_submission(domain, row, by_id, settings), settings)
     else:
         raise RatchetError(
-            "For many, say --input FILE and --output FILE. For one, say --gold TEXT (or --problems FILE and "
-            "--problem ID) and one of --response TEXT, --pred TEXT and --solution FILE."
+            "To judge a file: --input FILE --output FILE. To judge one response: --gold TEXT, or --problems FILE "
+            "--problem ID, with one of --response TEXT, --pred TEXT and --solution FILE."
         )
     if not good:
         raise typer.Exit(1)
@@ -127,6 +128,16 @@ def _read_solution(path: Path | None) -> dict[str, str]:
         return {"code" if path.suffix == ".py" else "response": path.read_text(encoding="utf-8")}
     except (OSError, UnicodeDecodeError) as error:
         raise RatchetError(f"{path}: cannot be read ({error}). Give a text file in UTF-8.") from None
+
+
+def _problem_file(problems: str, home: Path | None) -> Path:
+    """The file of that path, or the kept rows of an artifact."""
+    from ratchet.infra.store.artifacts import ArtifactStore, matches
+
+    store = ArtifactStore(load_settings(home).artifacts)
+    if not (path := Path(problems)).exists() and matches(problems, list(store.all())):
+        return store.open(problems).kept
+    return path
 
 
 def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
@@ -297,7 +308,8 @@ def _explain(submission: "Submission", settings: "JudgeSettings") -> bool:
         if verdict.extracted and "\n" not in verdict.extracted:
             facts["extracted"] = verdict.extracted
         for name, value in facts.items():
-            console.print(f"{name:12}", clean(value), soft_wrap=True)
+            if value:
+                console.print(f"{name:12}", clean(value), soft_wrap=True)
         if domain_of(submission.problem.domain).runs_programs and verdict.extracted and not _fault(verdict):
             _explain_tests(pool, submission.problem, verdict.extracted)
     return verdict.passed

@@ -8,7 +8,7 @@ before its seeds are touched:
 
 - The first run copies it into its home. A run or a table with another text is refused, and the difference is shown.
 - Its SHA-256 is in the manifest of every artifact that the runs make; an artifact without it is not counted.
-- All experiments are in the table, those that were not seen first; p-values are corrected over the family (Holm).
+- All experiments are in the table, the inconclusive ones first; p-values are corrected over the family (Holm).
 
 Training is `ratchet train`, one home a seed; finished work is not repeated. `--write` fills
 `docs/facts/experiments/FAMILY.json` from the artifacts, and makes from it the family's section of the page and the
@@ -234,12 +234,12 @@ def verdict(experiment: Experiment, outcome: dict[str, Any]) -> str:
     if "difference" not in outcome:
         return "failed"
     if outcome["corrected"] >= LEVEL:
-        return "not seen"
+        return "inconclusive"
     if experiment.expected == "not lower":
-        return "seen"
+        return "supported"
     if (outcome["difference"] > 0) != (experiment.expected == "higher"):
-        return "opposite"
-    return "seen" if abs(outcome["difference"]) >= experiment.matters else "seen, but too small to matter"
+        return "contradicted"
+    return "supported" if abs(outcome["difference"]) >= experiment.matters else "supported, but too small to matter"
 
 
 def cpu_minutes(home: Path) -> float:
@@ -261,14 +261,14 @@ def facts(
     return {"declaration": declaration} | ({} if minutes is None else {"cpu_minutes": minutes}) | {"results": results}
 
 
-ORDER = ("failed", "not seen", "opposite", "seen, but too small to matter", "seen")
+ORDER = ("failed", "inconclusive", "contradicted", "supported, but too small to matter", "supported")
 
 
 def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
     """The family's section of the page."""
     lines = [
         f"    python -m research.experiments {file} --write docs/evidence/findings.md", "", family.question, "",
-        f"Declaration `{found['declaration'][:12]}`, seeds {', '.join(map(str, family.seeds))} ({family.why_seeds}). "
+        f"Registered as `{found['declaration'][:12]}`, seeds {', '.join(map(str, family.seeds))} ({family.why_seeds}). "
         f"Tuned on seeds {', '.join(map(str, family.tuned.seeds))}: {family.tuned.what}", "",
         "| hypothesis | evidence for it | difference | 95 % | p, corrected | M tokens | minutes | here |",
         "|---|---|---:|---:|---:|---:|---:|---|",
@@ -305,7 +305,7 @@ def overview() -> list[str]:
         cells = [", ".join(map(str, family.seeds)), *map(str, counts), str(left), minutes]
         lines.append(f"| [{name}](#{name}) | " + " | ".join(cells) + " |")
     waiting = [file.stem for file in sorted(DECLARATIONS.glob("*.yaml")) if file.stem not in kept]
-    return lines + ([f"\nDeclared, and not run: {', '.join(waiting)}."] if waiting else [])
+    return lines + ([f"\nPre-registered, and not run: {', '.join(waiting)}."] if waiting else [])
 
 
 def _cells(experiment: Experiment, outcome: dict[str, Any]) -> list[str]:

@@ -342,7 +342,8 @@ def run_worker(
             raise RatchetError(f"{name}: {result.reason}")
         if not result.finished:
             raise RatchetError(
-                f"{name} {result.reason}\nRun the same command again to continue from the last checkpoint."
+                f"{name} {result.reason}\nMend the cause, then run the same command again to continue from the last "
+                "checkpoint."
             )
         state, message = result.state, result.message
     follow.poll()

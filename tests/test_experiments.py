@@ -51,13 +51,13 @@ def test_verdicts_follow_the_declared_direction(tmp_path):
     level = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5))
     found = facts(family, declaration, {"up": rises, "down": falls, "same": level})
     assert {name: one["verdict"] for name, one in found["results"].items()} == {
-        "up": "seen",
-        "down": "seen",
-        "same": "seen",
+        "up": "supported",
+        "down": "supported",
+        "same": "supported",
     }
     found = facts(family, declaration, {"up": falls, "down": level, "same": falls})
     assert {name: one["verdict"] for name, one in found["results"].items()} == {
-        "up": "opposite", "down": "not seen", "same": "not seen",
+        "up": "contradicted", "down": "inconclusive", "same": "inconclusive",
     }  # fmt: skip
 
 
@@ -65,8 +65,8 @@ def test_a_difference_that_is_certain_and_small_is_called_that(tmp_path):
     family, declaration = small(tmp_path)
     slightly = rows((0.5, 0.51), (0.5, 0.5101), (0.5, 0.5102))
     found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), slightly))
-    assert found["results"]["up"]["verdict"] == "seen, but too small to matter"
-    assert found["results"]["down"]["verdict"] == "opposite"
+    assert found["results"]["up"]["verdict"] == "supported, but too small to matter"
+    assert found["results"]["down"]["verdict"] == "contradicted"
 
 
 def test_a_failed_seed_is_shown_counts_in_the_correction_and_hides_no_other(tmp_path):
@@ -75,11 +75,11 @@ def test_a_failed_seed_is_shown_counts_in_the_correction_and_hides_no_other(tmp_
     failed = [*rises[:2], {"seed": 3, "failed": "a: the gradient is not finite"}]
     found = facts(family, declaration, {"up": rises, "down": failed, "same": rises})
     page = "\n".join(section(family, "small.yaml", found))
-    assert found["results"]["down"]["verdict"] == "failed" and found["results"]["up"]["verdict"] == "seen"
+    assert found["results"]["down"]["verdict"] == "failed" and found["results"]["up"]["verdict"] == "supported"
     least = min(found["results"][name]["p"] for name in ("up", "same"))
     assert min(one["corrected"] for one in found["results"].values()) == pytest.approx(3 * least)
     assert "seed 3: a: the gradient is not finite" in page
-    assert page.index("down is lower") < page.index("up is higher")  # what was not seen comes first
+    assert page.index("down is lower") < page.index("up is higher")  # what is inconclusive comes first
     assert "it was larger" in page
 
 

@@ -66,6 +66,8 @@ def declare_domains(paths: Sequence[str], environments: Mapping[str, Mapping[str
     owners |= {name: f"the installed domain {path}" for name, path in DOMAINS.installed.items()}
     for path in paths:
         name = DOMAINS.load(path).name
+        if name in DOMAINS.installed and DOMAINS.load(DOMAINS.installed[name]) is DOMAINS.load(path):
+            continue  # the installed class itself, named again
         if name in owners:
             raise RatchetError(f"domains: {path} has the name {name!r} of {owners[name]}; give it another.")
         owners[name] = f"the domain {path}"

@@ -1,7 +1,7 @@
 """The tables of fidelity: `python -m docs.tools.fidelity` makes docs/evidence/{acereason,prorl}.md from docs/facts.
 
 Each fact is a claim of a paper with its value and section, where it lives here, and its state; what a recipe has is
-read from the recipe, and a test fails where that is not what the fact says. `findings` names declared experiments
+read from the recipe, and a test fails where that is not what the fact says. `findings` names pre-registered experiments
 (`FAMILY: EXPERIMENT`, docs/evidence/findings.md), whose outcomes are read from their artifacts' record.
 """
 
@@ -78,13 +78,13 @@ def not_seen(file: Path) -> list[str]:
 
 
 def outcome(finding: str) -> str:
-    """What a declared experiment showed, in a few words."""
+    """What a pre-registered experiment showed, in a few words."""
     family, _, name = finding.partition(": ")
     result = json.loads((DOCS / "facts" / "experiments" / f"{family}.json").read_text())["results"][name]
     words = result["verdict"]
     if "difference" in result:
         words += f" ({result['difference']:+.2f}, {result['low']:+.2f} to {result['high']:+.2f})"
-    return f"declared, [{name}](findings.md#{family}): {words}"
+    return f"pre-registered, [{name}](findings.md#{family}): {words}"
 
 
 def page(file: Path) -> str:

@@ -105,7 +105,10 @@ def unreadable(path: str, error: Exception) -> RatchetError:
     elif is_directory and not (Path(path) / "config.json").is_file():
         reason = "there is no config.json in it"
     elif not is_directory and not hub_answers():
-        reason = f"it is not (all) in the Hub's cache, and {hub_address()}{by_proxy(hub_address())} does not answer"
+        reason = (
+            f"it is not (all) in the Hub's cache, and {hub_address()}{by_proxy(hub_address())} does not answer. "
+            f"`hf download {path}` where there is a network, or give the model's directory as model.path"
+        )
     return RatchetError(f"cannot read a causal language model from {path}: {reason}")
 
 

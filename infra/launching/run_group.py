@@ -1,6 +1,7 @@
 """Launches a process group, follows it to its end, and reads how it ended."""
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from ratchet.infra.launching.slurm import Slurm
 from ratchet.verifiers.processes import last_lines
 
 POLL_S = 0.2
+LAUNCHER_PREFIX = re.compile(r"^[EWI]\d{4} \S+ \d+ \S+\] ?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,15 @@ class GroupResult:
         """Why it has not finished: its own words, or the end of its log."""
         if self.state == "failed":
             return self.message
-        return f"ended with code {self.code} before it was finished. The end of {self.log}:\n{last_lines(self.log, 25)}"
+        end = rank_error(self.log) or last_lines(self.log, 25)
+        return f"ended with code {self.code} before it was finished. From {self.log}:\n{end}"
+
+
+def rank_error(log: Path) -> str:
+    """The end of the traceback of the rank that failed first, which torch's launcher logs; "" if it logged none."""
+    text = LAUNCHER_PREFIX.sub("", log.read_text(errors="replace")) if log.is_file() else ""
+    _, marker, after = text.rpartition("terminated with the following error:\n")
+    return "\n".join(after.split("\n\n")[0].splitlines()[-8:]) if marker else ""
 
 
 def run_group(

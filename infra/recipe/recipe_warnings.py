@@ -37,8 +37,8 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
     if stages:
         names = ", ".join(dict.fromkeys(name for own in stages.values() for name in own))
         yield (
-            f"{', '.join(stages)}: reported, and read by rules of {names}: these scores were selected on. For scores "
-            "that no rule has read, validate on one part of the questions (docs/reference/evaluation.md)"
+            f"{', '.join(stages)}: these benchmarks choose weights or stop stages ({names}), so their reported scores "
+            "are optimistic. Validate on one part of the questions and report the other (docs/reference/evaluation.md)"
         )
 
 

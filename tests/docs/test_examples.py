@@ -77,7 +77,7 @@ def test_the_policy_engine_of_the_page_has_its_own_setting(beside):
 
 
 def test_the_rule_of_the_page_takes_what_its_corpus_says():
-    function, _ = fenced("howto/rule.md", "python")
+    (function,) = fenced("howto/rule.md", "python")
     names = {}
     exec(
         "import re\nfrom ratchet.data_curation.rules.math_rules import *\n" + function, names
@@ -88,15 +88,6 @@ def test_the_rule_of_the_page_takes_what_its_corpus_says():
         assert bool(found) == row["takes"]
         assert not found or row["text"][slice(*found["span"])] == found["text"]
     assert set(rows[0]) <= {"domain", "rule", "takes", "half", "note", "text", *corpus.COLUMNS}
-
-
-def test_a_plan_of_ones_own_adds_a_rule_for_one_recipe(beside, monkeypatch):
-    monkeypatch.setenv(OWN_DOMAINS, "")
-    beside("short_math", fenced("howto/rule.md", "python")[1])
-    use_domains(Recipe(name="mine", domains=("short_math:ShortMath",)))
-    rows = problems("short-math", f"What is {'1 + ' * 1200}1?", "What is 2 + 2?", answer=["2", "4"])
-    split = filter_by_rules(rows)
-    assert split.rejected.column("rule").to_pylist() == ["too_long"] and split.kept.num_rows == 1
 
 
 def test_the_step_of_the_page_drops_what_is_short(beside):
@@ -147,30 +138,24 @@ def test_the_page_on_runs_that_do_not_learn_has_every_alarm():
     assert sorted(set(alarms)) == sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) != []
 
 
-def test_the_losses_and_the_advantage_of_the_pages_prefer_what_was_rewarded(beside):
-    """A step down each loss makes the tokens of the better response likelier and those of the worse one not."""
+def test_the_loss_and_the_advantage_of_the_page_prefer_what_was_rewarded(beside):
+    """A step down the loss makes the tokens of the better response likelier and those of the worse one not."""
     import torch
 
     from ratchet.training.advantages import ADVANTAGES, GroupRewards
     from ratchet.training.losses import LOSSES
     from ratchet.training.losses.loss import LossInputs
 
-    (own,), (better,) = (
-        fenced("howto/loss.md", "python"),
-        [block for block in fenced("reference/losses.md", "python") if "def better_only" in block],
-    )
-    beside("my_losses", own)
-    beside("better_losses", better)
+    beside("my_losses", fenced("howto/loss.md", "python")[0])
     settings = Stage(name="s", mix={"math": 1.0}, max_response_tokens=8, steps=1)
     advantages = ADVANTAGES.get("my_losses:max_rl")([GroupRewards((1.0, 0.0), (2, 3))], settings).values
     assert advantages == [[1.0, -1.0]]
-    for path in ("my_losses:reinforce", "better_losses:better_only"):
-        logprobs = torch.full((5,), -1.0, requires_grad=True)
-        old = logprobs.detach().clone()
-        inputs = LossInputs(logprobs, old, old, None, torch.tensor([1.0, 1, -1, -1, -1]), torch.ones(5), (2, 3))
-        LOSSES.get(path)(inputs, settings).values.sum().backward()
-        right, wrong = logprobs.grad.split((2, 3))
-        assert (right < 0).all() and (wrong >= 0).all(), path
+    logprobs = torch.full((5,), -1.0, requires_grad=True)
+    old = logprobs.detach().clone()
+    inputs = LossInputs(logprobs, old, old, None, torch.tensor([1.0, 1, -1, -1, -1]), torch.ones(5), (2, 3))
+    LOSSES.get("my_losses:better_only")(inputs, settings).values.sum().backward()
+    right, wrong = logprobs.grad.split((2, 3))
+    assert (right < 0).all() and (wrong >= 0).all()
 
 
 def test_the_decontamination_of_the_page_drops_what_is_held_out(tmp_path, monkeypatch):

@@ -23,6 +23,7 @@ from tests.docs.commands import Command, commands, fenced
 WHY_NOT: dict[str, str] = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
 OF_MINE = ("README.md", "docs/tutorials/own_data.md", "docs/howto/benchmark.md", "docs/howto/loss.md")
 """Pages whose commands are about the reader's own recipe, which has a home of its own."""
+OWN_DOMAIN = "tutorials/own_domain.md"
 SMALL = [
     "generate.tiny-world.math_rows=150", "generate.tiny-world.code_rows=60", "generate.tiny-world.benchmark_problems=6",
     "curation.code.validation.max_mutants=2", "curation.math.teacher.attempts=2", "curation.code.teacher.attempts=2",
@@ -133,6 +134,23 @@ def mine(tmp_path_factory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def countdown(tmp_path_factory) -> Path:
+    """A directory with the domain of own_domain.md, and right answers to its curated problems."""
+    directory = tmp_path_factory.mktemp("countdown")
+    (directory / "countdown.py").write_text(fenced(OWN_DOMAIN, "python")[0])
+    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400), ["Reach 7 from 3, 5, 1."], 0, directory / "model")
+    recipe = fenced(OWN_DOMAIN, "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
+    (directory / "countdown.yaml").write_text(recipe)
+    ran("ratchet curate countdown countdown.yaml", directory)
+    [curated] = (directory / "home" / "artifacts" / "problems").glob("countdown-curated-*")
+    rows = pq.read_table(curated / "kept.parquet").to_pylist()
+    sums = ((row["problem_id"], json.loads(row["metadata"])["numbers"]) for row in rows)
+    answers = [{"problem_id": id_, "response": f"<answer>{a} + {b} - {c}</answer>"} for id_, (a, b, c) in sums]
+    (directory / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    return directory
+
+
 def completed(line: str, home: Path) -> str:
     """The names of artifacts whose keys a page leaves out (`checkpoint/math-36-…`, `checkpoint/math-36`) or invents, as
     the home has them."""
@@ -149,7 +167,8 @@ def completed(line: str, home: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({command.page for command in RUN}))
 def test_the_commands_of_a_page_run(page, request):
-    directory = request.getfixturevalue("mine" if page in OF_MINE else "tiny")
+    own_domain = page == f"docs/{OWN_DOMAIN}"
+    directory = request.getfixturevalue("countdown" if own_domain else "mine" if page in OF_MINE else "tiny")
     for number, text in enumerate(dict.fromkeys(command.text for command in RUN if command.page == page)):
         line = completed(text, directory / "home").replace(" DIR", f" exported-{number}")
         if line.startswith("ratchet-judge serve"):
@@ -159,7 +178,8 @@ def test_the_commands_of_a_page_run(page, request):
                 write_programs(directory)
             if "decontaminate --" in line:
                 line = line.replace("--output clean", f"--output clean-{Path(page).stem}")
-            ran(line, directory)
+            said = ran(line, directory)
+            assert not own_domain or "failed" not in said, said
 
 
 def write_programs(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""A loss and an advantage of one's own, by import path: the examples of the documentation, and what is refused."""
+"""A loss and an advantage of one's own, by import path: the example of the documentation, and what is refused."""
 
 import re
 import sys
@@ -15,25 +15,23 @@ from ratchet.verifiers.registry import IMPORT_PATH
 from tests.training.batch import groups, learner, stage
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = {"my_losses": "reference/losses.md", "page_losses": "howto/loss.md"}
+PAGE = "howto/loss.md"
 
 
 @pytest.fixture(scope="module")
 def my_losses(tmp_path_factory) -> Iterator[Path]:
-    """The examples of the documentation as files in a directory on the import path."""
-    directory = tmp_path_factory.mktemp("mine")
-    for name, page in EXAMPLES.items():
-        code = re.search(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-        assert code is not None
-        (directory / f"{name}.py").write_text(code.group(1))
-    file = directory / "my_losses.py"
+    """The example of the documentation as a file in a directory on the import path."""
+    code = re.search(r"```python\n(.*?)```", (DOCS / PAGE).read_text(), re.DOTALL)
+    assert code is not None
+    file = tmp_path_factory.mktemp("mine") / "my_losses.py"
+    file.write_text(code.group(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(IMPORT_PATH, str(file.parent))
         patch.setattr(sys, "path", [*sys.path])
         yield file
 
 
-@pytest.mark.parametrize("path", ["my_losses:better_only", "page_losses:reinforce", "ratchet.training.losses.cispo"])
+@pytest.mark.parametrize("path", ["my_losses:better_only", "ratchet.training.losses.cispo"])
 def test_a_loss_by_its_import_path_trains(alone, micro_model, my_losses, path):
     policy, learns = learner(micro_model, loss=path, updates_per_batch=2)
     before = [weight.detach().clone() for weight in policy.model.parameters()]
