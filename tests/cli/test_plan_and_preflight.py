@@ -60,7 +60,9 @@ def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
     recipe, settings = load_recipe("acereason-7b", [f"model.path={tmp_path}"]), load_settings(tmp_path)
     many = Plan(recipe, settings, "16x8xH100")
     selected, waiting, wasted = many.warnings()
-    assert selected.startswith("aime24, aime25, livecodebench-v5: reported, and read by rules of math-8k")
+    assert selected.startswith(
+        "aime24, aime25, livecodebench-v5: these benchmarks choose weights or stop stages (math-8k"
+    )
     assert "empty for more than 40%" in waiting and all(stage.name in waiting for stage in recipe.training.stages)
     assert f"times the {many.smaller.gpu_hours:,.0f} on 32 GPUs" in wasted
     assert many.gpu_hours == many.hours * 128 > 1.5 * many.smaller.gpu_hours

@@ -39,11 +39,11 @@ STOP = {"interventions": [{"when": {"plateau": 2}, "do": "stop"}]}
 @pytest.mark.parametrize("stage", [STOP, {"advanced": {"result": "best"}, "validate_every": 3}])
 def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its_own(stage):
     [words] = recipe_warnings(recipe(**stage))
-    assert words.startswith("held: reported, and read by rules of one")
+    assert words.startswith("held: these benchmarks choose weights or stop stages (one)")
     first, second = (HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 2]}} for n in (1, 2))
     assert not recipe_warnings(recipe([first, second], validation={"held-1": 1}, **stage))
     [words] = recipe_warnings(recipe([first, second, HELD_OUT], validation={"held-1": 1}, **stage))
-    assert words.startswith("held: reported")  # the whole file has the part's questions
+    assert words.startswith("held: these benchmarks")  # the whole file has the part's questions
 
 
 def test_parts_have_each_question_once():
