@@ -135,7 +135,7 @@ def not_received(settings: Settings, run_id: str) -> str:
         if why := state.get("problem"):
             lines.append(f"{name} has not received everything yet: {why}. The next command sends the rest.")
         else:
-            lines.append(f"{name} still receives this run: {_log(settings, tracker)}")
+            lines.append(f"{name} gets the rest of this run in the background (log: {_log(settings, tracker)})")
     return "\n".join(lines)
 
 
