@@ -147,7 +147,7 @@ def _show(plan: "Plan") -> None:
     )
     if assumed := summary["unconfirmed"]:
         console.print(
-            f"[dim]{len(assumed)} of the rates were never measured on a GPU (docs/explanation/plan.md; --json lists "
+            f"[dim]{len(assumed)} of the rates were never measured on a GPU (docs/evidence/plan.md; --json lists "
             "them).[/]", soft_wrap=True,
         )  # fmt: skip
     console.print()
