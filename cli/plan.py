@@ -204,3 +204,4 @@ def _show_details(plan: "Plan") -> None:
         first = Text(over[0], style="bold red") if over else nearest
         table.add_row(name, duration(row["step_seconds"]), first, "; ".join(over[1:]))
     print_unwrapped(table)
+    hint("The limits are those of docs/howto/sizing.md.")
