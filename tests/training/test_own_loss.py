@@ -80,5 +80,5 @@ def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, wh
 
 
 def test_an_advantage_of_ones_own_is_given_rewards(my_losses):
-    (scored, *_) = groups(0, advantage="page_losses:max_rl")  # of four responses one is right: mean 1/4
+    (scored, *_) = groups(0, advantage="my_losses:max_rl")  # of four responses one is right: mean 1/4
     assert sorted(scored.advantages.values) == pytest.approx([-1, -1, -1, 3])
