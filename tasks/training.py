@@ -136,15 +136,22 @@ def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> No
 
 
 def check_choices(stage: Stage) -> list[str]:
-    """Import paths of the stage's loss and advantage. Raises RatchetError if one is unknown."""
-    chosen = ((LOSSES, stage.loss), (ADVANTAGES, stage.advantage))
-    for registry, name in chosen:
-        if name not in registry:  # shipped ones are not imported here, because that imports torch
-            try:
-                registry.get(name)
-            except RatchetError as error:
-                raise RatchetError(f"The stage {stage.name}: {error}") from error
-    return [registry.path(name) for registry, name in chosen]
+    """Import paths of the stage's loss and advantage. Raises RatchetError if one is unknown, or one of the user's own
+    fails when it is tried."""
+    try:  # shipped ones are not imported here, because that imports torch
+        if stage.loss not in LOSSES:
+            LOSSES.get(stage.loss)
+            from ratchet.training.losses.trial import try_loss
+
+            try_loss(stage)
+        if stage.advantage not in ADVANTAGES:
+            ADVANTAGES.get(stage.advantage)
+            from ratchet.training.losses.trial import try_advantage
+
+            try_advantage(stage)
+    except RatchetError as error:
+        raise RatchetError(f"The stage {stage.name}: {error}") from error
+    return [LOSSES.path(stage.loss), ADVANTAGES.path(stage.advantage)]
 
 
 def train_stage(

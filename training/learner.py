@@ -14,7 +14,7 @@ from ratchet.infra.recipe.stage import SequenceImportance, Stage
 from ratchet.training import ranks
 from ratchet.training.groups import Group
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.loss import LossInputs, LossOutputs, part_of_step
+from ratchet.training.losses.loss import LossInputs, LossOutputs, misshaped, part_of_step
 from ratchet.training.losses.terms import (
     adapted_entropy_coefficient,
     importance_weights,
@@ -236,9 +236,7 @@ class Learner:
         return loss
 
     def _check_outputs(self, outputs: LossOutputs, inputs: LossInputs) -> None:
-        """Anything but one number per token would be broadcast silently."""
-        tensors = {"values": outputs.values, "divisor": outputs.divisor, **outputs.metrics}
-        wrong = [n for n, t in tensors.items() if isinstance(t, torch.Tensor) and t.shape != inputs.logprobs.shape]
+        wrong = misshaped(outputs, inputs)
         if wrong or TOKEN_METRICS & outputs.metrics.keys():
             raise RatchetError(
                 f"stage {self.stage.name}: the loss {self.stage.loss} must return one number per token, and no metric "

@@ -79,6 +79,31 @@ def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, wh
         learns.learn(groups(0), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "scalar"}, r"The stage s: the loss .*:scalar must return one number per token; see values"),
+        (
+            {"loss": "misspelled"},
+            r"the loss .*:misspelled fails: TypeError: .*'valuess' \(.*test_own_loss.py, line \d+\)",
+        ),
+        ({"advantage": "out_of_range"}, r"the advantage .*:out_of_range fails: IndexError: tuple index out of range"),
+    ],
+)
+def test_a_plan_tries_what_is_ones_own(settings, message):
+    [(field, name)] = settings.items()
+    with pytest.raises(RatchetError, match=message):
+        check_choices(stage(**{field: f"{__name__}:{name}"}))
+
+
+def misspelled(inputs, settings) -> LossOutputs:
+    return LossOutputs(valuess=inputs.logprobs)
+
+
+def out_of_range(groups, settings):
+    return groups[0].rewards[2]
+
+
 def test_an_advantage_of_ones_own_is_given_rewards(my_losses):
     (scored, *_) = groups(0, advantage="my_losses:max_rl")  # of four responses one is right: mean 1/4
     assert sorted(scored.advantages.values) == pytest.approx([-1, -1, -1, 3])

@@ -67,6 +67,12 @@ class LossOutputs:
 Loss = Callable[[LossInputs, Stage], LossOutputs]
 
 
+def misshaped(outputs: LossOutputs, inputs: LossInputs) -> list[str]:
+    """Names of outputs that are not one number per token, and would be broadcast silently."""
+    tensors = {"values": outputs.values, "divisor": outputs.divisor, **outputs.metrics}
+    return [name for name, t in tensors.items() if isinstance(t, torch.Tensor) and t.shape != inputs.logprobs.shape]
+
+
 def part_of_step(
     values: torch.Tensor, mask: torch.Tensor, denominator: float | torch.Tensor, ranks: int
 ) -> torch.Tensor:
