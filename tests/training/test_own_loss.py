@@ -85,7 +85,7 @@ def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, wh
         ({"loss": "scalar"}, r"The stage s: the loss .*:scalar must return one number per token; see values"),
         (
             {"loss": "misspelled"},
-            r"the loss .*:misspelled fails: TypeError: .*'valuess' \(.*test_own_loss.py, line \d+\)",
+            r"the loss .*:misspelled fails: TypeError: .*'value' \(.*test_own_loss.py, line \d+\)",
         ),
         ({"advantage": "out_of_range"}, r"the advantage .*:out_of_range fails: IndexError: tuple index out of range"),
     ],
@@ -97,7 +97,7 @@ def test_a_plan_tries_what_is_ones_own(settings, message):
 
 
 def misspelled(inputs, settings) -> LossOutputs:
-    return LossOutputs(valuess=inputs.logprobs)
+    return LossOutputs(value=inputs.logprobs)
 
 
 def out_of_range(groups, settings):
