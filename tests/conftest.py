@@ -6,11 +6,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.flows.commands"]  # a fixture of the session that two conftests import is made twice
+
 LONGEST = (
     "tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks.py", "tests/training/test_invariance.py",
-    "tests/cli/test_own_domain.py", "tests/infra/test_tracking.py", "tests/cli/test_commands.py",
-    "tests/training/test_stub_accelerator.py", "tests/evaluation/test_main.py", "tests/training/test_stage.py",
-    "tests/flows/test_dry_runs.py", "tests/training/test_main.py",
+    "tests/cli/test_commands.py", "tests/cli/test_own_domain.py", "tests/verifiers/test_compiled_attacks.py",
+    "tests/verifiers/test_checkers.py", "tests/evaluation/test_main.py", "tests/infra/test_tracking.py",
+    "tests/training/test_stage.py", "tests/training/test_stub_accelerator.py", "tests/flows/test_dry_runs.py",
+    "tests/training/test_main.py", "tests/cli/test_mistakes.py", "tests/cli/test_live.py",
 )  # fmt: skip
 """By the CPU time they take, the longest first."""
 

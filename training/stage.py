@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,14 @@ def train_stage(
     spec = TrainingSpec(
         kind="stage", recipe=recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=work
     )
-    if stage.max_pass_rate is not None:
-        measure = spec.model_copy(update={"kind": "pass_rates", "work_dir": work / "pass_rates"})
-        rates = _run(measure, processes, follow) / "pass_rates.jsonl"
-    return _run(spec.model_copy(update={"pass_rates": rates}), processes, follow) / "model"
+    with closing(Resident()) as resident:
+        if stage.max_pass_rate is not None:
+            measure = spec.model_copy(update={"kind": "pass_rates", "work_dir": work / "pass_rates"})
+            rates = _run(measure, processes, follow, resident) / "pass_rates.jsonl"
+        return _run(spec.model_copy(update={"pass_rates": rates}), processes, follow, resident) / "model"
 
 
-def _run(spec: TrainingSpec, processes: int, follow: Follow) -> Path:
+def _run(spec: TrainingSpec, processes: int, follow: Follow, resident: Resident) -> Path:
     """Run the processes of a specification to their end; returns its directory."""
     work = spec.work_dir
     file, metrics = work / "spec.json", Tail(work / "metrics.jsonl")
@@ -70,9 +72,8 @@ def _run(spec: TrainingSpec, processes: int, follow: Follow) -> Path:
             follow(record)
 
     argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
-    result = run_group(
-        ProcessGroup(argv, 1, processes, work, work / "log"), Local("", Resident()), follow_metrics, print
-    )
+    group = ProcessGroup(argv, 1, processes, work, work / "log", resident=True)
+    result = run_group(group, Local("", resident), follow_metrics, print)
     if not result.finished:
         raise RatchetError(result.reason if result.state == "failed" else f"The trainer {result.reason}")
     return work

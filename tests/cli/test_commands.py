@@ -22,7 +22,7 @@ from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError, in_words
 from ratchet.verifiers.processes import free_port, process_group
-from tests.flows.conftest import MINI, in_process
+from tests.flows.commands import MINI, in_process
 from tests.infra.misbehaving_server import Server
 from tests.waiting import happens
 
@@ -381,13 +381,12 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(typed, tmp_pat
         assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
 
 
-def test_a_local_file_that_hides_a_shipped_recipe_is_named(ratchet, tmp_path):
+def test_a_local_file_that_hides_a_shipped_recipe_is_named(typed, tmp_path, monkeypatch):
+    nothing_is_planned = ("plan", "tiny", "--machine", "none", "--home", tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    assert "is used" not in typed(*nothing_is_planned).stderr
     (tmp_path / "tiny.yaml").write_text("extends: 1.5b-1gpu\nname: mine\n")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "ratchet.cli.main", "plan", "tiny"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert f"{tmp_path / 'tiny.yaml'} is used, not the shipped recipe of that name" in done.stderr
-    assert "is used" not in ratchet("show", "tiny", "--home", tmp_path).stderr
+    assert f"{tmp_path / 'tiny.yaml'} is used, not the shipped recipe of that name" in typed(*nothing_is_planned).stderr
 
 
 def test_text_is_utf8_under_every_locale(tmp_path):

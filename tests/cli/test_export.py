@@ -8,7 +8,7 @@ import yaml
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.verifiers.errors import RatchetError
 from tests.cli.hub_server import Hub
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 def made(home: Path, where: str) -> Artifact:

@@ -17,7 +17,7 @@ from ratchet.infra.tracking.garbage import delete, find_garbage
 from ratchet.infra.tracking.mirror import mirror
 from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 def finished(store: ArtifactStore, name: str, inputs: Sequence[Artifact] = ()) -> Artifact:

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from ratchet.cli.live import LiveReporter
-from tests.flows.conftest import MINI, ROOT
+from tests.flows.commands import MINI, ROOT
 from tests.waiting import happens
 
 

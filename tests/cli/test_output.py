@@ -14,7 +14,7 @@ from ratchet.cli.renamed import OPTIONS, answer_old_names
 from ratchet.cli.terminal import Terminal, print_command
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 
 PROGRAM = typer.main.get_command(app)
 

@@ -16,7 +16,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.tasks.plan import Plan
 from ratchet.verifiers.errors import RatchetError
 from tests.docs.commands import fenced
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 from tests.infra.tiny_endpoint import SolvingEndpoint, grow_model
 
 
@@ -75,11 +75,12 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
     score = sum(not is_hard(question) for question in questions) / len(questions)
     assert f"countdown-test pass@1 {score:.3f}" in ran("evaluate", recipe, "--model", f"{endpoint}#solver")
     assert "countdown-256" in in_process("plan", recipe, *home)
-    assert "countdown-256" in ran("train", recipe, "--dry-run")
+    assert "countdown-256" in in_process("train", recipe, "--dry-run", *home)
     exported = in_process("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs", *home)
     assert " ".join(exported.split()) == f"01-countdown-256: {len(easy)} rows, 36 overrides"
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
-    said = ran("export", "problems", problems, "--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
+    to = ("--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
+    said = " ".join(in_process("export", "problems", problems, *to, *home).split())
     variables = said.partition("For the trainer: export ")[2]
     assert f"export {variables}" in (tmp_path / "out" / "README.md").read_text()
     assert f"export {variables}" in (tmp_path / "runs" / "run.sh").read_text()

@@ -14,7 +14,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.plan import Plan
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI, ROOT, in_process
+from tests.flows.commands import MINI, ROOT, in_process
 
 CONFIG = {
     "model_type": "qwen2", "vocab_size": 151936, "hidden_size": 1536, "num_hidden_layers": 28,

@@ -17,7 +17,7 @@ from ratchet.infra.tracking.run_record import all_runs
 from ratchet.tasks.rollouts import _problems, rollouts_page, stages_of
 from ratchet.training.rollout_log import FOLDER, SCHEMA, read_rollouts, rollout_files
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 @pytest.fixture

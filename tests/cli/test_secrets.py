@@ -16,7 +16,7 @@ import pytest
 
 from ratchet.cli.prefect_server import wait_until_up
 from ratchet.verifiers.processes import free_port, process_group
-from tests.flows.conftest import MINI, PLANTED
+from tests.flows.commands import MINI, PLANTED
 from tests.infra.misbehaving_server import Server
 
 

@@ -15,7 +15,7 @@ from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
 from tests.cli.test_gc import finished
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 def test_show_prints_whole_names_and_facts_as_json(tmp_path):

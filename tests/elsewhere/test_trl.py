@@ -5,7 +5,7 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.verifiers.problem import Problem
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 @pytest.mark.slow

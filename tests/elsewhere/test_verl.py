@@ -17,7 +17,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.elsewhere.pairs import pairs
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 @pytest.mark.slow

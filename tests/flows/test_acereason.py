@@ -5,7 +5,7 @@ import pytest
 from ratchet.infra.inference.models import read_config
 from ratchet.infra.recipe import load_recipe
 from ratchet.training.shape import Shape
-from tests.flows.conftest import planned
+from tests.flows.commands import planned
 
 PARAMETERS = {
     "acereason-1.5b": 1.777e9,

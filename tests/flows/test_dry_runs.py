@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 from tests.infra.tiny_endpoint import SolvingEndpoint
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.flows.conftest import ROOT
+from tests.flows.commands import ROOT
 
 FAULTS = ("flow-saving", "torn-checkpoint", "mirror", "prefect", "prefect-corrupt", "terminated")
 

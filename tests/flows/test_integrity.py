@@ -18,7 +18,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI, in_process
+from tests.flows.commands import MINI, in_process
 
 
 def flip_a_bit(file: Path) -> None:

@@ -15,7 +15,7 @@ from ratchet.infra.store.artifacts import FILE_KIND, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
 from ratchet.infra.tracking.run_record import read_run
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 PAGE = re.compile(r"\(#/experiments/\d+/runs/([0-9a-f]{32})\)")
 

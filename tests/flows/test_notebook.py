@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-from tests.flows.conftest import ROOT
+from tests.flows.commands import ROOT
 
 NOTEBOOK = ROOT / "docs" / "notebooks" / "finished_run.ipynb"
 CHECKS = """

@@ -22,7 +22,7 @@ from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks.report import require_same_settings
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import Server
-from tests.flows.conftest import MINI, ROOT, in_process
+from tests.flows.commands import MINI, ROOT, in_process
 from tests.waiting import happens
 
 
@@ -312,9 +312,16 @@ def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, ready_home):
 CURATED, TRAINED = "artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"
 
 
-@pytest.mark.parametrize("moments", [[TRAINED], pytest.param([CURATED, TRAINED], marks=pytest.mark.slow)])
-def test_killed_and_run_again_it_ends_where_it_would_have_ended(moments, finished_home, ratchet, ready_home):
-    environment = {**os.environ, "RATCHET_TEST_MARK": str(ready_home)}
+@pytest.mark.parametrize(
+    ("moments", "command_line"),
+    [([TRAINED], "served"), pytest.param([CURATED, TRAINED], "ratchet", marks=pytest.mark.slow)],
+)
+def test_killed_and_run_again_it_ends_where_it_would_have_ended(
+    moments, command_line, finished_home, ready_home, request
+):
+    """Where it is slow, also with a Prefect server and a mirror of its own, which must not outlive it either."""
+    run = request.getfixturevalue(command_line)
+    environment = {**os.environ, **getattr(run, "keywords", {}), "RATCHET_TEST_MARK": str(ready_home)}
     command = [sys.executable, "-m", "ratchet.cli.main", "run", str(MINI), "--home", str(ready_home)]
     for when_there_is in moments:
         process = subprocess.Popen(
@@ -326,7 +333,7 @@ def test_killed_and_run_again_it_ends_where_it_would_have_ended(moments, finishe
         process.wait()
         assert happens(lambda: not marked(ready_home)), "no process outlives the run"
 
-    again = ratchet("run", MINI, "--home", ready_home)
+    again = run("run", MINI, "--home", ready_home)
     assert again.returncode == 0, again.stdout + again.stderr
     for name, kind, file in (
         ("math-curated", "problems", "kept.parquet"),

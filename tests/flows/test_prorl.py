@@ -13,7 +13,7 @@ from ratchet.training.estimate import estimate
 from ratchet.training.machine import parse_machine
 from ratchet.training.shape import Shape
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import planned
+from tests.flows.commands import planned
 
 FOUR = {"math": 40, "logic": 37, "science": 25, "code": 24}
 FIVE = FOUR | {"instructions": 10}

@@ -31,7 +31,7 @@ from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 
 
 def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:

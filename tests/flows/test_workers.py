@@ -18,7 +18,7 @@ from prefect.client.schemas.objects import State, StateType
 
 from ratchet.flows.cancellation import CANCELLED, started_unasked
 from ratchet.verifiers.processes import free_port, process_group
-from tests.flows.conftest import MINI, ROOT
+from tests.flows.commands import MINI, ROOT
 from tests.waiting import happens
 
 IMPORTED = "a file of the working directory was imported"

@@ -83,14 +83,21 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
     assert model.source_run_id == train.info.run_id
 
 
-def test_a_registered_checkpoint_and_its_version_show_each_other(settings):
+@pytest.fixture
+def unmirrored(monkeypatch) -> None:
+    """No process mirrors what is tracked: the test does, in this one."""
+    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda *_: subprocess.Popen(["true"]))
+
+
+def test_a_registered_checkpoint_and_its_version_show_each_other(settings, unmirrored):
     """Twice, as when the same run is given again: nothing is there twice."""
     for _ in range(2):
         tracking, root = write_a_run(settings)
         tags = {"ratchet.artifact": CHECKPOINT.ref}
         tracking.event("register", root, name="tiny", model=CHECKPOINT.facts, tags=tags, aliases=["candidate"])
         tracking.event("end", root, status="FINISHED")
-        assert tracking.close(wait_s=60)
+        tracking.close(wait_s=1)
+        assert mirror("mlflow", settings.journals, settings.tracking_uri)
         mlflow = client(settings)
         version = mlflow.get_model_version_by_alias("tiny", "candidate")
         model = mlflow.get_logged_model(version.source.removeprefix("models:/"))
@@ -127,18 +134,17 @@ def test_a_killed_run_is_ended_as_killed_by_the_next_mirror(settings):
     assert state["complete"]
 
 
-def test_a_mirror_killed_halfway_sends_nothing_twice(settings):
-    tracking, _ = write_a_run(settings)
-    assert tracking.close(wait_s=60)
-    state_file = settings.journals / f"{tracking.run_id}.state.json"
+def test_a_mirror_killed_halfway_sends_nothing_twice(settings, written):
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
+    state_file = settings.journals / f"{written}.state.json"
     complete = json.loads(state_file.read_text())
-    begin = (settings.journals / f"{tracking.run_id}.jsonl").read_text().splitlines(keepends=True)
+    begin = (settings.journals / f"{written}.jsonl").read_text().splitlines(keepends=True)
     # As if the mirror had died after creating the parent run and before saying so.
     state_file.write_text(json.dumps({"offset": len(begin[0]), "experiment_id": complete["experiment_id"], "runs": {}}))
-    assert start_mirror(settings).wait() == 0
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
     assert json.loads(state_file.read_text())["runs"] == complete["runs"]
     state_file.write_text("")  # as after a power failure
-    assert start_mirror(settings).wait() == 0
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
     assert json.loads(state_file.read_text())["runs"] == complete["runs"]
 
 
@@ -171,9 +177,8 @@ def test_a_server_that_is_down_slows_nothing(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def written(settings, monkeypatch) -> str:
+def written(settings, unmirrored, monkeypatch) -> str:
     """The id of a finished run that no mirror has seen yet."""
-    monkeypatch.setattr("ratchet.infra.tracking.events.start_mirror", lambda *_: subprocess.Popen(["true"]))
     monkeypatch.setattr("ratchet.infra.tracking.mirror.GIVE_UP_AFTER_S", 0)
     monkeypatch.setattr("ratchet.infra.tracking.mirror.AGAIN_S", 0)
     tracking, root = write_a_run(settings)

@@ -11,7 +11,7 @@ from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.approval import decide, gate
 from ratchet.verifiers.errors import RatchetError, Waiting
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 RECIPE = load_recipe("tiny", ["approve=[curated, math-36]"])
 

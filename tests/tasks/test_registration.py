@@ -6,7 +6,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.recipe import Gate
 from ratchet.tasks.registration import _checks
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 
 
 def scores(temperature: float = 1.0, **solved: int) -> dict:

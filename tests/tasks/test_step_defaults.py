@@ -21,7 +21,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store import artifacts
 from ratchet.tasks import step as steps
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 
 TABLE = Path(__file__).with_name("step_defaults.json")
 Table = dict[str, dict[str, Any]]

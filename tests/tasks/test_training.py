@@ -17,7 +17,7 @@ from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 from tests.training.conftest import sums
 
 

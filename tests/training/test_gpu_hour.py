@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 from tests.training.processes import of_no_group
 from tests.training.test_stub_accelerator import Job, recipe, run
 

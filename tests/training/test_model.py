@@ -9,7 +9,7 @@ import torch
 
 from ratchet.training.model import load_model
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 
 @pytest.fixture

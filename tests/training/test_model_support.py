@@ -10,7 +10,7 @@ from ratchet.training import model_support
 from ratchet.training.logprobs import own_logprobs
 from ratchet.training.model_support import Support, check_support, support
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.conftest import in_process
+from tests.flows.commands import in_process
 
 AS_THEY_ARE = Support("", "", "")
 CONFIGURATIONS = [

@@ -13,24 +13,6 @@ from ratchet.training.stage import train_stage
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import sums
 
-
-def test_pass_rates_are_measured_and_a_directory_belongs_to_one_call(micro_model, tmp_path):
-    stage = Stage(
-        name="sums", domain="math", max_response_tokens=8, steps=1, prompts_per_batch=2, rollouts=2, max_pass_rate=1.0
-    )
-    problems = {"math": to_table(sums(4))}
-    records = []
-    model = train_stage(stage, micro_model, problems, tmp_path / "work", follow=records.append)
-    assert (model / "model.safetensors").is_file() and records[-1]["step"] == 1
-    rates = (tmp_path / "work" / "pass_rates" / "pass_rates.jsonl").read_text().splitlines()
-    assert sorted(name for line in rates for name in json.loads(line)["counts"]) == [p.problem_id for p in sums(4)]
-    with pytest.raises(RatchetError, match="other settings: give another directory"):
-        train_stage(stage, micro_model, problems, tmp_path / "work", seed=1)
-    with pytest.raises(RatchetError, match="other problems of math: give another directory"):
-        train_stage(stage, micro_model, {"math": to_table(sums(3))}, tmp_path / "work")
-    assert (tmp_path / "work" / "spec.json").is_file()
-
-
 KILLED = """
 import sys
 from pathlib import Path
@@ -49,8 +31,11 @@ if __name__ == "__main__":
 
 
 def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_model, tmp_path):
-    """The records of a killed call are still in metrics.jsonl, and the trainer cuts it back to its checkpoint."""
-    stage = Stage(name="sums", domain="math", max_response_tokens=8, steps=4, prompts_per_batch=2, rollouts=2)
+    """The records of a killed call are still in metrics.jsonl, and the trainer cuts it back to its checkpoint. Pass
+    rates are measured first; a directory belongs to one call."""
+    stage = Stage(
+        name="sums", domain="math", max_response_tokens=8, steps=4, prompts_per_batch=2, rollouts=2, max_pass_rate=1.0
+    )
     training = Training(checkpoint_every=2)
     script, table, work = tmp_path / "killed.py", tmp_path / "sums.parquet", tmp_path / "work"
     script.write_text(KILLED)
@@ -71,3 +56,9 @@ def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_mo
     assert (model / "model.safetensors").read_bytes() == (undisturbed / "model.safetensors").read_bytes()
     steps = [json.loads(line)["step"] for line in (work / "metrics.jsonl").read_text().splitlines()]
     assert steps == [1, 2, 3, 4]
+    rates = (work / "pass_rates" / "pass_rates.jsonl").read_text().splitlines()
+    assert sorted(name for line in rates for name in json.loads(line)["counts"]) == [p.problem_id for p in sums(4)]
+    with pytest.raises(RatchetError, match="other settings: give another directory"):
+        train_stage(stage, micro_model, problems, work, training, seed=1)
+    with pytest.raises(RatchetError, match="other problems of math: give another directory"):
+        train_stage(stage, micro_model, {"math": to_table(sums(3))}, work, training)

@@ -17,7 +17,7 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
 from ratchet.verifiers.submission import JudgeSettings
-from tests.flows.conftest import MINI
+from tests.flows.commands import MINI
 from tests.verifiers.conftest import TOKEN
 
 needs_math_verify = pytest.mark.skipif(

@@ -1,3 +1,5 @@
+"""The command line in this process and in one of its own, and a home in which a small pipeline has run."""
+
 import os
 import shutil
 import signal
