@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := api cli data_curation evaluation examples flows infra rehearsal tasks training verifiers
+# Of pytest: half as many again as there are cores, for a third of the time a test waits: for a process, a server, a limit.
+WORKERS ?= $(shell expr $$(nproc) + $$(nproc) / 2)
 # What is checked for spelling and style.
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes tests benchmarks research environments $(FOLDERS)
 
@@ -17,14 +19,14 @@ demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, 
 	$(BIN)/ratchet run tiny
 
 test: $(READY)  ## All tests (thirteen minutes on two cores); a failure is named when it happens
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)  ## The tests that take too long for every change
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 coverage: $(READY)  ## All tests, and which lines they run in pytest's own processes: build/coverage.md
 	@mkdir -p build
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cov --cov-report=
 	$(BIN)/python -m coverage report --format=markdown --skip-covered | tee build/coverage.md
 
 lint: $(READY)  ## Style, spelling, the import contract, types

@@ -1,6 +1,7 @@
 """What holds for all tests: their order, failures named at once, and the same random examples in every run."""
 
 import os
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -16,6 +17,10 @@ LONGEST = (
     "tests/training/test_main.py", "tests/cli/test_mistakes.py", "tests/cli/test_live.py",
 )  # fmt: skip
 """By the CPU time they take, the longest first."""
+
+# Hundreds of processes start here: where the environment forbids it, each would compile the product again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Nothing that asks how fast this machine is. `pytest --hypothesis-profile=default` looks for new examples.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

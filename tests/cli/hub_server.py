@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from tests.infra.stub_server import StubServer
 
-class Hub:
+
+class Hub(StubServer):
     """`files` are those of each repository, by `datasets/owner/name` or `owner/name`. A context manager."""
 
     TOKEN = "hf_planted_for_writing"
@@ -18,44 +19,21 @@ class Hub:
         self.files: dict[str, dict[str, bytes]] = {}
         self.created: list[dict[str, Any]] = []
         self._large: dict[str, bytes] = {}
-        hub = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes]:
+        status, said = self._say(request, body)
+        return status, json.dumps(said).encode()
 
-            def do_PUT(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                hub._large[self.path.split("/")[-1]] = body
-                self.say(200, {})
-
-            def do_GET(self) -> None:
-                self.say(404, {"error": "no such repository"})
-
-            do_HEAD = do_GET
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if self.headers.get("Authorization") != f"Bearer {Hub.TOKEN}":
-                    return self.say(401, {"error": "Invalid credentials"})
-                self.say(*hub.answer(self.path.split("?")[0].strip("/"), body))
-
-            def say(self, status: int, answer: Any) -> None:
-                said = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(said)))
-                self.end_headers()
-                if self.command != "HEAD":
-                    self.wfile.write(said)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
-
-    def answer(self, path: str, body: bytes) -> tuple[int, Any]:
+    def _say(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, Any]:
+        if request.command == "PUT":
+            self._large[request.path.split("/")[-1]] = body
+            return 200, {}
+        if request.command != "POST":
+            return 404, {"error": "no such repository"}
+        if request.headers.get("Authorization") != f"Bearer {Hub.TOKEN}":
+            return 401, {"error": "Invalid credentials"}
+        path = request.path.split("?")[0].strip("/")
         if path == "api/repos/create":
             self.created.append(said := json.loads(body))
             folder = "datasets/" if said["type"] == "dataset" else ""
@@ -82,10 +60,3 @@ class Hub:
                     self.files[repository][value["path"]] = self._large[value["oid"]]
             return 200, {"commitUrl": f"{self.url}/{repository}/commit/abc", "commitOid": "a" * 40, "success": True}
         return 404, {"error": f"this Hub has no {path}"}
-
-    def __enter__(self) -> Hub:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._http.server_close()

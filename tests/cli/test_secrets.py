@@ -7,8 +7,6 @@ import os
 import shutil
 import sqlite3
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +16,7 @@ from ratchet.cli.prefect_server import wait_until_up
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.commands import MINI, PLANTED
 from tests.infra.misbehaving_server import Server
+from tests.infra.stub_server import StubServer
 
 
 def leaks(home: Path, secrets: list[str]) -> list[str]:
@@ -57,44 +56,24 @@ def test_nothing_that_a_pipeline_leaves_has_a_key(finished_home):
     assert leaks(finished_home, list(PLANTED.values())) == []
 
 
-class Endpoint:
+class Endpoint(StubServer):
     """Answers every other call; the others are refused with the caller's own key in the message."""
 
     def __init__(self) -> None:
         self.calls, self.keys = 0, set()
-        endpoint = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                endpoint.calls += 1
-                endpoint.keys.add(self.headers["Authorization"])
-                if endpoint.calls > 4 and endpoint.calls % 2:
-                    said = {"error": {"message": f"content filter; your request had {self.headers['Authorization']}"}}
-                    return self.say(400, said)
-                choice = {"index": 0, "message": {"content": "\\boxed{7}"}, "finish_reason": "stop"}
-                usage = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
-                self.say(200, {"object": "chat.completion", "choices": [choice], "usage": usage})
-
-            def do_GET(self) -> None:
-                self.say(200, {"data": []})
-
-            def say(self, status: int, said: object) -> None:
-                data = json.dumps(said).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+    def answer(self, request, body):
+        if request.command == "GET":
+            return 200, b'{"data": []}'
+        self.calls += 1
+        self.keys.add(request.headers["Authorization"])
+        if self.calls > 4 and self.calls % 2:
+            words = f"content filter; your request had {request.headers['Authorization']}"
+            return 400, json.dumps({"error": {"message": words}}).encode()
+        choice = {"index": 0, "message": {"content": "\\boxed{7}"}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}
+        return 200, json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}).encode()
 
 
 @pytest.mark.slow
@@ -109,7 +88,7 @@ def test_passwords_and_a_key_that_an_endpoint_repeats_are_written_nowhere(ratche
     }
     argv = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     arguments = ["curate", "math", MINI, "--home", home]
-    teacher = {"kind": "openai", "model": "m", "base_url": endpoint.url, "attempts": 2}
+    teacher = {"kind": "openai", "model": "m", "base_url": f"{endpoint.url}/v1", "attempts": 2}
     with process_group(argv, tmp_path / "team.log", team) as prefect, Server(401, "no") as mlflow:
         wait_until_up("Prefect", f"http://127.0.0.1:{port}/api/health", prefect, tmp_path / "team.log")
         login = {

@@ -3,13 +3,11 @@ server of chat completions that misbehaves on request."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import repeat
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.verifiers.problem import problem_id
+from tests.infra.stub_server import StubServer
 
 CODE_ANSWER = "```python\ndef solve(xs):\n    return {}\n```"
 WORDS = (
@@ -105,7 +104,7 @@ def first_benchmark(spec: dict, **changes) -> dict:
     return changed(spec, evaluation={"benchmarks": [{**spec["evaluation"]["benchmarks"][0], **changes}]})
 
 
-class Server:
+class Server(StubServer):
     """Answers every question with a box. `down` calls and all after `most` answers fail with 503, questions in `broken`
     always with 500, those in `refused` with 400. `counts`: says how many tokens an answer has. `replies`: by question,
     the answers in its stead."""
@@ -116,54 +115,36 @@ class Server:
         self.down, self.most, self.broken, self.refused, self.counts = 0, 10**9, set(), set(), True
         self.said: Iterator[dict] = repeat({"content": "\\boxed{1}"})
         self.replies: dict[str, Iterator[dict]] = {}
-        lock, server = threading.Lock(), self
+        self._lock = threading.Lock()
+        super().__init__()
+        self.url += "/v1"
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                question, seed = body["messages"][-1]["content"], body["seed"]
-                with lock:
-                    server.asked[question, seed] += 1
-                    server.down -= 1
-                    spent = server.answered.total() >= server.most
-                    status = 503 if server.down >= 0 or spent else 500 if question in server.broken else 200
-                    status = 400 if question in server.refused else status
-                    server.answered[question, seed] += status == 200
-                if status == 200:
-                    time.sleep(0.02)  # an answer takes longer than keeping it
-                asked = next((name for name in server.replies if name in question), None)
-                with lock:
-                    said = next(server.said if asked is None else server.replies[asked])
-                message = {"role": "assistant", "content": said.get("content")} | said
-                choice = {"index": 0, "message": message, "finish_reason": message.pop("finish_reason", "stop")}
-                reply = {"id": "1", "object": "chat.completion", "choices": [choice]}
-                reply |= {"usage": {"completion_tokens": 4}} if server.counts else {}
-                text = json.dumps(
-                    reply if status == 200 else {"error": {"message": "no, maximum context length"}}
-                ).encode()
-                with contextlib.suppress(OSError):  # who was stopped has hung up
-                    self.reply(status, text)
-
-            def reply(self, status: int, text: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+    def answer(self, request, body):
+        if request.command != "POST":
+            return 404, b"{}"
+        given = json.loads(body)
+        question, seed = given["messages"][-1]["content"], given["seed"]
+        with self._lock:
+            self.asked[question, seed] += 1
+            self.down -= 1
+            spent = self.answered.total() >= self.most
+            status = 503 if self.down >= 0 or spent else 500 if question in self.broken else 200
+            status = 400 if question in self.refused else status
+            self.answered[question, seed] += status == 200
+        if status == 200:
+            time.sleep(0.02)  # an answer takes longer than keeping it
+        asked = next((name for name in self.replies if name in question), None)
+        with self._lock:
+            said = next(self.said if asked is None else self.replies[asked])
+        message = {"role": "assistant", "content": said.get("content")} | said
+        choice = {"index": 0, "message": message, "finish_reason": message.pop("finish_reason", "stop")}
+        reply = {"id": "1", "object": "chat.completion", "choices": [choice]}
+        reply |= {"usage": {"completion_tokens": 4}} if self.counts else {}
+        refusal = {"error": {"message": "no, maximum context length"}}
+        return status, json.dumps(reply if status == 200 else refusal).encode()
 
 
 @pytest.fixture
 def server():
-    server = Server()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
+    with Server() as server:
+        yield server

@@ -271,15 +271,11 @@ def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet,
 @pytest.mark.slow
 def test_evaluating_an_endpoint_asks_it_once_for_each_response_and_is_no_job(finished_home, ratchet, monkeypatch):
     monkeypatch.setenv("RATCHET_SLURM", str(finished_home / "no head of scripts"))
-    server = Server()
-    try:
+    with Server() as server:
         done = ratchet("evaluate", MINI, "--model", f"{server.url}#boxes", "--benchmark", "mini-math",
                        "--home", finished_home)  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         assert "mini-math pass@1" in done.stdout and len(server.asked) == server.asked.total() == 12
-    finally:
-        server.http.shutdown()
-        server.http.server_close()
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """A real HTTP server on a thread, whose answers a test decides."""
 
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
@@ -25,9 +26,11 @@ class StubServer:
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
-                self.wfile.write(said)
+                if self.command != "HEAD":
+                    with suppress(OSError):  # the caller has gone
+                        self.wfile.write(said)
 
-            do_GET = do_POST = do_PUT = do_PATCH = respond
+            do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = respond
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -32,7 +32,10 @@ def named() -> dict[tuple[str, str], str]:
     return paths
 
 
-@pytest.mark.parametrize(("domain", "path"), sorted(named()))
+NAMED = named()
+
+
+@pytest.mark.parametrize(("domain", "path"), sorted(NAMED))
 def test_the_reader_reads_the_layout_of_each_data_set_under_its_published_file_names(domain, path, tmp_path):
     name = repository(path)
     write_layout(name, tmp_path)
@@ -45,7 +48,7 @@ def test_the_reader_reads_the_layout_of_each_data_set_under_its_published_file_n
         assert len(table) >= 3, file
 
 
-@pytest.mark.parametrize(("domain", "path"), sorted(named()))
+@pytest.mark.parametrize(("domain", "path"), sorted(NAMED))
 def test_one_problem_of_each_data_set_has_a_right_answer_and_a_wrong_one(domain, path, tmp_path):
     """What a rehearsal's model and teacher learn."""
     write_layout(repository(path), tmp_path)
@@ -66,7 +69,7 @@ def test_traces_of_several_domains_are_read_by_their_column(tmp_path):
 
 def test_sources_have_more_rows_than_benchmarks(tmp_path):
     """Enough that some are left after each rule has dropped one."""
-    sources = [key for key in named() if "hf://" not in key[1]]
+    sources = [key for key in NAMED if "hf://" not in key[1]]
     assert len(sources) >= 6
     for domain, path in sources:
         write_layout(repository(path), tmp_path / path)

@@ -64,6 +64,12 @@ def serve(tmp_path_factory) -> Iterator[Callable[..., RunningServer]]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox() as sandbox:
+        yield sandbox
+
+
 @pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
 def level(request) -> Iterator[Sandbox]:
     """A sandbox on each level that judges C++, forced; skipped where the machine does not offer it."""

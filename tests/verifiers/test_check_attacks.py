@@ -6,16 +6,8 @@ import pytest
 
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.checks import NODES, checked
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
-
 
 EQUAL = """
 class Same:

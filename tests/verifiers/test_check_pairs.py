@@ -9,12 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.server import Sandbox
 
 ROWS = [json.loads(line) for line in Path(__file__).with_name("check_pairs.jsonl").read_text().splitlines()]
 PLAIN = """
@@ -53,12 +50,6 @@ def judged(statements, program, sandbox):
     tests = json.dumps([{"check": check_of(statements)}])
     problem = Problem("p", "code", "", tests=tests, entry_point="f", metadata='{"prelude": ""}', time_limit_s=2.0)
     return judge(problem, program, sandbox)
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def test_the_judge_says_what_plain_python_says(sandbox):

@@ -132,12 +132,6 @@ def guessing(source=GUESSING, language="python", **fields):
     )
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
-
-
 def limit_s(decided_by):
     """Short where the limit itself is what ends a program; else what no machine needs."""
     return 0.5 if decided_by == "time_limit" else 20.0

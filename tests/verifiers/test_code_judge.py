@@ -17,12 +17,6 @@ from ratchet.verifiers.submission import EVERY_TEST
 SHARED = Path(os.environ.get("RATCHET_SHARED_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
-
-
 def doubling(count=6, **fields):
     tests = [{"call": {"args": [number]}, "output": 2 * number} for number in range(1, count + 1)]
     fields = {"entry_point": "f", "time_limit_s": 10.0, "memory_limit_mb": 256.0} | fields

@@ -13,7 +13,6 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.runs import Limits
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings, Submission
 
@@ -82,12 +81,6 @@ def test_a_problem_without_languages_is_the_task_it_was():
 )
 def test_what_is_not_understood_is_refused(faulty, reason):
     assert reason in domain_of("code").fault(faulty)
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def test_python_in_a_block_of_another_language_says_so(sandbox):

@@ -7,19 +7,12 @@ import pytest
 
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 
 INPUTS = ("1\n", "22\n", "3\n", "44\n")
 ECHO = Problem(
     "p", "code", "", tests=json.dumps([{"input": text, "output": text} for text in INPUTS]), time_limit_s=2.0
 )
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 FLUSHED = {

@@ -19,12 +19,6 @@ from ratchet.verifiers.sandbox.server import Sandbox
 ONE = Problem("p", "code", "", tests=json.dumps([{"input": "", "output": "1"}]))
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
-
-
 @pytest.mark.parametrize(
     "limits",
     [

@@ -12,7 +12,6 @@ from ratchet.verifiers.code.program_files import MAX_BYTES
 from ratchet.verifiers.domain import NotExpressible
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.compiled_attacks import STEAL, stealing
 from tests.verifiers.sandbox_world import World
@@ -46,12 +45,6 @@ def problem(files=None, language="cpp", tests=None, **metadata):
     tests = tests or [{"input": "5\n", "output": "10"}, {"input": "7\n", "output": "14"}]
     fields = {"time_limit_s": 2.0, "memory_limit_mb": 256.0}
     return Problem("twice", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), **fields)
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 IN_CPP = {

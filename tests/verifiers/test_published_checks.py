@@ -15,15 +15,8 @@ from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox import values
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.checks import NODES, checked
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def kinds(problem):

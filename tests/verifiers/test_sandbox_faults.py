@@ -28,12 +28,6 @@ from tests.verifiers.sandbox_world import (
 from tests.waiting import happens
 
 
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
-
-
 def test_time_asleep_counts_and_time_waiting_for_a_core_does_not(sandbox):
     """Nothing here is near a limit: 1 s of sleep against 0.1 s, 0.1 s of work against 1 s, of which neighbors on its
     core would take more than that."""

@@ -37,6 +37,10 @@ CASES = [  # problem, answers that pass, answers that do not
 ]  # fmt: skip
 
 
+def rows(name):
+    return [json.loads(line) for line in Path(__file__).with_name(f"{name}.jsonl").read_text("utf-8").splitlines()]
+
+
 def judged(pairs):
     with VerifierPool(1) as pool:
         for number, (problem, response) in enumerate(pairs):
@@ -108,156 +112,12 @@ def test_units_and_prompts():
     ]
 
 
-UNITS = [  # reference, its unit, answer, whether they are the same
-    ("60", "Hz", "60 rad/s", False),
-    ("60", "Hz", "60 Hz", True),
-    ("60", "Hz", "0.06 kHz", True),
-    ("60", "Hz", "60 s^{-1}", True),
-    ("60", "rad/s", "60 rad/s", True),
-    ("60", "rad/s", "60 s^{-1}", True),
-    ("60", "rad/s", "60 Hz", False),
-    ("5", "Bq", "5 Hz", False),
-    ("5", "Sv", "5 Gy", False),
-    ("5", "Sv", "5 Sv", True),
-    ("180", "degree", "3.14159 rad", True),
-    ("5", "m", "5 Meters", True),
-    ("10", "J", "10 Joules", True),
-    ("10", "J", "10 Newtons", False),
-    ("300", "K", "300 Kelvin", True),
-    ("25", "degC", "25 degrees Celsius", True),
-    ("25", "degC", "25 Celsius", True),
-    ("25", "degC", "25^\\circ C", True),
-    ("25", "degC", "25 degrees Fahrenheit", False),
-    ("-285", "kJ/mol", "\\Delta H = -285 \\text{ kJ/mol}", True),
-    ("-285", "kJ/mol", "\\Delta H^\\circ = -285 \\text{ kJ/mol}", True),
-    ("-285", "kJ/mol", "\\Delta H = 285 \\text{ kJ/mol}", False),
-    ("5", "m/s", "5 \\frac{\\text{m}}{\\text{s}}", True),
-    ("5", "m/s", "5 \\frac{\\text m}{\\text s}", True),
-    ("5", "m/s", "5\\,\\frac{m}{s^2}", False),
-    ("6.02e23", "1/mol", "6.02 \\times 10^{23} mol⁻¹", True),
-    ("1.6e-19", "C", "1.6 \\times 10^(-19) C", True),
-    ("1.6e-19", "C", "1.6*10^(-18) C", False),
-    ("5", "m/s", "5 ms^{-1}", True),
-    ("5", "m/s", "5 m s^{-1}", True),
-    ("5", "1/ms", "5 ms^{-1}", True),
-    ("5", "m/s", "5 km/s", False),
-    ("9.8", "m/s^2", "9.8 ms^{-2}", True),
-    ("9.8", "m/s^2", "9.8 m/s²", True),
-    ("9.8", "m/s^2", "9.8 m/s", False),
-    ("2", "N*m", "2 J", True),
-    ("3", "V", "3 Volts", True),
-    ("3", "V", "3 mV", False),
-    ("12", "g/mol", "12 g mol⁻¹", True),
-    ("0.5", "mol/L", "0.5 \\frac{mol}{L}", True),
-    ("7", "", "7", True),
-    ("1/2", "", "0.5", True),
-    ("4.2", "J/(g*K)", "4.2 J g^{-1} K^{-1}", True),
-    ("100", "km/h", "27.78 m/s", True),
-    ("100", "km/h", "100 m/s", False),
-    ("12", "N*s", "12 Ns", True),
-    ("12", "N*s", "12 kgms^{-1}", True),
-    ("12", "N*s", "12 kg\\,m\\,s^{-1}", True),
-    ("0.001", "Pa*s", "0.001 Nsm^{-2}", True),
-    ("6.63e-34", "J*s", "6.63\\times10^{-34} Js", True),
-    ("6.63e-34", "J*s", "6.63 \\times 10^{-34}\\ \\mathrm{J\\,s}", True),
-    ("1.38e-23", "J/K", "1.38*10^(-23) JK^{-1}", True),
-    ("8.314", "J/(mol*K)", "8.314 Jmol^{-1}K^{-1}", True),
-    ("8.314", "J/(mol*K)", "8.314 J/molK", True),
-    ("8.314", "J/(mol*K)", "8.314 kJmol^{-1}K^{-1}", False),
-    ("0.6", "W/(m*K)", "0.6 W/mK", True),
-    ("0.6", "W/(m*K)", "0.6 Wm^{-1}K^{-1}", True),
-    ("0.6", "W/(m*K)", "0.6 W/(m·°C)", True),
-    ("300", "V/m", "300 V m⁻¹", True),
-    ("300", "V/m", "0.3 kVm^{-1}", True),
-    ("40", "A/m", "40 Am^{-1}", True),
-    ("5", "C*m", "5 Cm", True),
-    ("0.02", "kg/m", "0.02 kgm^{-1}", True),
-    ("3", "kg*m^2", "3 kgm^2", True),
-    ("3", "kg*m^2", "3 kg\\cdot\\text{m}^2", True),
-    ("3", "kg*m^2/s", "3 kgm^2s^{-1}", True),
-    ("7", "m/s", "7\\frac{\\mathrm{m}}{\\mathrm{s}}", True),
-    ("7", "m/s", "7 \\dfrac{m}{s}", True),
-    ("7", "m/s", "7 dms^{-1}", False),
-    ("7", "m/s", "7 mms^{-1}", False),
-    ("7", "m/s", "7/ms", False),
-    ("7", "m/s", "7 s^{-1}m", True),
-    ("7", "1/s", "7 ms^{-1}", False),
-    ("7000", "1/s", "7 ms^{-1}", True),
-    ("7", "1/m", "7 mm^{-1}", False),
-    ("8", "N*m", "8 mN", False),
-    ("8", "N*m", "8 Nm", True),
-    ("8", "N*m", "8 Newton meters", True),
-    ("8", "N*m", "8 N-m", True),
-    ("90", "kPa", "90 KPa", True),
-    ("4", "kW", "4 KW", True),
-    ("4", "kW", "4 Kilowatts", True),
-    ("4", "kV", "4 KV", True),
-    ("4", "km", "4 Km", True),
-    ("4", "K", "4 k", False),
-    ("4", "kg", "4 Kilograms", True),
-    ("4", "kg", "4 KG", True),
-    ("4", "g", "4 Kg", False),
-    ("4", "mg", "4 Mg", False),
-    ("3", "A", "3 Amperes", True),
-    ("3", "A", "3 amps", True),
-    ("3", "A", "3 mA", False),
-    ("3", "A", "3 Am", False),
-    ("50", "lux", "50 cd/m^2", False),
-    ("50", "lux", "50 lm/m^2", True),
-    ("2", "sr", "2 rad", False),
-    ("2", "rad", "2 radians", True),
-    ("90", "degree", "\\frac{\\pi}{2}", False),
-    ("2", "mol/L", "2 molL⁻¹", True),
-    ("2", "mol/L", "2 mol/m^3", False),
-    ("2", "mol/L", "2 mmolL^{-1}", False),
-    ("2", "L/(mol*s)", "2 Lmol^{-1}s^{-1}", True),
-    ("2", "L/(mol*s)", "2 M^{-1}s^{-1}", True),
-    ("6.022e23", "1/mol", "6.022 \\times 10^{23} \\text{mol}^{-1}", True),
-    ("334", "J/g", "334 Jg^{-1}", True),
-    ("334", "kJ/kg", "334 J/g", True),
-    ("334", "kJ/kg", "334 kJkg^{-1}", True),
-    ("334", "kJ/kg", "334 Jkg^{-1}", False),
-    ("5", "N/C", "5 NC^{-1}", True),
-    ("5", "N/C", "5 V/m", True),
-    ("2", "T", "2 Teslas", True),
-    ("2", "T", "2 Wb/m^2", True),
-    ("0.75", "", "3/4", True),
-    ("3", "", "9/3", False),
-    ("2.45", "", "4.9/2", False),
-    ("3", "m/s", "9/3 m/s", False),
-    ("2.6429", "m/s", "74/28 m/s", True),
-    ("1/2", "", "1/2", True),
-    ("17", "", "34/2", False),
-    ("2.5", "", "5/2", True),
-    ("2.5", "", "5\\div 2", False),
-    ("17", "", "17=74-28-29", False),
-    ("3", "cd", "3 lm", False),
-    ("3", "lm", "3 cd", False),
-    ("3", "sr", "3 rad", False),
-    ("3", "rad", "3 sr", False),
-    ("6/3", "", "6/3", True),
-    ("6/3", "", "2", True),
-    ("6", "cm^2", "6 cm2", True),
-    ("6", "min", "6 mins", True),
-    ("6", "h", "6 hr", True),
-    ("6", "MPa", "6 Nmm^{-2}", True),
-    ("6", "MPa", "6 Nm^{-2}", False),
-    ("6", "kg/s", "6 kgs^{-1}", True),
-    ("6", "kg*s", "6 kgs^{-1}", False),
-    ("300", "K", "300 Kms", False),
-    ("5", "m", "5 kms^{-1}", False),
-]
-
-
-@pytest.mark.parametrize(("reference", "unit", "answer", "same"), UNITS)
-def test_units_as_they_are_written(reference, unit, answer, same):
-    reference = reference if "/" in reference else str(float(reference))
-    tests = json.dumps({"unit": unit, "tolerance": 0.02})
+@pytest.mark.parametrize("row", rows("science_units"), ids=lambda row: f"{row['unit']}: {row['answer']}")
+def test_units_as_they_are_written(row):
+    reference = row["reference"] if "/" in row["reference"] else str(float(row["reference"]))
+    tests = json.dumps({"unit": row["unit"], "tolerance": 0.02})
     problem = Problem("p", "science", "?", answer=reference, tests=tests)
-    assert Science().judged(problem, answer, JudgeSettings()).passed is same
-
-
-PAIRS = [json.loads(line) for line in Path(__file__).with_name("science_pairs.jsonl").read_text("utf-8").splitlines()]
+    assert Science().judged(problem, row["answer"], JudgeSettings()).passed is row["same"]
 
 
 LIMITS = ["5 rev/s", "F = ma = 2.4 N"]
@@ -267,7 +127,7 @@ LIMITS = ["5 rev/s", "F = ma = 2.4 N"]
 @pytest.mark.parametrize(("half", "limits"), [(1, []), (2, LIMITS)])
 def test_labelled_pairs(half, limits):
     wrong = []
-    for pair in (pair for pair in PAIRS if pair["half"] == half):
+    for pair in (pair for pair in rows("science_pairs") if pair["half"] == half):
         problem = Problem("p", "science", "?", answer=pair["reference"], tests=json.dumps({"unit": pair["unit"]}))
         if Science().judged(problem, pair["answer"], JudgeSettings()).passed is not pair["same"]:
             wrong.append(pair["answer"])

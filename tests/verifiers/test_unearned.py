@@ -9,7 +9,6 @@ import pytest
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings
 from tests.verifiers.programs import programs
 
@@ -67,12 +66,6 @@ TESTS = {
     "check: unittest": _each("unittest.TestCase().assertEqual(candidate({x}), {y!r})", "import unittest"),
 }
 """Tests by kind. In those that ask for a number no answer of a program is right."""
-
-
-@pytest.fixture(scope="module")
-def sandbox():
-    with Sandbox() as sandbox:
-        yield sandbox
 
 
 def program(kind, said):
