@@ -167,7 +167,6 @@ def normalise(batch: RawBatch) -> Split:
         name = batch.names[number - batch.first] if batch.names else str(number)
         numbers[name] = number
         place = {"source": file.source, "source_id": name}
-        statement = None if isinstance(row, Malformed) else _statement(row)
         try:
             if isinstance(row, Malformed):
                 raise row
@@ -190,7 +189,7 @@ def normalise(batch: RawBatch) -> Split:
         except UNREADABLE as error:
             # A published row can be wrong in any way; the error that it causes is evidence, not our failure.
             fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
-            malformed(place | {"prompt": statement}, fault)
+            malformed(place | {"prompt": None if isinstance(row, Malformed) else _statement(row)}, fault)
     try:
         table = pa.Table.from_pylist(problems, schema=PROBLEM_SCHEMA)
     except _UNFIT:

@@ -28,6 +28,8 @@ _LOST_BACKSLASH = re.compile(
     r"|\t(?=imes|heta|ext(?:bf|it|rm|sf|tt)?\{|frac|riangle|ilde|au\b)|\n(?=eq(?![a-z])|abla|leq|geq|otin)"
 )
 _MOST_RESTORED = 100_000
+_A_LIST = re.compile(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)")
+_AN_OBJECT = re.compile(r'\s*\{\s*"')
 _LETTERS = {"\a": "a", "\b": "b", "\v": "v", "\f": "f", "\r": "r", "\t": "t", "\n": "n"}
 
 
@@ -60,7 +62,10 @@ class RawRow(Row):
 
     def filled(self, names: tuple[str, ...]) -> str:
         """The first of these columns with a value, or else the first."""
-        return next((name for name in names if self.get(name) not in EMPTY), names[0])
+        for name in names:
+            if name in self and self[name] not in EMPTY:
+                return name
+        return names[0]
 
     def take_text(self, *names: str) -> str:
         """As `take`; raises Malformed unless it is a text."""
@@ -258,9 +263,9 @@ def parse_structure(text: str, field: str) -> Any:
 def answer_text(value: Any) -> str | None:
     """A reference answer as text: of a list of accepted answers the first, of a list of numbers all (the values of
     several unknowns), of an object its `answer`; 142.0 becomes 142."""
-    if isinstance(value, str) and re.match(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)", value):
+    if isinstance(value, str) and _A_LIST.match(value):
         value = _parsed_list(value)
-    if isinstance(value, str) and re.match(r'\s*\{\s*"', value):
+    if isinstance(value, str) and _AN_OBJECT.match(value):
         with contextlib.suppress(Malformed):
             value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):

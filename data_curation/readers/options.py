@@ -41,6 +41,7 @@ _BY_COLUMN = (  # columns with one option each, and the labels by which such set
 )  # fmt: skip
 _FIRST = frozenset(names[0] for names, _ in _BY_COLUMN)
 _DISTRACTORS = ("distractors", "incorrect_answers", "wrong_answers")
+_DISTRACTOR = tuple(f"distractor{n}" for n in range(1, 10))
 _LABELED = re.compile(r"\(?([A-Za-z])\s?[).:]\s*")
 _IN_ONE_TEXT = [re.compile(rf"(?:\A|,|;|\s)\s*\(?([A-Ja-j])\s?{closing}\s*") for closing in (r"\)", r"[.:](?=\s)")]
 _LISTED = 2  # options at least
@@ -159,10 +160,12 @@ def _texts(row: RawRow) -> tuple[list[str], Sequence[str], int | None]:
     are_texts = isinstance(answers, list) and len(answers) >= _LISTED and all(isinstance(t, str) for t in answers)
     if are_texts and any(row.get(name) is not None for name in RIGHT_OPTION):
         return [text.strip() for text in row.pop("answers")], ascii_uppercase, None
-    wrong = [row[name] for n in range(1, 10) if isinstance(row.get(name := f"distractor{n}"), str)]
-    wrong = wrong or next((row[name] for name in _DISTRACTORS if isinstance(row.get(name), list)), [])
-    if wrong and isinstance(row.get("correct_answer"), str):
-        for name in [*_DISTRACTORS, *(f"distractor{n}" for n in range(1, 10))]:
+    wrong = []
+    if isinstance(row.get("correct_answer"), str):
+        wrong = [row[name] for name in _DISTRACTOR if isinstance(row.get(name), str)]
+        wrong = wrong or next((row[name] for name in _DISTRACTORS if isinstance(row.get(name), list)), [])
+    if wrong:
+        for name in (*_DISTRACTORS, *_DISTRACTOR):
             row.pop(name, None)
         right = row.pop("correct_answer").strip()
         texts, place = shuffled(str(row.get("question")), right, [str(text).strip() for text in wrong])
