@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers import code_formats, rl_formats
-from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, parse_structure, restored, unicode_text
+from ratchet.data_curation.readers.columns import Format, RawRow, restored, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
+from ratchet.data_curation.readers.rl_formats import openthoughts, verified
 from ratchet.data_curation.readers.templates import Statement, clean_statement
 from ratchet.data_curation.split import Split, assemble, to_json
 from ratchet.verifiers.errors import RatchetError
@@ -83,25 +83,11 @@ def _ratchet(row: RawRow) -> Row:
 
 
 def _verl(row: RawRow) -> Row:
-    """verl, Eurus-2-RL, Skywork-OR1. The domain follows from `ability`, or from the shape of the ground truth."""
+    """verl, Eurus-2-RL, Skywork-OR1, and what this house exports for verl."""
     if isinstance(own := row.get("extra_info"), dict) and own.get(COLUMN):
         row.update(row.pop("extra_info"))
         return _exported(row)
-    prompt = row.take_statement("prompt")
-    reward = row.pop("reward_model", None)
-    reward = parse_structure(reward, "reward_model") if isinstance(reward, str) else reward
-    if not isinstance(reward, dict) or reward.get("ground_truth") in (None, "", []):
-        raise Malformed("reward_model", "no ground_truth")
-    truth = reward["ground_truth"]
-    ability = str(row.get("ability") or "").lower()
-    looks_like_tests = isinstance(truth, dict) or (isinstance(truth, str) and '"input' in truth[:200])
-    if "cod" in ability or (ability != "math" and looks_like_tests):
-        columns = code_formats.verl_code(row, truth) | {"domain": "code"}
-    else:
-        columns = {"domain": "math", "answer": row.final_answer(answer_text(truth))}
-        if columns["answer"] is None:
-            raise Malformed("reward_model", "no ground_truth")
-    return columns | {"prompt": prompt, "source_url": row.take("url")}
+    return _VERL.convert(row)
 
 
 def _exported(row: RawRow) -> Row:
@@ -121,14 +107,13 @@ def _exported(row: RawRow) -> Row:
     }
 
 
+_VERL = verified("verl")
 SHARED_FORMATS = (
     Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
-    Format("verl", lambda c: c >= {"prompt", "reward_model"}, _verl),
+    replace(_VERL, convert=_verl),
     Format("exported", lambda c: COLUMN in c, _exported),
-    Format("verification", lambda c: "verification_info" in c, rl_formats.verification),
-    Format("nemo-gym", lambda c: "responses_create_params" in c, rl_formats.nemo_gym),
-    Format("areal", lambda c: c >= {"prompt", "solutions"} and bool(c & {"query_id", "task"}), rl_formats.areal),
-    Format("openthoughts", lambda c: c >= {"problem", "ground_truth_solution"}, rl_formats.openthoughts),
+    *map(verified, ("verification", "nemo-gym", "areal")),
+    Format("openthoughts", lambda c: c >= {"problem", "ground_truth_solution"}, openthoughts),
 )
 """Layouts whose rows name their own domain."""
 

@@ -32,8 +32,9 @@ CODE = CurationPlan(
             "code-contests-plus", lambda c: c >= {"description", "correct_submissions"}, code_formats.code_contests_plus
         ),
         Format("intellect-3", lambda c: c >= {"question", "info"} and not c & _TESTS, rl_formats.intellect_3),
-        Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), lambda row: code_formats.plain_code(row, {})),
-        Format("columns of tests", lambda c: bool(c & _PROMPTS) and c >= {"inputs", "outputs"}, _by_columns),
+        Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), _by_columns),
+        Format("columns of tests", lambda c: bool(c & _PROMPTS and code_formats.parallel_tests(c)), _by_columns),
+        rl_formats.verified("rlvr"),
         Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=code_rules.RULES,

@@ -36,6 +36,7 @@ MATH = CurationPlan(
         Format("intellect-3", lambda c: c >= {"question", "answer", "info"}, rl_formats.intellect_3),
         Format("math", _question_and_answer, lambda row: plain_math(row, {})),
         Format("query", lambda c: c >= {*QUERY.values()}, _query),
+        rl_formats.verified("labeled query"),
         Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),
     rules=math_rules.RULES,

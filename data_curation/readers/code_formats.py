@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, p
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 PYTHON_3 = (3, "PYTHON3")  # in CodeContests
+_PARALLEL = ("inputs", "outputs"), ("test_inputs", "test_outputs"), ("test_input", "test_output")
 _PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
 
 
@@ -173,8 +175,8 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
         problem["entry_point"] = problem["entry_point"] or metadata.get("func_name")
         row |= {key: value for key, value in metadata.items() if key not in row}
     _note_function(row, problem)
-    if problem["tests"] is None and {"inputs", "outputs"} <= row.keys():  # rStar-Coder
-        problem["tests"] = {name: row.take_structure(name) for name in ("inputs", "outputs")}
+    if problem["tests"] is None and (lists := parallel_tests(row.keys())):
+        problem["tests"] = {name: row.take_structure(column) for name, column in zip(_PARALLEL[0], lists, strict=True)}
     spec, entry_point = problem["tests"], problem["entry_point"]
     if isinstance(spec, list) and all(isinstance(assertion, str) for assertion in spec):
         spec = "\n".join(spec)
@@ -183,6 +185,11 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
     else:
         suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
     return problem | tested(row, suite, problem["starter_code"], *problem["golden_solutions"][:1])
+
+
+def parallel_tests(columns: Collection[str]) -> tuple[str, str] | None:
+    """The two columns with lists of inputs and outputs, if a file has such (rStar-Coder, CURE's CodeContests)."""
+    return next((pair for pair in _PARALLEL if pair[0] in columns and pair[1] in columns), None)
 
 
 def _note_function(row: RawRow, problem: Row) -> None:
@@ -216,14 +223,6 @@ def hardtests(row: RawRow) -> Row:
     problem = plain_code(row, {"prompt": "question_content"})
     golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
     return problem | {"golden_solutions": golden}
-
-
-def verl_code(row: RawRow, truth: Any) -> Row:
-    """Code rows of verl, Eurus and Skywork; `truth` is the reward model's ground truth."""
-    spec = parse_structure(truth, "reward_model") if isinstance(truth, str) else truth
-    more = row["extra_info"] if isinstance(row.get("extra_info"), dict) else {}
-    starter = more.pop("starter_code", None)
-    return tested(row, from_specification(spec), starter) | {"golden_solutions": [], "starter_code": starter}
 
 
 def _columns(row: RawRow, name: str, *fields: str) -> list[list[Any]]:

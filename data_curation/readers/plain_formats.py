@@ -125,6 +125,11 @@ def plain_math(row: RawRow, columns: Columns) -> Row:
         append_options(row, *MATH_COLUMNS["prompt"])
     else:
         reply = row.reply(columns["prompt"])
+    if "answer" not in columns and row.get("answer_number") not in EMPTY:  # MGSM, whose answer may be worked out
+        worked = row.get("answer")
+        row["answer"] = row.pop("answer_number")
+        if worked not in EMPTY:
+            row["solution"] = worked
     problem = plain(row, MATH_COLUMNS, columns)
     if "prompt" not in columns:
         problem["prompt"] = with_context(problem["prompt"], row)

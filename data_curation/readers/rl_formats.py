@@ -1,134 +1,105 @@
-"""Published sets for reinforcement learning whose rows say how a response is verified: one function each."""
+"""Published sets for reinforcement learning, whose rows say how a response is verified: `verified.yaml` says where."""
 
 import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.code_tests import TestSuite, from_script, from_specification
-from ratchet.data_curation.readers.columns import RawRow, answer_text, chat_turns, parse_structure
+from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, chat_turns, parse_structure
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, plain_math, with_context
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
+Layout = Mapping[str, Sequence[str]]
+LAYOUTS: Mapping[str, Layout] = yaml.safe_load(Path(__file__).with_name("verified.yaml").read_text(encoding="utf-8"))
 CHATS = frozenset(("messages", "conversations"))
-_PROMPTS = ("prompt", "problem_statement", "question", "problem", "messages")
 _FENCED = re.compile(r"```(?:python3?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _NOT_JUDGED = (
     "swe", "judgeable", "judge", "prediction", "understanding", "unscramble", "kernel", "critique", "formatask", "json",
 )  # fmt: skip
 
 
-def verification(row: RawRow) -> Row:
-    """SYNTHETIC-1 and 2, INTELLECT-2, open-r1's verifiable problems: `verification_info` has the ground truth or the
-    test cases, and `task_type` says which."""
-    facts, kind = row.take_structure("verification_info"), str(row.get("task_type") or "").casefold()
-    if not isinstance(facts, dict):
-        raise Malformed("verification_info", f"{type(facts).__name__} instead of an object")
-    if any(word in kind for word in _NOT_JUDGED):
+def verified(name: str) -> Format:
+    """The format of a layout in the table."""
+    layout = LAYOUTS[name]
+    every, some = {*layout["all"]}, {*layout.get("any", layout["all"])}
+    return Format(name, lambda columns: columns >= every and bool(columns & some), partial(read_verified, layout))
+
+
+def read_verified(layout: Layout, row: RawRow) -> Row:
+    """A math problem with its reference, or a code problem with its tests, by the places of a layout."""
+    for name in layout.get("parsed", ()):
+        row[name] = _parsed(row.get(name))
+    for name in layout.get("facts", ()):
+        facts = row.take_structure(name)
+        row |= {key: value for key, value in (facts if isinstance(facts, dict) else {}).items() if key not in row}
+    places = {field: layout.get(field, ()) for field in ("entry_point", "starter_code", "source_url", "tests", "truth")}
+    nested = [place for several in (layout["prompt"], *places.values()) for place in several if "." in place]
+    for place in nested:
+        row.lift(place)
+    kind = str(row.get("ability") or row.get("task_type") or "").casefold()
+    if row.get("task_type") and any(word in kind for word in _NOT_JUDGED):
         raise Malformed("task_type", f"{kind!r} is verified by neither a math reference nor tests")
-    prompt = row.take_statement(*_PROMPTS)
-    found = (
-        (name, facts[name])
-        for name in ("test_cases", "tests", "unit_tests", "ground_truth", "answer")
-        if facts.get(name)
+    prompt = row.take_statement(*layout["prompt"])
+    holders = {name: row.pop(name) for name in layout.get("parsed", ())}
+    tests = _parsed(row.take(*places["tests"])) if places["tests"] else None
+    truth = places["truth"] and row.get(row.filled(tuple(places["truth"])))
+    if tests is None and ("cod" in kind or (kind != "math" and _are_tests(_parsed(truth)))):
+        tests = _parsed(row.take(*places["truth"]))
+    entry_point, starter, url = (
+        row.take(*places[field]) if places[field] else None for field in ("entry_point", "starter_code", "source_url")
     )
-    name, truth = next(found, ("", None))
-    if not name:
-        raise Malformed(
-            "verification_info", f"no ground_truth and no test_cases; it has {', '.join(map(str, facts)) or 'nothing'}"
-        )
-    parsed = _parsed(truth)
-    if "cod" in kind or isinstance(parsed, dict) or name in ("test_cases", "tests", "unit_tests"):
-        entry = facts.get("entry_point") or facts.get("fn_name")
-        suite = _suite(parsed, entry)
-        limits = row.take_structure("metadata")
-        row |= {key: value for key, value in (limits if isinstance(limits, dict) else {}).items() if key not in row}
-        gold = row.take("gold_standard_solution")
-        return code_formats.tested(row, suite) | {
-            "domain": "code",
-            "prompt": prompt,
-            "golden_solutions": _programs(gold),
-            "source_url": row.take("problem_url", "url"),
-            "time_limit_s": row.take_seconds("time_limit"),
-            "memory_limit_mb": row.take_megabytes("memory_limit", "memory_limit_bytes"),
-        }
-    return {"domain": "math", "prompt": prompt, "answer": row.final_answer(answer_text(truth))}
+    answer = row.take_answer(*places["truth"]) if truth and tests is None else None
+    for place in nested:
+        row.pop(place, None)
+    if tests is None:
+        if answer is None:
+            raise _unverified(layout, holders)
+        return {"domain": "math", "prompt": prompt, "answer": answer, "source_url": url}
+    golden = [program for name in layout.get("golden_solutions", ()) for program in programs(row.pop(name, None))]
+    return code_formats.tested(row, _suite(tests, entry_point), starter, *golden[:1]) | {
+        "domain": "code",
+        "prompt": prompt,
+        "starter_code": starter,
+        "golden_solutions": golden,
+        "source_url": url,
+        "time_limit_s": row.take_seconds("time_limit"),
+        "memory_limit_mb": row.take_megabytes("memory_limit", "memory_limit_bytes"),
+    }
 
 
 def intellect_3(row: RawRow) -> Row:
     """INTELLECT-3-RL: a question with its answer, or with the tests in `info`."""
-    info = _parsed(row.take("info"))
-    info = info if isinstance(info, dict) else {}
-    tests = next(
-        (info[name] for name in ("tests", "test_cases", "unit_tests", "verification_info") if info.get(name)), None
-    )
-    if tests is None:
-        return plain_math(row, {}) | {"domain": "math"}
-    spec = _parsed(tests)
-    suite = _suite(spec, info.get("fn_name") or info.get("entry_point"))
-    problem = {
-        "domain": "code",
-        "prompt": row.take_statement(*_PROMPTS),
-        "golden_solutions": [],
-        "starter_code": info.get("starter_code"),
-    }
-    return problem | code_formats.tested(row, suite, info.get("starter_code"))
-
-
-def nemo_gym(row: RawRow) -> Row:
-    """NeMo Gym, Nemotron's sets for reinforcement learning: the last user turn of `responses_create_params.input`, and
-    the reference or the unit tests of the row or its `verifier_metadata`."""
-    asked = row.take_structure("responses_create_params")
-    turns = asked.get("input") if isinstance(asked, dict) else None
-    chat = RawRow({"input": turns})
-    prompt = (
-        row.take_statement("question", "problem")
-        if row.get("question") or row.get("problem")
-        else chat.take_statement("input")
-    )
-    more = row.take_structure("verifier_metadata", "metadata")
-    if isinstance(more, dict):
-        row |= {key: value for key, value in more.items() if key not in row}
-    tests = _parsed(row.take("unit_tests", "test_cases", "tests"))
-    if tests is not None:
-        return code_formats.tested(row, _suite(tests, row.get("fn_name"))) | {"domain": "code", "prompt": prompt}
-    answer = row.take_answer("expected_answer", "answer", "ground_truth")
-    if answer is None:
-        raise Malformed("expected_answer", "missing, and there are no unit_tests in verifier_metadata")
-    return {"domain": "math", "prompt": prompt, "answer": answer}
-
-
-def areal(row: RawRow) -> Row:
-    """AReaL: `solutions` are the accepted references, each in a box; of code, `input_output` has the tests."""
-    if row.get("input_output"):
-        return code_formats.plain_code(row, {}) | {"domain": "code"}
-    prompt, accepted = row.take_statement("prompt", "messages"), row.take_structure("solutions", "answer")
-    first = accepted[0] if isinstance(accepted, list) and accepted else accepted
-    return {"domain": "math", "prompt": prompt, "answer": row.final_answer(answer_text(first))}
+    layout, row["info"] = LAYOUTS["intellect-3"], _parsed(row.get("info"))
+    if isinstance(row["info"], dict) and any(row["info"].get(place.partition(".")[2]) for place in layout["tests"]):
+        return read_verified(layout, row)
+    del row["info"]
+    return plain_math(row, {}) | {"domain": "math"}
 
 
 def annotated_chat(row: RawRow) -> Row:
-    """AM's distilled sets: the `info` of the user's turn has the reference or the tests. The reply is a model's."""
+    """AM's distilled sets: the `info` of the user's turn has the reference or the tests."""
     name = row.filled(("messages", "conversations"))
     chat = row.take_structure(name)
     turns = [turn for turn in chat if isinstance(turn, dict)] if isinstance(chat, list) else []
-    texts = [text for role, text in chat_turns(turns, name) if role == "user"]
     infos = [parse_structure(i, name) if isinstance(i, str) else i for i in (turn.get("info") for turn in turns) if i]
     info: dict[str, Any] = next((one for one in infos if isinstance(one, dict)), {})
-    prompt = RawRow({name: texts[-1] if texts else None}).take_text(name)
-    row["info"] = {key: value for key, value in info.items() if key not in ("think_content", "answer_content")}
-    if tests := _parsed(info.get("test_case")):
-        return code_formats.tested(row, _suite(tests)) | {"domain": "code", "prompt": prompt, "golden_solutions": []}
-    answer = row.final_answer(answer_text(info.get("reference_answer") or info.get("ground_truth")))
-    if answer is None:
+    if not (info.get("test_case") or answer_text(info.get("reference_answer") or info.get("ground_truth"))):
         raise Malformed(name, "a chat whose info has no reference_answer, and a model's reply is no reference")
-    return {"domain": "math", "prompt": prompt, "answer": answer}
+    row["info"] = {key: value for key, value in info.items() if key not in ("think_content", "answer_content")}
+    row["prompt"] = next((text for role, text in reversed(chat_turns(turns, name)) if role == "user"), None)
+    return read_verified(LAYOUTS["annotated chat"], row)
 
 
 def openthoughts(row: RawRow) -> Row:
     """OpenThoughts' metadata: a published solution, or test cases; DeepSeek's answers stay in the metadata."""
     kind = str(row.get("domain") or "math").casefold()
     if kind == "code" or row.get("test_cases"):
-        row["golden_solutions"] = _programs(row.take("ground_truth_solution"))
+        row["golden_solutions"] = programs(row.take("ground_truth_solution"))
         return code_formats.plain_code(row, {}) | {"domain": "code"}
     if kind not in ("math", "science", "biology", "chemistry", "physics", "puzzle"):
         raise Malformed("domain", f"{kind!r} has neither a reference nor tests")
@@ -138,6 +109,18 @@ def openthoughts(row: RawRow) -> Row:
     answer = row.final_answer(answer_text(solution))
     domain = {"math": "math", "puzzle": "logic"}.get(kind, "science")
     return {"domain": domain, "prompt": prompt, "answer": answer}
+
+
+def _unverified(layout: Layout, holders: Mapping[str, Any]) -> Malformed:
+    holder, _, name = layout.get("truth", layout.get("tests", [""]))[0].rpartition(".")
+    there = ", ".join(map(str, holders[holder])) if isinstance(holders.get(holder), dict) else ""
+    tests = f" and no {layout['tests'][0].rpartition('.')[2]}" if "tests" in layout else ""
+    return Malformed(holder or name, f"no {name}{tests}" + (f"; it has {there}" if there else ""))
+
+
+def _are_tests(truth: Any) -> bool:
+    several = isinstance(truth, list) and bool(truth) and isinstance(truth[0], dict)
+    return several or (isinstance(truth, dict) and "answer" not in truth)
 
 
 def _suite(tests: Any, entry_point: str | None = None) -> TestSuite:
@@ -157,10 +140,10 @@ def _parsed(value: Any) -> Any:
     return value
 
 
-def _programs(solution: Any) -> list[str]:
+def programs(solution: Any) -> list[str]:
     """The Python programs of a published solution, perhaps in fenced blocks."""
     if isinstance(solution, list):
-        return [program for one in solution for program in _programs(one)]
+        return [program for one in solution for program in programs(one)]
     if not isinstance(solution, str) or not solution.strip():
         return []
     return _FENCED.findall(solution) or [solution]
