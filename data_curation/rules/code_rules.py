@@ -104,7 +104,7 @@ _SPECIAL_JUDGE = {
     "any_answer": any_of(
         rf"\b{_SEVERAL} (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
         r"\b(?:any(?! (?:pair|two|number|adjacent|other)\b)|whichever|whatever|one of them|one of those)\b",
-        rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )any (?:one )?{_ONE_OF_THEM}\b",
+        rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )(?<!if )any (?:one )?{_ONE_OF_THEM}\b",
         r"\b(?:print|output|return|report) any(?: one)?\s*(?:[.,;]|\Z)",
         r"\bconstruct any (?:valid|such|suitable)\b|\bfind any way\b",
         rf"\b{_GIVE} (?:some|one of (?:them|those)|whichever|whatever)\b",
@@ -112,7 +112,9 @@ _SPECIAL_JUDGE = {
         r"\b(?:index|indices|position|value|one)s? (?:of|to) any of the\b",
         r"\b(?:any|all|every|each)\b[^.?!]{0,70}\b(?:is|are|will be) "
         r"(?:also )?(?:accepted|considered correct|fine|considered right)\b",
-        r"\b(?:special judge|special checker|by a checker|the checker)\b",
+        r"\bany(?: one)?(?: of (?:them|these|those))? (?:will do|suffices|works)\b",
+        r"\b(?:allowed|free|permitted) to (?:print|output|return) any\b",
+        r"\b(?:special (?:judge|checker|grader|program)|by a checker|the checker)\b",
         r"\b(?:listed|printed|rank|output)\b[^.?!]{0,30}\bas you (?:wish|please|like)\b",
         r"\b(?:output|answer) may differ\b",
         r"\bnot necessary to (?:mini|maxi)mi[sz]e\b",
@@ -124,6 +126,7 @@ _SPECIAL_JUDGE = {
         r"\bin (?:any|whatever|whichever|(?:an )?arbitrary) order\b",
         r"\border (?:of|in which) (?:the |your )?(?:output|answers?|results?|returned|printed)\b[^.?!\n]{0,60}"
         r"(?:(?:not|n't) matter|irrelevant|not important)",
+        r"\b(?:return|print|output|list) all\b[^?!]{0,300}\border (?:of the \w+ )?does(?: not|n't) matter\b",
     ),
     "tolerance": any_of(
         r"\b(?:absolute|relative) error\b",
@@ -131,6 +134,7 @@ _SPECIAL_JUDGE = {
         r"\bwithin \$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]",  # also 10-5, without superscript
         r"\berror (?:of|is|does|should|must|at|not)\b[^.?!\n]{0,40}(?:10\s*\^|1e-|0\.0)",
         rf"\b{_OUTPUT}\b[^.?!]{{0,60}}\bdiffers? (?:from|by)\b[^.?!]{{0,60}}\b(?:less than|at most|no more than)\b",
+        r"\bprecision of at least \d|\baccura(?:cy|te)(?: of| to)? at least \d",
         r"\bdeviation of (?:at most |up to )?\d",
         r"\|a\s*-\s*b\|\}?\{?\\max",
     ),

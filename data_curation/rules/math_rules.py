@@ -183,9 +183,18 @@ _ANSWERED = re.compile(  # "Subproblem 0: What is …? Solution: …": only what
 _IN_A_FORM = re.compile(r"\b(?:written|expressed|form)\b", re.IGNORECASE)  # "… as $\frac mn$. What is $m+n$?"
 _ALSO = any_of(
     r"[.;?]\s+(?:also,?|then also|and(?: then)?) (?:find|determine|compute|calculate|give|state)\b",
-    r"\bfind\b[^.?!;]{1,160}[^.?!;\s,] and (?:then )?(?:find|determine)\b",
+    r"\b(?:find|determine|compute|calculate)\b[^.?!;]{1,160}[^.?!;\s,] and (?:then )?(?:find|determine)\b",
+    rf"{_AT_START}(?:find|determine|compute|calculate) also\b",
+    r"\b(?:find|determine|compute|calculate)\b[^.?!;]{1,160}[.;] then,? (?:find|determine) its\b",
+    r"\b(?:find|determine|compute|calculate) both the\b[^.?!]{1,120} and the\b",
+    r"\bhow (?:many|much|far|long)\b[^.?!]{1,120},? and how (?:many|much|far|long)\b[^.?!]*\?",
     r"\breturn the (?:two )?answers\b",
 )
+_ALSO_CUES = (
+    "also", "and find", "and determine", "and compute", "and calculate", "and give", "and state", "and then",
+    "then find", "then determine", "then, find", "then, determine", "both the", "and how", "return the",
+)  # fmt: skip
+"""Each match of `_ALSO` has one of these."""
 _LETTER = r"(?:\$ ?[a-zA-Z] ?\$|\\\( ?[a-zA-Z] ?\\\)|[b-zB-Z])"
 _UNKNOWNS = re.compile(  # "Find the values of a and b", and the answer is one value
     rf"\b(?i:find|determine|compute|calculate|what (?:is|are)) (?:the (?:respective )?values? of )?"
@@ -208,7 +217,9 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
         if asking >= 2 or (len(parts.parts) >= 2 and asking == 0 and _BARE_ASK.search(parts.stem)):
             start, end = parts.span
             return {"text": problem.prompt[start:end].strip(), "span": [start, end]}
-    if match := _ALSO.search(text) or _TWO_BLANKS.search(text):
+    lowered = text.lower()
+    also = _ALSO.search(text) if any(cue in lowered for cue in _ALSO_CUES) else None
+    if match := also or (_TWO_BLANKS.search(text) if "_" in text or "underline" in text else None):
         return seen(match)
     if (match := _UNKNOWNS.search(text)) and re.fullmatch(r"[^,;&=]*", answer := problem.answer or "") and answer:
         return seen(match, answer=answer)

@@ -36,7 +36,7 @@ _SHOWN = (
 )
 _SIDE = r"(?:here|(?:at|on|to) the (?:left|right)|(?:below|above)(?!\s+(?:the|an?|this|that|it|\$|zero|average|\d)\b))"
 _POINTS = any_of(
-    rf"\b(?:the|this|each) (?:{_WHICH} )?(?:figure|diagram|histogram|chart)s?\b(?! (?:out|plane)\b)",
+    rf"\b(?:the|this|each) (?:{_WHICH} ){{0,2}}(?:figure|diagram|histogram|chart)s?\b(?! (?:out|plane)\b)",
     r"\b(?:in|from|see) (?:the|this) (?:\w+ )?(?:picture|drawing|illustration|sketch|photo|image)s?\b(?! of\b)",
     rf"\b{_SEEN} (?:(?:is|are|as|that is|that are|which is) )?(?:{_SHOWN}|{_SIDE})\b",
     r"\b(?:the|this) (?:graph|picture|image|drawing|map|plot) (?:shows|depicts|represents)\b",
@@ -44,6 +44,7 @@ _POINTS = any_of(
 )
 _NO_QUANTITY = any_of(  # labels, and instructions about the answer
     r"\b(?:fig(?:ure)?s?|tables?|exercises?|problems?|examples?|parts?|questions?)\.?\s?\(?\d+(?:\.\d+)*|\A\W*\d+[.)]",
+    r"(?<![\w\\])[a-zA-Z]\(-?\d+\)",  # $f(3)$ is read from a graph
     r"\b(?:express|round|write|give|leave) (?:your|the) answers?[^.]*|\bto the nearest[^.?]*|\b[\w-]+-digit\b",
 )
 _QUANTITY = any_of(
@@ -113,6 +114,7 @@ _SHOWS_PLACES = any_of(  # of numbers to write in, and of what the text does not
     r"\b(?:lengths?|angles?|segments?|points?|sides?|regions?) (?:indicated|marked) (?:in|on) the (?:figure|diagram)",
     r"\bcolou?red as shown\b",
 )
+_MARKED = re.compile(r"\b(?:angles?|sides?|lengths?|segments?|parts?|regions?) (?:marked|labell?ed)\b", re.IGNORECASE)
 _SHOWS = re.compile(
     r"\b(?:the|this) (?:diagram|picture|figure|drawing|illustration|image)s? (?:(?:below|above|(?:on|to) the \w+) )?"
     r"shows?\b(?! that\b)",
@@ -156,8 +158,10 @@ def needed(text: str) -> re.Match[str] | None:
         quantities, formulas = _QUANTITY.findall(prose), _FORMULA.findall(prose)
         few = len(quantities) + len(formulas) == 1
         shown = _SHOWS_DATA.search(text) or _SHOWS_PLACES.search(text) or _AS_A_WORD.search(text)
-        shown = shown or (_SHOWS.search(text) if few else None)
-        if quantities in (["two"], ["Two"]) and len(formulas) <= MOST_FORMULAS:  # things, rather than their sizes
+        shown = shown or (_SHOWS.search(text) if few else None) or (_MARKED.search(text) if match else None)
+        if [text.lower() for text in quantities] in (["two"], ["three"], ["four"]) and len(
+            formulas
+        ) <= MOST_FORMULAS:  # things, rather than their sizes
             shown = shown or match
         return shown or _undescribed(text) or (_named_once(text) if match else None)
     return match
