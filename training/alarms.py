@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Mapping
+from statistics import fmean, variance
+from typing import Any
 
 LOW_ENTROPY = 0.02
 """Nats per token, below which little is explored."""
@@ -16,13 +18,72 @@ MAX_MISMATCH = 0.01
 MAX_MASKED = 0.5
 """Share of responses masked by their importance ratio, above which a step learns from the lesser part."""
 MAX_DRIFT = 0.05
-"""The same, where the engine may have weights of earlier steps."""
+"""Divergence where the engine may have weights of earlier steps, nats per token."""
+OVER_STEPS = 10
+"""Steps that a mean of `all_failed_groups` is taken over."""
+MAX_RISE = 0.1
+"""Rise of that mean above the least of the stage, itself at most this, beyond `RISE_ERRORS` standard errors."""
+RISE_ERRORS = 3.0
+
+
+class Alarms:
+    """The warnings about a stage's steps, which are checked in their order.
+
+    A policy locks onto a wrong answer when every response to a prompt gives it: such a group has no gradient, and what
+    other prompts teach may spread the error. So the share of prompts that every response fails is watched: its mean
+    over the last `OVER_STEPS` steps is compared with the least such mean of the stage.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, list[float]] = {}  # by domain ("" for all): shares of the last steps
+        self._least: dict[str, list[float]] = {}  # those of the steps with the least mean
+        self._active: dict[str, float] = {}
+
+    def check(self, metrics: Mapping[str, float]) -> dict[str, str]:
+        """Warnings about the next step by name. Metrics kept by domain give warnings by domain, `<domain>/<name>`."""
+        warnings = alarms(metrics)
+        for prefix in [f"{domain}/" for domain in _domains(metrics)] or [""]:
+            if rise := self._rise(prefix, metrics):
+                about = f"{prefix[:-1]}: " if prefix else ""
+                warnings[f"{prefix}all_failed_groups"] = about + rise
+        return warnings
+
+    def _rise(self, prefix: str, metrics: Mapping[str, float]) -> str:
+        active = metrics.get(f"{prefix}active_prompts", 0.0)
+        if self._active.get(prefix, active) != active:  # a difficulty filter or an intervention changed the prompts
+            self._last.pop(prefix)
+            self._least.pop(prefix, None)
+        self._active[prefix] = active
+        last = self._last[prefix] = [*self._last.get(prefix, []), metrics[f"{prefix}all_failed_groups"]][-OVER_STEPS:]
+        if len(last) < OVER_STEPS:
+            return ""
+        least = self._least.setdefault(prefix, last)
+        if fmean(last) <= fmean(least):
+            self._least[prefix] = last
+        rise = fmean(last) - fmean(least)
+        error = math.sqrt((variance(last) + variance(least)) / OVER_STEPS)
+        if fmean(least) > MAX_RISE or rise <= max(MAX_RISE, RISE_ERRORS * error):
+            return ""
+        return (
+            f"{fmean(last):.0%} of the prompts are failed by every response, and {fmean(least):.0%} were before (means "
+            f"over {OVER_STEPS} steps): the policy locks onto wrong answers, which have no gradient. Go back to an "
+            "earlier checkpoint with a lower learning_rate, or more prompts_per_batch of this domain"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"last": self._last, "least": self._least, "active": self._active}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._last, self._least, self._active = (dict(state[name]) for name in ("last", "least", "active"))
+
+
+def _domains(metrics: Mapping[str, float]) -> list[str]:
+    return [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
 
 
 def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
-    """Warnings about one step by name, a function of the metrics only. Metrics kept by domain give warnings by domain,
-    `<domain>/<name>`."""
-    domains = [name.removesuffix("/pass_rate") for name in metrics if name.endswith("/pass_rate")]
+    """Warnings about one step by name, a function of its metrics only."""
+    domains = _domains(metrics)
     warnings = {} if domains else _sampling(metrics)
     for domain in domains:
         own = {name.removeprefix(f"{domain}/"): v for name, v in metrics.items() if name.startswith(f"{domain}/")}

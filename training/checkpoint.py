@@ -4,7 +4,7 @@
         model/                   configuration, safetensors, tokenizer: a directory that transformers and vLLM load
         engine/                  DeepSpeed's state: weights, optimizer moments, counters, one part per rank
         reference.safetensors    the reference policy, if it has been reset
-        state.json               curriculum with its interventions, learner, groups carried over or in flight
+        state.json               curriculum with its interventions, learner, alarms, groups carried over or in flight
         manifest.json            step, ranks, score, model shape, sha256 of every file and itself; written last
 
 There is no generator state: every random choice is a function of (seed, step, problem, sample).
@@ -51,7 +51,7 @@ class Checkpoints:
         self._seconds = 0.0  # of the last `save`
 
     def stop_asked(self) -> bool:
-        """Whether a file STOP asks the stage to save and end. Collective."""
+        """True if a file STOP asks the stage to save and end. Collective."""
         return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
@@ -126,7 +126,7 @@ class Checkpoints:
         return None
 
     def _damage(self, path: Path) -> str | None:
-        """What is proven to be wrong with this rank's share of a checkpoint's files, None if nothing is."""
+        """Proven damage of this rank's share of a checkpoint's files; None if there is none."""
         try:
             wanted = _manifest(path)["files"]
             by_size = sorted(wanted, key=lambda name: (path / name).stat().st_size)
@@ -160,8 +160,8 @@ def writing(directory: Path) -> Iterator[None]:
 
 
 def _on_each_rank(path: Path, work: Callable[[], Any]) -> list[Any]:
-    """What `work` on a checkpoint returns on each rank. Collective. Raises RatchetError on all ranks if one of them has
-    an OSError."""
+    """Results of `work` on a checkpoint, one for each rank. Collective. Raises RatchetError on all ranks if one has an
+    OSError."""
     result, failure = None, None
     try:
         result = work()

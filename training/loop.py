@@ -9,14 +9,14 @@ from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training import ranks
+from ratchet.training.alarms import Alarms
 from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.journal import Journals
 from ratchet.training.learner import Learner
-from ratchet.training.metrics import Metrics, samples_to_read, step_record
+from ratchet.training.metrics import Metrics, Utilization, samples_to_read, step_record
 from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.rollout_source import RolloutSource
-from ratchet.training.use import Use
 from ratchet.verifiers.problem import Problem
 
 SAMPLES_EVERY = 20
@@ -27,17 +27,17 @@ KEPT = "kept/"
 
 def train(
     training: Training, curriculum: Curriculum, source: RolloutSource, learner: Learner, validation: "Validation",
-    checkpoints: Checkpoints, journals: Journals, tokenizer: Any,
+    alarms: Alarms, checkpoints: Checkpoints, journals: Journals, tokenizer: Any,
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
     Stopped after a checkpoint if the stage was asked to end."""
-    use = Use()
+    utilization = Utilization()
     journals.decisions.take(curriculum.decisions)
     if curriculum.interventions.floors_due:
         start = validation.run(curriculum.stage)
         curriculum.interventions.set_floors(kept_scores(start))
         # `result: best` returns to it where every later validation is below a floor.
-        checkpoints.save(0, states(curriculum, learner, source), start["validation"])
+        checkpoints.save(0, states(curriculum, learner, source, alarms), start["validation"])
     while not curriculum.finished:
         clock = Clock()
         batch = curriculum.draw()
@@ -64,8 +64,8 @@ def train(
             learner.reset(optimizer=reset != "reference")
 
         reports = [curriculum.report(batch), sampled, learned, validated]
-        reports += [checkpoints.report(), journals.rollouts.report(), use.report()]
-        record = step_record(reports, clock.seconds(), interventions)
+        reports += [checkpoints.report(), journals.rollouts.report(), utilization.report()]
+        record = step_record(reports, clock.seconds(), interventions, alarms)
         journals.metrics.write(record)
         journals.decisions.take(curriculum.decisions)
         if step % SAMPLES_EVERY == 0 or curriculum.finished:
@@ -81,18 +81,18 @@ def train(
             source.settle()
             journals.sync()
             forgot = curriculum.interventions.below_floor
-            checkpoints.save(step, states(curriculum, learner, source), None if forgot else score)
+            checkpoints.save(step, states(curriculum, learner, source, alarms), None if forgot else score)
         if stop:
             raise Stopped(step)
 
 
-def stateful(curriculum: Curriculum, learner: Learner, source: RolloutSource) -> dict[str, Any]:
+def stateful(curriculum: Curriculum, learner: Learner, source: RolloutSource, alarms: Alarms) -> dict[str, Any]:
     """The parts of a checkpoint's state besides the policy, by name."""
-    return {"curriculum": curriculum, "learner": learner, "batches": source}
+    return {"curriculum": curriculum, "learner": learner, "batches": source, "alarms": alarms}
 
 
-def states(curriculum: Curriculum, learner: Learner, source: RolloutSource) -> dict[str, Any]:
-    return {name: part.state_dict() for name, part in stateful(curriculum, learner, source).items()}
+def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alarms: Alarms) -> dict[str, Any]:
+    return {name: part.state_dict() for name, part in stateful(curriculum, learner, source, alarms).items()}
 
 
 class Validation:

@@ -5,33 +5,38 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import itemgetter
 from statistics import fmean
+from threading import Thread
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
-from ratchet.training.alarms import alarms
+from ratchet.training.alarms import Alarms
 from ratchet.training.groups import Group, by_domain
 from ratchet.training.interventions import AppliedIntervention
 from ratchet.verifiers.outcome import Outcome
 
 Metrics = dict[str, float]
+UTILIZATION_S = 1.0
+"""Seconds between readings of a GPU's utilization."""
 
 
 def step_record(
-    reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[AppliedIntervention]
+    reports: Iterable[Metrics], seconds: Metrics, interventions: Sequence[AppliedIntervention], alarms: Alarms
 ) -> dict[str, Any]:
     """A step's line of `metrics.jsonl`, from what each part reports about the step. Collective."""
     record: dict[str, Any] = {"time": time.time()}
     for report in reports:
         record |= report
     record |= memory() | seconds | {"tokens_per_second": record["sampled_tokens"] / seconds["seconds"]}
-    remarks = {"alarms": alarms(record), "intervened": [each.summary for each in interventions]}
+    remarks = {"alarms": alarms.check(record), "intervened": [each.summary for each in interventions]}
     return record | {name: words for name, words in remarks.items() if words}
 
 
@@ -43,6 +48,33 @@ def memory() -> Metrics:
         held["gpu_memory_gb"] = torch.cuda.max_memory_allocated() / 1e9
     everyone = ranks.gather(held)
     return {name: max(rank[name] for rank in everyone) for name in held}
+
+
+class Utilization:
+    """Percent of the machines in use since the last report: `cpu_percent` of all cores of the ranks' machines, whoever
+    uses them, and `gpu_percent`, the share of time in which the ranks' GPUs run a kernel (where `nvidia-ml-py` is
+    installed)."""
+
+    def __init__(self) -> None:
+        psutil.cpu_percent()  # begins the first interval
+        self._gpu: list[float] = []
+        if torch.cuda.is_available():
+            Thread(target=self._watch, args=(torch.cuda.current_device(),), daemon=True).start()
+
+    def _watch(self, device: int) -> None:
+        """NVML knows only the last moment."""
+        with suppress(ModuleNotFoundError, RuntimeError):  # not installed, or no driver that tells
+            while True:
+                self._gpu.append(torch.cuda.utilization(device))
+                time.sleep(UTILIZATION_S)
+
+    def report(self) -> dict[str, float]:
+        """Collective."""
+        gpu, self._gpu = self._gpu, []
+        mine = {"cpu_percent": psutil.cpu_percent()} | ({"gpu_percent": fmean(gpu)} if gpu else {})
+        everyone = ranks.gather(mine)
+        names = dict.fromkeys(name for rank in everyone for name in rank)
+        return {name: fmean(rank[name] for rank in everyone if name in rank) for name in names}
 
 
 def describe(groups: Sequence[Group], stage: Stage) -> Metrics:

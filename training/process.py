@@ -20,6 +20,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
+from ratchet.training.alarms import Alarms
 from ratchet.training.asynchronous import AsyncSampler
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
@@ -123,7 +124,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
         curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
-        learner = Learner(policy, stage)
+        learner, alarms = Learner(policy, stage), Alarms()
         source: RolloutSource
         most_errors = training.advanced.max_infra_errors
         if stale:
@@ -132,8 +133,9 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             source = OnPolicySampler(stage, recipe.seed, curriculum, worker, learner, most_errors)
         restored = checkpoints.restore()
         if restored:
-            for name, part in loop.stateful(curriculum, learner, source).items():
-                part.load_state_dict(restored[1][name])
+            for name, part in loop.stateful(curriculum, learner, source, alarms).items():
+                if name in restored[1]:  # older checkpoints have no alarms
+                    part.load_state_dict(restored[1][name])
         else:
             rates = None
             if spec.pass_rates:
@@ -142,7 +144,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
         done = restored[0] if restored else -1
         journals = Journals(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
         checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
-        loop.train(training, curriculum, source, learner, checks, checkpoints, journals, policy.tokenizer)
+        loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
 
@@ -244,7 +246,7 @@ def _curriculum(
 
 
 def _questions(recipe: Recipe, name: str, problems: Sequence[Problem]) -> list[Problem]:
-    """Of the benchmark, those that it asks, each once."""
+    """The problems that the benchmark asks, each once."""
     distinct = {problem.problem_id: problem for problem in problems}
     benchmark = next(benchmark for benchmark in recipe.evaluation.benchmarks if benchmark.name == name)
     return [distinct[problem_id] for problem_id in benchmark.select(distinct)]
