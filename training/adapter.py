@@ -26,7 +26,7 @@ DIRECTORY, FILE = "adapter", "adapter_model.safetensors"
 FACTS = "ratchet"
 """Entry of the file's metadata: the adapter's settings, and the hash of the base that it was trained on."""
 WRAPPER = "base_model.model."
-"""What peft puts before the names of weights in its files."""
+"""Prefix of the names of weights in peft's files."""
 
 
 class Adapter:

@@ -104,7 +104,7 @@ def reinforce_pp(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOu
 
 
 def reinforce_pp_baseline(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """As `reinforce_pp`, of r_i - mean r over the group instead of r_i: the paper's variant with a baseline, for
+    """A_i of `reinforce_pp` from r_i - mean r over the group instead of r_i: the paper's variant with a baseline, for
     several responses per prompt and rewards of 0 and 1."""
     return _normalized([group.centered() for group in groups], groups)
 

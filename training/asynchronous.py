@@ -30,11 +30,10 @@ from ratchet.infra.inference.engine import InferenceEngine
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.curriculum import Batch, Curriculum
-from ratchet.training.groups import Group, Rollout, group, with_advantages
+from ratchet.training.groups import Group, Rollout, group, rollout_from_json, rollout_to_json, with_advantages
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import TRUNCATED, RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
-from ratchet.training.rollout_state import rollout_from_json, rollout_to_json
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 
@@ -63,7 +62,7 @@ class InFlight:
 
 
 class Begun(Protocol):
-    """What the schedule knows of a group: the step beside which it was begun, and whether it is complete."""
+    """A group as the schedule sees it: the step beside which it was begun, and whether it is complete."""
 
     @property
     def begun(self) -> int: ...
@@ -178,7 +177,7 @@ class AsyncSampler:
         self._start(batch)
 
     def _begin(self, batch: Batch, count: int, step: int) -> None:
-        """At most `count` prompts, to learn from in `step` or later."""
+        """Begin at most `count` prompts, to learn from in `step` or later."""
         nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
         problems = self._curriculum.begin(count, step)
         for problem, ids in zip(problems, self._worker.prompts(problems), strict=True):
@@ -237,7 +236,7 @@ class AsyncSampler:
 
     @staticmethod
     def _stamped(before: Rollout, rollout: Rollout, step: int) -> Rollout:
-        """With the version of the weights that sampled each token."""
+        """The rollout with the version of the weights that sampled each token."""
         fresh = len(rollout.response) - len(before.response)
         spans = dict(before.spans)  # a round that goes on has its version already
         spans[step] = spans.get(step, 0) + fresh
@@ -275,7 +274,7 @@ class AsyncSampler:
         self._sampled = 0
 
     def leftover(self) -> list[Group]:
-        """Those of a stage that ended early: complete, and not learned from."""
+        """Complete groups of a stage that ended early, which no step learned from."""
         stage = self._curriculum.stage
         complete = (each for each in self.in_flight if each.complete)
         return [members for each in complete for members in self._graded(each, stage)]

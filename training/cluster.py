@@ -1,4 +1,4 @@
-"""What a preflight checks of the machines themselves: their versions, the links between them, and their disks."""
+"""Preflight checks of the machines themselves: their versions, the links between them, and their disks."""
 
 import os
 import shutil

@@ -22,7 +22,7 @@ from ratchet.verifiers.problem import Problem
 NEVER = 2**31
 """An epoch that does not come."""
 CAP_GROWTH = 1.25
-"""Of tail batching's cap, when it let fewer prompts through than a step asks for."""
+"""Growth of tail batching's cap when it let fewer prompts through than a step asks for."""
 Decision = dict[str, Any]
 """A line of `decisions.jsonl`: the step after which it was made, its rule, its subject, and the evidence."""
 
@@ -38,7 +38,7 @@ class Batch:
     rollouts: int
     temperature: float
     cap: int | None = None
-    """With tail batching: groups with a response of more tokens wait for a step of long ones."""
+    """Tail batching's limit: groups with a response of more tokens wait for a step of long ones."""
     drawn: Mapping[str, int] = field(default_factory=dict)
     """The step in which a waiting problem was drawn, whose random numbers it keeps, by id."""
 

@@ -48,11 +48,11 @@ class Estimate:
     """Seconds that the step's verdicts keep all cores busy, per second of sampling."""
     checkpoint_bytes: float
     rollout_bytes: float
-    """Of a step's rollouts as they are kept."""
+    """Bytes of a step's rollouts as they are kept."""
     restart_seconds: float
-    """To read the last checkpoint, without starting processes and repeating steps."""
+    """Seconds to read the last checkpoint, without starting processes and repeating steps."""
     decoder: Decoder
-    """Of one of its engines."""
+    """Rates of one of its engines."""
     start: float
     """Seconds until a new process group samples: libraries, the model from disk, the engine."""
 

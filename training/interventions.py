@@ -74,7 +74,7 @@ class Tally:
     below_floor: int = 0
 
     def add(self, score: float, below_floor: bool = False) -> bool:
-        """Whether the score is a new best."""
+        """Count a score; True if it is a new best."""
         better = not below_floor and (self.best is None or score > self.best)
         self.best, self.without_best = (score, 0) if better else (self.best, self.without_best + 1)
         self.below_floor = self.below_floor + 1 if below_floor else 0
@@ -111,11 +111,11 @@ class Interventions:
 
     @property
     def floors_due(self) -> bool:
-        """Whether the stage has something to keep and no floors yet."""
+        """The stage has something to keep and no floors yet."""
         return bool(self._first.keep) and not self.state.floors
 
     def set_floors(self, kept: Mapping[str, float]) -> None:
-        """From the scores of the stage's start."""
+        """Set each floor from the scores of the stage's start."""
         self.state.floors = {name: score - self._first.keep[name] for name, score in kept.items()}
 
     def record_validation(self, score: float, kept: Mapping[str, float] = {}) -> bool:
@@ -127,7 +127,7 @@ class Interventions:
 
     @property
     def below_floor(self) -> dict[str, float]:
-        """What the last validation found below its floor, with its score."""
+        """Names that the last validation found below their floors, with their scores."""
         return {name: score for name, score in self.state.kept.items() if score < self.state.floors[name]}
 
     def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[AppliedIntervention]:

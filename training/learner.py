@@ -1,4 +1,4 @@
-"""From a batch of groups to new weights: micro-batches, the stage's loss, updates and their metrics."""
+"""Updates the policy from a batch of groups: micro-batches, the stage's loss, optimizer steps and their metrics."""
 
 import math
 from collections import defaultdict
@@ -44,7 +44,7 @@ class Learner:
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._domains = policy, stage.domains if len(stage.domains) > 1 else ()
         self.stage = stage
-        """With its current settings."""
+        """The stage with its current settings."""
         self._policy_loss = LOSSES.get(stage.loss)
         self._updates = 0  # optimizer steps since the stage's start or last reset, including skipped ones
         self._entropy = stage.advanced.entropy_bonus  # the coefficient in use
@@ -283,7 +283,7 @@ class _TokenWatch:
     def observe(
         self, now: torch.Tensor, old: torch.Tensor, entropies: torch.Tensor, batch: MicroBatch, learned: bool = False
     ) -> None:
-        """What is measured at every valid token, once: its entropy, and the trainer before the first update against the
+        """Measure every valid token, once: its entropy, and the trainer before the first update against the
         sampling engine, and against the trainer now."""
         parts = {"": batch.mask}
         for domain in self._domains:

@@ -98,8 +98,8 @@ class ChunkedLogProbabilities(torch.autograd.Function):
 def own_logprobs(
     model: Any, hidden: torch.Tensor, targets: torch.Tensor, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same for a model that does more than multiply with its head's weight: its own code from the head on, a few
-    tokens after the other, whose logits [tokens, vocabulary] are computed again in the backward pass."""
+    """Log-probabilities and entropies of a model that does more than multiply with its head's weight: its own code from
+    the head on, a few tokens after the other, whose logits [tokens, vocabulary] the backward pass computes again."""
     rows = max(1, OWN_LOGITS // model.config.get_text_config().vocab_size)
 
     def part(hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

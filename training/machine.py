@@ -23,7 +23,7 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Rates:
-    """What a machine reaches. Bandwidths are bytes per second."""
+    """Rates that a machine reaches. Bandwidths are bytes per second."""
 
     update: float = 0.35
     """Share of peak arithmetic, forward and backward."""
@@ -34,7 +34,7 @@ class Rates:
     iteration_s: float = 0.005
     """Fixed seconds per token of a decode batch: scheduling, kernel launches, sampling."""
     link: float = 25e9
-    """From one accelerator to those of other machines."""
+    """Bandwidth from one accelerator to those of other machines."""
     disk: float = 2e9
     """All machines together, writing a checkpoint."""
     verdict_s: Mapping[str, float] = field(default_factory=dict)
@@ -47,7 +47,7 @@ CPU = Rates(
     update=0.75, read=0.4, decode=0.48, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02},
     memory=1.3,
 )  # fmt: skip
-"""For toy recipes, whose programs are trivial. The heap has holes after a few steps."""
+"""Rates for toy recipes, whose programs are trivial. The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
 PROCESS_START_S, ENGINE_START_S = 30.0, 60.0
@@ -67,7 +67,7 @@ class Machine:
     flops: float
     bandwidth: float
     cores: int
-    """Of all machines together, for verdicts."""
+    """Cores of all machines together, for verdicts."""
     in_one: int = 8
     """Accelerators per machine, which exchange data without the network."""
     rates: Rates = Rates()
@@ -120,7 +120,7 @@ PER_CLOCK = {(8, 0): 2048, (9, 0): 4096, (10, 0): 8192}
 from 8.0 on have at least `LEAST_PER_CLOCK`."""
 LEAST_PER_CLOCK = 512
 WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
-"""Of one server core with and without 512-bit vectors: products of float32 matrices the size of a layer's."""
+"""FLOP/s of one server core with and without 512-bit vectors, in float32 products the size of a layer's; bytes/s."""
 
 
 def parse_machine(text: str) -> Machine:
@@ -181,8 +181,8 @@ def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """What a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if the recipe
-    computes in bfloat16, and this CPU if not."""
+    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if
+    the recipe computes in bfloat16, and this CPU if not."""
     here = local_machine()
     if (here.is_cpu and hardware.dtype == "float32") or (not here.is_cpu and here.count == hardware.ranks):
         return here

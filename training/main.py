@@ -14,14 +14,13 @@ import sys
 from pathlib import Path
 
 from ratchet.data_curation.base.files import write_atomically
+from ratchet.infra.inference.engine import skip_unused_imports
 from ratchet.infra.launching.group import STATUS
 from ratchet.training import ranks
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
-# DeepSpeed and transformers import these if installed, which doubles the start-up. None marks them as not importable.
-for name in ("mlflow", "scipy", "sklearn"):
-    sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+skip_unused_imports()
 
 
 def main(specification: Path) -> int:

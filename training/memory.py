@@ -39,7 +39,7 @@ class RankMemory:
         return size / self._ranks if self._hardware.sharding >= from_stage else size
 
     def held(self) -> dict[str, float]:
-        """All the time."""
+        """Bytes held all the time, by purpose."""
         parameters = self._shape.parameters
         held = {"weights": self._sharded((parameters + self.adapter) * self.size, 3)}
         if self.copied_among > 1:
@@ -60,7 +60,7 @@ class RankMemory:
         return min(1.0, math.ceil(PIECES * self._ranks / self._stage.prompts_per_batch) / self._stage.most_rollouts)
 
     def updating(self) -> dict[str, float]:
-        """During the update, beside what is held, if all responses are longest."""
+        """Bytes that the update holds beside `held`, by purpose, if all responses are longest."""
         shape, hardware, size, ranks = self._shape, self._hardware, self.size, self._ranks
         longest = self.prompt + self._stage.longest_response
         responses = self._stage.prompts_per_batch * self._stage.most_rollouts

@@ -35,7 +35,7 @@ PROMPTS, RESPONSE = (3, 17, 9), 12
 
 @dataclass(frozen=True)
 class Support:
-    """What differs from the model's own forward pass, by path; "" where nothing does."""
+    """Differences from the model's own forward pass, by path; "" where there are none."""
 
     engine: str
     padded: str
@@ -60,7 +60,7 @@ def _measured(config: str) -> Support:
 
 
 def small_twin_eager(twin: Any) -> Any:
-    """The same weights with transformers' plain attention, which ignores no setting of the model."""
+    """The twin's weights with transformers' plain attention, which ignores no setting of the model."""
     eager = small_twin(twin.config, "eager")
     eager.load_state_dict(twin.state_dict())
     return eager

@@ -13,12 +13,11 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.advantages import GROUP_LOCAL_ADVANTAGES
 from ratchet.training.curriculum import Batch, Curriculum
-from ratchet.training.groups import Group, Rollout, by_domain, group, with_advantages
+from ratchet.training.groups import Group, Rollout, by_domain, group, group_from_json, group_to_json, with_advantages
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
-from ratchet.training.rollout_state import group_from_json, group_to_json
 from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25

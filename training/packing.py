@@ -1,4 +1,4 @@
-"""From token sequences to the micro-batches of one optimizer step on each rank, and their tensors."""
+"""Packs token sequences into the micro-batches of one optimizer step on each rank, and their tensors."""
 
 import math
 from collections.abc import Sequence

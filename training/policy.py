@@ -35,7 +35,7 @@ TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def configuration(hardware: Hardware, optimizer: Optimizer, copied_among: int = 1) -> dict[str, Any]:
-    """DeepSpeed's."""
+    """DeepSpeed's configuration."""
     overlapped = hardware.advanced.overlap_gradients or hardware.sharding == 3
     zero: dict[str, Any] = {"stage": hardware.sharding, "overlap_comm": overlapped}
     if copied_among > 1:
@@ -259,14 +259,14 @@ class Policy:
         return writer.files + [file for file in whole if file.is_file()]
 
     def load_state(self, directory: Path) -> None:
-        """The reverse of `save_state`, bit for bit, on as many ranks. Collective."""
+        """Restore what `save_state` wrote, bit for bit, on as many ranks. Collective."""
         self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)
 
 
 class _Writer(TorchCheckpointEngine):
-    """DeepSpeed's, noting the files that it writes."""
+    """DeepSpeed's checkpoint writer, noting the files that it writes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -57,7 +57,7 @@ LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_s
 
 
 def _without_limit(stage: Stage) -> Stage:
-    """With one update per batch, and no limit to the mismatch of log-probabilities."""
+    """The stage with one update per batch, and no limit to the mismatch of log-probabilities."""
     advanced = stage.advanced.model_copy(update={"mismatch_limit": None})
     return stage.model_copy(update={"updates_per_batch": 1, "advanced": advanced})
 
@@ -167,7 +167,7 @@ class Preflight:
         return [Request(i, derive_seed(engine, i), prompt_ids=tuple(prompt)) for i, prompt in enumerate(prompts)]
 
     def _generate(self, sampler: Sampler, count: int, tokens: int, prompt: int = 16) -> float:
-        """This rank's seconds for as many completions, without the transfer of weights."""
+        """Seconds of this rank for `count` completions, without the transfer of weights."""
         started = time.perf_counter()
         self.completions = list(sampler.generate([self._requests(count, prompt)], Sampling(max_tokens=tokens)))
         sending = sampler.facts.get("weight_seconds", 0.0) + sampler.facts.get("weight_probe_seconds", 0.0)
@@ -317,7 +317,7 @@ class Preflight:
         return f"{rate:,.3g} verdicts/s on {machine.cores} cores, on reference answers, right and wrong"
 
     def _fingerprint(self) -> str:
-        """Of the weights: a hash of the log-probabilities of a few tokens."""
+        """A hash of the log-probabilities of a few tokens, for comparing weights."""
         stage = self.training.stages[0].model_copy(update={"max_response_tokens": 8, "interventions": ()})
         scored = Learner(self.policy, stage).old_logprobs(self._groups(stage, 2, 8), 1.0)
         values = np.concatenate([old for g in scored for old in g.old_logprobs or ()])

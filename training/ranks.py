@@ -24,7 +24,7 @@ class Lost(RatchetError):
 
 
 LAUNCHER_PID = "RATCHET_LAUNCHER_PID"
-"""Of the ranks' parent process."""
+"""Environment variable with the process id of the ranks' parent."""
 
 
 def die_with_launcher() -> None:
@@ -93,7 +93,7 @@ def in_touch(timeout_minutes: float) -> Iterator[None]:
 
 
 def leave() -> None:
-    """The reverse of `join`. Collective, so that no rank leaves while another waits for it."""
+    """Leave the group that `join` entered. Collective, so that no rank leaves while another waits for it."""
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 

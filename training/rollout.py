@@ -25,7 +25,7 @@ from ratchet.verifiers.serving.pool import Pool
 
 Item = TypeVar("Item")
 TICK_S = 0.2
-"""With an engine beside the trainer, all ranks have a problem's rollouts at most this long after its last verdict."""
+"""Seconds after its last verdict until all ranks have a problem's rollouts, at most; for engines on own devices."""
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
 """Truncated responses are not judged: otherwise text after the answer would cost nothing, and a policy learns to fill
 the limit."""
@@ -137,7 +137,7 @@ class RolloutWorker:
     def completions(
         self, batches: Sequence[Item], asked: Callable[[Item], tuple[Sampling, list[Request]]]
     ) -> Iterator[Completion]:
-        """Those of the batches that this rank decodes. Collective; the returned iterator is not."""
+        """Completions of the batches that this rank decodes. Collective; the returned iterator is not."""
         turns = ranks.assign(len(batches), self.sampler.ranks_per_engine)
         return self.sampler.generate_each(*((asked(batches[turn]) for turn in mine) for mine in turns))
 

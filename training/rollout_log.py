@@ -178,7 +178,7 @@ OUTCOMES = (*(outcome.value for outcome in Outcome), "truncated")
 READ = tuple(name for name in SCHEMA.names if name not in ("prompt_ids", "response_ids", "logprobs"))
 """Columns that are read unless others are asked for."""
 FACTS = tuple(name for name in READ if name not in TEXTS)
-"""Those that are small, which suffice for a filter without `text`."""
+"""Small columns, which suffice for a filter without `text`."""
 
 
 def read_rollouts(

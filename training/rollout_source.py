@@ -14,11 +14,11 @@ class Collected:
     """One step's groups of rollouts."""
 
     groups: list[Group] = field(default_factory=list)
-    """To learn from."""
+    """Groups to learn from."""
     sampled: list[Group] = field(default_factory=list)
     """All that were sampled and judged in this step, for its metrics."""
     unlearned: list[Group] = field(default_factory=list)
-    """Those that no step will learn from: replaced by dynamic sampling, or deferred and sampled again later."""
+    """Groups that no step will learn from: replaced by dynamic sampling, or deferred and sampled again later."""
     rounds: int = 0
     """Rounds of sampling."""
     missing: Counter[str] = field(default_factory=Counter)

@@ -63,19 +63,17 @@ class Sampler:
         # Makes versions unique: a server may still hold another run's weights.
         self._session = ranks.broadcast(f"{time.time_ns():x}") if engine.has_own_weights else ""
 
-    def generate(
-        self, batches: Iterable[Sequence[Request]], sampling: Sampling, left: Iterable[Sequence[Request]] = ()
-    ) -> Iterator[Completion]:
-        """Completions of the current policy as they finish. A batch is drawn when there is room for it, and one of the
-        batches `left` by other ranks when nothing is being decoded here. Collective: every rank calls it with its own
-        batches, and no rank changes the weights before the others are done. The returned iterator is not collective,
-        and may be read on another thread."""
-        return self.generate_each(*(((sampling, batch) for batch in share) for share in (batches, left)))
+    def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
+        """`generate_each` with the same settings for all batches. Collective."""
+        return self.generate_each(((sampling, batch) for batch in batches), ())
 
     def generate_each(
         self, batches: Iterable[tuple[Sampling, Sequence[Request]]], left: Iterable[tuple[Sampling, Sequence[Request]]]
     ) -> Iterator[Completion]:
-        """The same, each batch with its own settings; equal ones should follow one another. Collective."""
+        """Completions of the current policy as they finish; batches with equal settings should follow one another. A
+        batch is drawn when there is room for it, and one of those `left` by other ranks when nothing is being decoded
+        here. Collective: every rank calls it with its own batches, and no rank changes the weights before the others
+        are done. The returned iterator is not collective, and may be read on another thread."""
         version = self._refresh()
 
         def completions() -> Iterator[Completion]:

@@ -24,7 +24,8 @@ class Shape:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Shape":
-        """From a Hugging Face configuration. Raises RatchetError for a model that this arithmetic does not describe."""
+        """Read the sizes from a Hugging Face configuration. Raises RatchetError for a model that this arithmetic does
+        not describe."""
         if any(name in config for name in ("num_experts", "num_local_experts", "n_routed_experts")):
             raise RatchetError("the model is a mixture of experts, which the estimate does not cover")
         try:

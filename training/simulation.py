@@ -70,7 +70,7 @@ for all responses to it."""
 
 @dataclass(frozen=True)
 class Engines:
-    """So many of one kind, the decode slots of each, and the tokens and responses of a prompt."""
+    """Engines of one kind: how many, the decode slots of each, and the tokens and responses of a prompt."""
 
     count: int
     decoder: Decoder

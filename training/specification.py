@@ -1,4 +1,4 @@
-"""What a process group of training is given: one file of JSON, read by each of its ranks."""
+"""The specification of a process group of training: one file of JSON, read by each of its ranks."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,13 +27,13 @@ class TrainingSpec(BaseModel):
     problems: Mapping[str, Path] = {}
     """`kept.parquet` of each domain of the stage's mix."""
     traces: Path | None = None
-    """For a warm start: Parquet with the columns prompt (the user turn) and response."""
+    """A warm start's traces: Parquet with the columns prompt (the user turn) and response."""
     pass_rates: Path | None = None
     """`pass_rates.jsonl` of the measurement, if the stage has a `max_pass_rate`."""
     validation: Mapping[str, Path] = {}
     """Parquet of each benchmark, if something depends on a validation score."""
     measured: Path | None = None
-    """For preflight: where the machine's measured rates go."""
+    """File for the rates that a preflight measures."""
 
     @classmethod
     def read(cls, file: Path) -> Self:

@@ -38,7 +38,7 @@ def unconfirmed(machine: Machine, rates_measured: bool) -> dict[str, float]:
 def decoder_of(
     shape: Shape, work: SamplingWorkload, engine: EngineResources, machine: Machine, share: float
 ) -> Decoder:
-    """What one engine spends."""
+    """Seconds that one engine spends, by kind of work."""
     rates = machine.rates
     flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
     product, size = 2 * shape.multiplied / flops, 2 if work.hardware.dtype == "bfloat16" else 4

@@ -15,7 +15,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 KIND = "sdpa"
 Prompts = tuple[tuple[int, tuple[int, ...]], ...]
-"""Of a packed row: the length of each prompt with those of the responses that follow it."""
+"""A packed row's prompts: the length of each, and those of the responses that follow it."""
 
 
 def attention(
@@ -110,7 +110,7 @@ def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:
 
 
 def _once(unpacked: torch.Tensor, prompts: Prompts) -> torch.Tensor:
-    """The reverse for [1, tokens, …]: of a shared prompt's copies, which are equal, the first."""
+    """Undo `whole` for [1, tokens, …]: keep the first of a shared prompt's copies, which are equal."""
     lengths = [(prompt, length) for prompt, responses in prompts for length in responses]
     parts = iter(unpacked.split(list(chain.from_iterable(lengths)), dim=1))
     kept = []

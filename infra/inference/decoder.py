@@ -20,7 +20,7 @@ ROTARY = ("default", "linear", "llama3", "yarn")
 
 
 def fits(model: Any) -> bool:
-    """Whether `Decoder` computes what this model does. On a GPU masked attention needs other kernels."""
+    """True if `Decoder` computes what this model does. On a GPU masked attention needs other kernels."""
     config = model.config
     return (
         model.device.type == "cpu"
@@ -34,7 +34,7 @@ def fits(model: Any) -> bool:
 
 
 def _plain(module: Any) -> bool:
-    """Whether it is the family's own module, without adapter or hooks."""
+    """True for the family's own module, without adapter or hooks."""
     own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers.", product.__module__))
     return own and not module._forward_hooks and not module._forward_pre_hooks
 

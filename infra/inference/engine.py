@@ -4,6 +4,7 @@ Your own engine is a class in one file, named in the recipe by its import path (
 its fields. The class is imported wherever recipes are read, so import torch in its methods only.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator, ConfigDict, SerializeAsAny
 
+from ratchet.data_curation.base.files import disk_errors
 from ratchet.data_curation.base.protocol import Completion, Engine, Request, Sampling
 from ratchet.data_curation.base.section import Section
 from ratchet.verifiers.errors import RatchetError, nearest
@@ -41,7 +43,7 @@ class InferenceEngine(Section, ABC):
 
     @property
     def supports_async_sampling(self) -> bool:
-        """Whether `open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
+        """`open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
         return False
 
     def rounds(self, staleness: int) -> int:
@@ -70,7 +72,7 @@ class InferenceEngine(Section, ABC):
     def open_async(
         self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
     ) -> "AbstractContextManager[TrainingEngine]":
-        """The same, with `supports_async_sampling`: `generate` is read on a thread while the policy learns."""
+        """The engine for a stage with `max_staleness`: `generate` is read on a thread while the policy learns."""
         return self.open_for_training(policy, hardware, model_dir, work)
 
     def for_evaluation(self) -> "InferenceEngine":
@@ -115,19 +117,19 @@ class TrainingEngine(Protocol):
     """An engine that samples from the policy. Each sampling pass starts with `receive` and ends with `sleep`; all ranks
     make the same passes, each with its own requests."""
 
-    positions: int | None
+    positions: int | None = None
     """Most tokens of a prompt and its response together; None if only the model limits them."""
-    has_own_weights: bool
-    """Whether it has its own copy of the weights. Its completions must then carry the version given to `receive`, and
+    has_own_weights: bool = True
+    """It has its own copy of the weights. Its completions must then carry the version given to `receive`, and
     log-probabilities, which are compared with the policy's after each change of weights; a difference above rounding
     ends the run."""
-    separate_devices: bool
-    """Whether it samples in its own processes on its own devices: the policy then learns from finished groups while the
-    rest is sampled."""
-    continuous_batching: bool
-    """Whether a response starts when any other ends; prompts with the longest expected responses then go first. If not,
-    it may start when another handed over together with it ends."""
-    ranks_per_engine: int
+    separate_devices: bool = False
+    """It samples in its own processes on its own devices: the policy then learns from finished groups while the rest is
+    sampled."""
+    continuous_batching: bool = False
+    """A response starts when any other ends; prompts with the longest expected responses then go first. If not, it may
+    start when another handed over together with it ends."""
+    ranks_per_engine: int = 1
     """Neighboring ranks that share one engine, each with the same requests and completions."""
 
     def receive(self, version: str) -> None:
@@ -141,8 +143,7 @@ class TrainingEngine(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Free the accelerator's memory for the update; called also after a failed pass."""
-        ...
+        """Free the accelerator's memory for the update; called also after a failed pass. Nothing by default."""
 
 
 class EvaluationEngine(Engine, Protocol):
@@ -165,9 +166,9 @@ class SamplingWorkload:
     layer: float = 0.0
     """Bytes of one token's activations in the widest layer, forward only."""
     adapted: bool = False
-    """Whether the policy is a base model with an adapter, which engines get merged."""
+    """The policy is a base model with an adapter, which engines get merged."""
     beside: bool = False
-    """Whether responses are sampled while the policy learns."""
+    """Responses are sampled while the policy learns."""
 
 
 @dataclass(frozen=True)
@@ -182,13 +183,13 @@ class EngineResources:
     """Most responses that one engine decodes together."""
     engines: int
     gpus: int = 1
-    """Of one engine."""
+    """GPUs of one engine."""
     more_room: str = "lower training.hardware.rollout_batch."
-    """What to do if `room` is less than one response needs."""
+    """Advice for when `room` is less than one response needs."""
     kept: tuple[str, ...] = ()
     """The parts of `memory` that are not freed for the update."""
     apart: bool = False
-    """Whether its GPUs do not train, so that it may sample while the policy learns."""
+    """Its GPUs do not train, so that it may sample while the policy learns."""
     transfer: Literal["", "memory", "disk"] = "memory"
     """How new weights arrive: not at all, between GPUs, or by files."""
 
@@ -203,6 +204,28 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
     concrete(InferenceEngine),
     group="ratchet.engines",
 )
+
+
+def skip_unused_imports() -> None:
+    """Mark libraries as not importable that transformers and DeepSpeed import if installed, which doubles the start-up,
+    and that nothing here uses."""
+    for name in ("mlflow", "scipy", "sklearn"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+
+
+def write_weights(policy: TrainedModel, file: Path) -> None:
+    """Write all of the policy's weights as safetensors, on rank 0. Collective. Raises RatchetError if the disk is
+    full."""
+    from safetensors.torch import save_file
+
+    weights = {}
+    for name, weight in policy.weights():
+        if policy.rank == 0:
+            weights[name] = weight.to("cpu", copy=True).contiguous()
+    if policy.rank == 0:
+        with disk_errors(file.parent):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save_file(weights, file)
 
 
 def chosen_engine(value: Any) -> InferenceEngine:

@@ -28,7 +28,7 @@ def read_model(path: str, dtype: str) -> tuple[Any, Any]:
 
 
 def check_model(path: str) -> Any:
-    """The same checks without reading the weights. Returns the tokenizer."""
+    """Check a model as `read_model` does, without reading its weights. Returns the tokenizer."""
     tokenizer, config = _read(AutoTokenizer, path), read_config(path)
     if Path(path).is_dir() and not any(file.suffix in (".safetensors", ".bin") for file in Path(path).iterdir()):
         raise RatchetError(f"{path} cannot be used: there are no weights (*.safetensors) in it")

@@ -1,4 +1,4 @@
-"""What a model computes beyond a stack of layers and a matrix: its logits and its windows.
+"""Logits and attention windows as a model's own code has them: beyond a stack of layers and a matrix.
 
 Engine and trainer decode and score with pieces of a model: its layers, then its head's weight. Models differ in what
 follows the head (a scale, a soft cap), in how far a layer sees (a sliding window), and in what they draw at random.
@@ -45,7 +45,7 @@ def stop_randomness(model: nn.Module) -> None:
 
 
 class _Output(MoeModelOutputWithPast):
-    """What a model's layers return; a field that this model's code asks for and others lack is None."""
+    """Output of a model's layers; a field that this model's code asks for and others lack is None."""
 
     def __getattr__(self, name: str) -> None:
         return None
@@ -79,6 +79,6 @@ def own_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def head_logits(model: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The same, by the head's weight alone."""
+    """Float32 logits [tokens, vocabulary] of hidden states [tokens, width], by the head's weight alone."""
     head = model.get_output_embeddings()
     return logits(hidden, head.weight, head.bias)

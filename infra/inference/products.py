@@ -18,7 +18,7 @@ NARROW = 128
 
 
 def by_onednn(weight: torch.Tensor) -> bool:
-    """Whether products with this weight go to oneDNN."""
+    """True if products with this weight go to oneDNN."""
     plain = weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST
     return plain and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
 

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from ratchet.data_curation.base.files import disk_errors
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.engine import TrainedModel
+from ratchet.infra.inference.engine import TrainedModel, TrainingEngine, skip_unused_imports, write_weights
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
 
@@ -36,7 +35,7 @@ WEIGHTS = "weights-{}.safetensors"
 
 
 @contextmanager
-def opened(policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path) -> Iterator["Beside"]:
+def opened(policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path) -> Iterator["SamplingProcess"]:
     """A sampling process for this rank, which ends with the block and with this process. Collective."""
     device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
     argv = [
@@ -47,32 +46,20 @@ def opened(policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Pat
     for left in work.glob(WEIGHTS.format("*")) if policy.rank == 0 else ():  # by a stage that was killed
         left.unlink()
     with process_group(argv, log, dict(os.environ), pipes=True) as process:
-        yield Beside(policy, process, log, work)
+        yield SamplingProcess(policy, process, log, work)
 
 
-class Beside:
-    """`TrainingEngine` that decodes in a sampling process of this rank. `generate` may be read on any thread, one at a
-    time. Raises RatchetError with the end of its log if the process has ended."""
-
-    positions: int | None = None
-    has_own_weights: bool = True
-    separate_devices: bool = False
-    continuous_batching: bool = False
-    ranks_per_engine: int = 1
+class SamplingProcess(TrainingEngine):
+    """The embedded engine in a process of this rank. `generate` may be read on any thread, one at a time. Raises
+    RatchetError with the end of its log if the process has ended."""
 
     def __init__(self, policy: TrainedModel, process: Any, log: Path, work: Path) -> None:
         self._policy, self._process, self._log, self._work = policy, process, log, work
         self._replies = open(process.stdout.fileno(), "rb", closefd=False)
 
     def receive(self, version: str) -> None:
-        weights: dict[str, torch.Tensor] = {}
-        for name, weight in self._policy.weights():
-            if self._policy.rank == 0:
-                weights[name] = weight.to("cpu", copy=True).contiguous()
         file = self._work / WEIGHTS.format(version)
-        if self._policy.rank == 0:
-            with disk_errors(file):
-                save_file(weights, file)
+        write_weights(self._policy, file)
         torch.distributed.barrier()
         for _ in self._answer({"weights": str(file), "version": version}):
             pass
@@ -87,9 +74,6 @@ class Beside:
                 ids, logprobs = tuple(facts["token_ids"]), tuple(facts["logprobs"])
                 key = batch[facts["key"]].key
                 yield Completion(**{**facts, "key": key, "token_ids": ids, "logprobs": logprobs})
-
-    def sleep(self) -> None:
-        """Keeps its weights and nothing else."""
 
     def _answer(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
@@ -115,8 +99,7 @@ class Beside:
 def _serve(
     model_dir: str, dtype: str, device: str, batch_size: int, rounded_logits: bool, orders: Any, reply: Any
 ) -> None:
-    for name in ("sklearn", "scipy", "mlflow"):  # transformers imports these if installed
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    skip_unused_imports()
     from ratchet.infra.inference.transformers_engine import TransformersEngine
 
     if device == "cpu":

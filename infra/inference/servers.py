@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.infra.inference.engine import TrainingEngine
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -18,21 +19,18 @@ Push = Callable[[str], Mapping[int, str]]
 Collective, with the same result on every rank. Raises RatchetError if all failed."""
 
 
-class Servers:
-    """`TrainingEngine` over servers with a copy of the weights each. This rank has `batch_size` responses open at a
-    time.
+class Servers(TrainingEngine):
+    """Servers with a copy of the weights each. This rank has `batch_size` responses open at a time.
 
     Each batch goes to the server with the fewest open responses. A lost server's open requests go to the others; it is
     used again once it has taken new weights. Raises RatchetError when all are lost.
     """
 
-    has_own_weights: bool = True
     separate_devices: bool = True
     continuous_batching: bool = True
-    ranks_per_engine: int = 1
 
     def __init__(self, services: "Sequence[VllmService]", push: Push, batch_size: int, rank: int) -> None:
-        self.positions: int | None = min(service.positions for service in services)
+        self.positions = min(service.positions for service in services)
         self._services, self._push, self._batch_size, self._rank = services, push, batch_size, rank
         self._count, self._lost = len(services), dict[int, str]()
 
@@ -81,9 +79,6 @@ class Servers:
                     again.append(unanswered)
         finally:
             left.set()
-
-    def sleep(self) -> None:
-        """Servers have their own memory."""
 
     def _alive(self) -> list[int]:
         return [number for number in range(self._count) if number not in self._lost]

@@ -47,7 +47,7 @@ class TransformersEngine:
         self.tokenizer, self.batch_size = tokenizer, batch_size
         self.stop_ids = stop_token_ids(model.generation_config, tokenizer)
         self.version: str | None = None
-        """Of the weights, for the completions."""
+        """Version of the weights, for the completions."""
 
     @classmethod
     def load(

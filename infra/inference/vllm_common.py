@@ -1,4 +1,4 @@
-"""What the files around vLLM share."""
+"""vLLM: is it installed, and what its files share."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def require_vllm(python: str = sys.executable) -> None:
 
 
 def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
-    """What two Hugging Face models must share to exchange weights and give equal probabilities."""
+    """Fields in which two Hugging Face models must agree to exchange weights and give equal probabilities."""
     names = (
         "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "head_dim", "tie_word_embeddings",

@@ -91,7 +91,7 @@ class VllmEngine:
         return (completion for completion in self.stream(requests, sampling) if completion is not None)
 
     def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion | None]:
-        """The same, with None now and then while the engine makes progress but nothing finishes."""
+        """Yield completions as `generate` does, and None now and then while the engine makes progress."""
         stream = _Stream(iter(requests), sampling)
         self._submit(partial(self._streams.append, stream))
         try:

@@ -18,10 +18,15 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from ratchet.data_curation.base.bounds import DeviceIndex
-from ratchet.data_curation.base.files import disk_errors
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
 from ratchet.data_curation.base.section import NotInKey
-from ratchet.infra.inference.engine import EngineResources, SamplingWorkload, TrainedModel, TrainingEngine
+from ratchet.infra.inference.engine import (
+    EngineResources,
+    SamplingWorkload,
+    TrainedModel,
+    TrainingEngine,
+    write_weights,
+)
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
@@ -215,17 +220,10 @@ def check_shape(service: VllmService, model: Any) -> None:
 def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path, version: str) -> dict[int, str]:
     """Send the policy's weights by files on a shared file system, as `servers.Push`."""
     import torch
-    from safetensors.torch import save_file
 
-    weights, failed = {}, {}
-    for name, weight in policy.weights():
-        if policy.rank == 0:
-            weights[name] = weight.to("cpu", copy=True).contiguous()
+    failed, directory = {}, work / f"weights-{version}"
+    write_weights(policy, directory / "model.safetensors")
     if policy.rank == 0:
-        directory = work / f"weights-{version}"
-        with disk_errors(directory):
-            directory.mkdir(parents=True)
-            save_file(weights, directory / "model.safetensors")
         with ThreadPoolExecutor(len(services)) as pool:
             loading = [pool.submit(service.load_weights_from, str(directory), version) for service in services]
         shutil.rmtree(directory)

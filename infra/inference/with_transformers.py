@@ -1,6 +1,5 @@
 """`transformers` as a recipe's engine: `transformers_engine.py` with the model in training, or with one from disk."""
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from ratchet.infra.inference.engine import (
     SamplingWorkload,
     TrainedModel,
     TrainingEngine,
+    skip_unused_imports,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Transformers(InferenceEngine):
     """torch only."""
 
     beside: Flag = True
-    """With `max_staleness`: sample in a process of its own while the policy learns. False: in the trainer, between two
+    """Sample in a process of its own while the policy learns, with `max_staleness`. False: in the trainer, between two
     updates, without a second copy of the weights."""
 
     @property
@@ -49,8 +49,8 @@ class Transformers(InferenceEngine):
     @contextmanager
     def open_for_training(
         self, policy: TrainedModel, hardware: "Hardware", model_dir: str, work: Path
-    ) -> "Iterator[InPlace]":
-        yield InPlace(policy, hardware.rollout_batch, hardware.rounded_logits)
+    ) -> "Iterator[EmbeddedEngine]":
+        yield EmbeddedEngine(policy, hardware.rollout_batch, hardware.rounded_logits)
 
     @contextmanager
     def open_async(
@@ -62,9 +62,7 @@ class Transformers(InferenceEngine):
             yield engine
 
     def preload(self) -> bool:
-        # transformers imports these if installed, for features that are not used here.
-        for name in ("sklearn", "scipy", "mlflow"):
-            sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+        skip_unused_imports()
         import torch
 
         from ratchet.infra.inference import transformers_engine  # noqa: F401
@@ -80,14 +78,8 @@ class Transformers(InferenceEngine):
         return TransformersEngine.load(model_dir, dtype=dtype, device=device, batch_size=batch_size)
 
 
-class InPlace:
-    """`TrainingEngine` that decodes with the model in training itself, or a whole copy if it is sharded or has an
-    adapter."""
-
-    positions: int | None = None
-    separate_devices: bool = False
-    continuous_batching: bool = False
-    ranks_per_engine: int = 1
+class EmbeddedEngine(TrainingEngine):
+    """Decodes with the model in training itself, or a whole copy if it is sharded or has an adapter."""
 
     def __init__(self, policy: TrainedModel, batch_size: int, rounded_logits: bool = False) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine
@@ -102,6 +94,3 @@ class InPlace:
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
         for batch in batches:  # decoded separately, so that a response does not depend on the batch before
             yield from self._engine.generate(batch, sampling)
-
-    def sleep(self) -> None:
-        """Holds no memory."""

@@ -86,7 +86,9 @@ class Vllm(InferenceEngine):
         engine = VllmEngine(model_dir, hardware.dtype, batch, self, among_ranks=True)
         try:
             engine.sleep()
-            yield WithCopy(engine, lambda version: engine.load_weights(policy.weights(), version), self.tensor_parallel)
+            yield ColocatedVllm(
+                engine, lambda version: engine.load_weights(policy.weights(), version), self.tensor_parallel
+            )
         finally:
             engine.close()
 
@@ -102,20 +104,17 @@ class Vllm(InferenceEngine):
         return VllmEngine(model_dir, dtype, batch_size, self.for_evaluation())
 
 
-class WithCopy:
-    """`TrainingEngine` around a `VllmEngine`. `push` sends it the policy's weights under a version; collective.
+class ColocatedVllm(TrainingEngine):
+    """A `VllmEngine` in the trainer's process. `push` sends it the policy's weights under a version; collective.
 
     The engines of ranks that share a copy of the model decode in lockstep: each has the same requests, and draws the
     same tokens from the same logits and seeds.
     """
 
-    has_own_weights: bool = True
-    separate_devices: bool = False
     continuous_batching: bool = True
 
     def __init__(self, engine: Any, push: Callable[[str], None], ranks_per_engine: int = 1) -> None:
-        self.positions: int | None = engine.positions
-        self.ranks_per_engine = ranks_per_engine
+        self.positions, self.ranks_per_engine = engine.positions, ranks_per_engine
         self._engine, self._push = engine, push
 
     def receive(self, version: str) -> None:

@@ -29,7 +29,7 @@ from ratchet.infra.inference.vllm_service import (
     model_shape,
     own_servers,
 )
-from ratchet.infra.inference.with_vllm import Vllm, WithCopy
+from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
 from ratchet.verifiers.errors import RatchetError
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
@@ -254,7 +254,7 @@ def test_memory_is_handed_over_and_taken_back_in_order(engine, model, monkeypatc
         calls.append("load")
         engine.load_weights(model.named_parameters(remove_duplicate=False), version)
 
-    within = WithCopy(engine, push)
+    within = ColocatedVllm(engine, push)
     within.sleep()
     with pytest.raises(RatchetError, match="does not have all of its new weights"):
         list(within.generate([asked], Sampling(max_tokens=4)))

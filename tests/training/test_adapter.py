@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ratchet.data_curation.base.protocol import Request, Sampling
-from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.inference.with_transformers import EmbeddedEngine
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Hardware, Lora, Optimizer, Training
 from ratchet.training.adapter import DIRECTORY, Adapter, trained
@@ -171,7 +171,7 @@ def test_the_reference_is_the_base_until_a_reset(alone, micro_model):
 
 def test_a_stale_merge_is_found(alone, micro_model, monkeypatch):
     policy = learned(micro_model)
-    engine = InPlace(policy, 8)
+    engine = EmbeddedEngine(policy, 8)
     sampler = Sampler(policy, engine)
     requests = [[Request(0, 1, (5, 6, 7))]]
     assert engine.has_own_weights and list(sampler.generate(requests, Sampling(max_tokens=4)))

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.training.advantages import ADVANTAGES, AdvantageOutputs, GroupRewards
-from ratchet.training.groups import group, with_advantages
-from ratchet.training.rollout_state import group_from_json, group_to_json
+from ratchet.training.groups import group, group_from_json, group_to_json, with_advantages
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import FAILED, INFRA, PASSED, rollout, stage
 

@@ -13,10 +13,9 @@ import torch
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import group
+from ratchet.training.groups import group, group_from_json, group_to_json
 from ratchet.training.metrics import describe, samples_to_read
 from ratchet.training.on_policy import OnPolicySampler
-from ratchet.training.rollout_state import group_from_json, group_to_json
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from tests.training.batch import FAILED, INFRA, PASSED, gradient, largest_difference, learner, rollout, stage

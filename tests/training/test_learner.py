@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
-from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.inference.with_transformers import EmbeddedEngine
 from ratchet.infra.recipe.stage import StageDetails
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.groups import Rollout, group
@@ -186,7 +186,7 @@ def test_each_domains_entropy_is_of_its_own_tokens(alone, micro_model):
 def sampled(policy) -> list[Rollout]:
     """Responses that the policy itself has sampled, the first of each four right."""
     requests = [Request((p, s), derive_seed(p, s), tuple(range(5 + p, 12))) for p in range(2) for s in range(4)]
-    found = sorted(InPlace(policy, 8).generate([requests], Sampling(max_tokens=8)), key=lambda c: c.key)
+    found = sorted(EmbeddedEngine(policy, 8).generate([requests], Sampling(max_tokens=8)), key=lambda c: c.key)
     outcomes = [PASSED if c.key[1] == 0 else FAILED for c in found]
     return [
         replace(

@@ -29,13 +29,13 @@ from tests.training.test_main import (  # noqa: F401
 )
 from tests.waiting import happens
 
-KIND = "lab_engine:Beside"
+KIND = "lab_engine:LabEngine"
 THREAD = """# the same, sampled from on a thread of its own
 from contextlib import contextmanager
-from lab_engine import Beside
+from lab_engine import LabEngine
 
 
-class Thread(Beside):
+class Thread(LabEngine):
     @contextmanager
     def open_for_training(self, *given):
         with super().open_for_training(*given) as engine:

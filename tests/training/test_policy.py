@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.attention import whole
-from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.inference.with_transformers import EmbeddedEngine
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
@@ -325,7 +325,7 @@ def test_float32_logits_bring_engine_and_trainer_closer(alone, micro_model):
     for kind in ("float32", "bfloat16"):
         hardware = Hardware(dtype="bfloat16", advanced={"logits": kind})
         policy = Policy(micro_model, hardware, Optimizer())
-        engine = InPlace(policy, 8, hardware.rounded_logits)
+        engine = EmbeddedEngine(policy, 8, hardware.rounded_logits)
         engine.receive("1")
         requests = [Request(i, i, (5 + i, 9, 17)) for i in range(8)]
         made = list(engine.generate([requests], Sampling(max_tokens=24)))

@@ -92,15 +92,15 @@ def other_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def other_probabilities(patch: pytest.MonkeyPatch) -> None:
-    from ratchet.infra.inference.with_transformers import InPlace
+    from ratchet.infra.inference.with_transformers import EmbeddedEngine
 
-    generate = InPlace.generate
+    generate = EmbeddedEngine.generate
 
     def shifted(self, batches, sampling):
         for completion in generate(self, batches, sampling):
             yield replace(completion, logprobs=tuple(value - 1 for value in completion.logprobs))
 
-    patch.setattr(InPlace, "generate", shifted)
+    patch.setattr(EmbeddedEngine, "generate", shifted)
 
 
 def small_memory(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.protocol import Sampling
-from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.inference.with_transformers import EmbeddedEngine
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
@@ -88,7 +88,7 @@ def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):
     found = []
     for size in (4, 64):
         worker = RolloutWorker(
-            policy, Sampler(policy, InPlace(policy, size)), pool, PromptFormat(math="{prompt}"), size
+            policy, Sampler(policy, EmbeddedEngine(policy, size)), pool, PromptFormat(math="{prompt}"), size
         )
         found.append(worker.run(problems, 2, sampling, ("seed",)))
     assert [(r.problem_id, r.sample) for r in found[0]] == [(p.problem_id, s) for p in problems for s in range(2)]

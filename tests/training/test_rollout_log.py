@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ratchet.training.groups import group
+from ratchet.training.groups import group, group_from_json, group_to_json, rollout_from_json, rollout_to_json
 from ratchet.training.rollout_log import FOLDER, SCHEMA, RolloutFilter, RolloutLog, read_rollouts, rollout_files
-from ratchet.training.rollout_state import group_from_json, group_to_json, rollout_from_json, rollout_to_json
 from tests.training.batch import FAILED, INFRA, PASSED, rollout, stage
 
 

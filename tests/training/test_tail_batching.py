@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.protocol import Sampling, derive_seed
-from ratchet.infra.inference.with_transformers import InPlace
+from ratchet.infra.inference.with_transformers import EmbeddedEngine
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.training.rollout import RolloutWorker
@@ -163,7 +163,9 @@ def test_a_prompt_that_waited_is_sampled_with_the_random_numbers_of_its_draw(pol
     """By a real engine: with the same policy the response begins as it did, and goes on."""
     problems = sums(6)
     with VerifierPool(workers=1) as pool:
-        worker = RolloutWorker(policy, Sampler(policy, InPlace(policy, 64)), pool, PromptFormat(math="{prompt}"), 64)
+        worker = RolloutWorker(
+            policy, Sampler(policy, EmbeddedEngine(policy, 64)), pool, PromptFormat(math="{prompt}"), 64
+        )
         short = worker.run(problems, 2, Sampling(max_tokens=20), (0, "s", 3), {})
         waiting = {r.problem_id: 3 for r in short if r.truncated}
         later = [problem for problem in problems if problem.problem_id in waiting]

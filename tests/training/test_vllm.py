@@ -97,11 +97,11 @@ def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path
 
 def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
     from ratchet.infra.inference.vllm_engine import VllmEngine
-    from ratchet.infra.inference.with_vllm import Vllm, WithCopy
+    from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
     from ratchet.training.sampler import Sampler
 
     def sampler(push):
-        return Sampler(policy, WithCopy(engine, push))
+        return Sampler(policy, ColocatedVllm(engine, push))
 
     engine = VllmEngine(micro_model, "float32", 16, Vllm(kind="vllm"), among_ranks=True)
     try:

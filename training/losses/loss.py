@@ -56,8 +56,8 @@ class LossOutputs:
     """Divide by the optimizer step's valid response tokens, or by its valid responses, over all micro-batches and
     ranks; that number may be known only when the last response has ended."""
     ratio: Literal["token", "response"] = "token"
-    """What has one probability ratio, and so one importance weight: each token with its own, or a response with that of
-    its mean log-probability."""
+    """Unit with one probability ratio, and so one importance weight: a token, or a response, with the ratio of its mean
+    log-probability."""
     divisor: float | torch.Tensor = 1.0
     """Divide by this too, a number or [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
