@@ -18,6 +18,7 @@ from ratchet.infra.tracking.mirror import mirror
 from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import in_process
+from tests.waiting import PATIENCE_S
 
 
 def finished(store: ArtifactStore, name: str, inputs: Sequence[Artifact] = ()) -> Artifact:
@@ -44,7 +45,7 @@ def home(tmp_path: Path, monkeypatch) -> Path:
             tracking.start_run(output.name, parent=root, output=output, inputs=inputs)
         with store.draft(half, resumable=True) as draft:
             (draft.path / "weights").write_text("1234567")
-        tracking.close(wait_s=10)
+        tracking.close(wait_s=PATIENCE_S)
         (settings.journals / f"{tracking.run_id}.state.json").write_text('{"complete": true, "runs": {}}')
         then = time.time() - days * 86400
         os.utime(settings.journals / f"{tracking.run_id}.jsonl", (then, then))
@@ -86,7 +87,7 @@ def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_f
     tracking.start_run("third-seed0-curate")
     with pytest.raises(RatchetError, match="A run is at work"):
         in_process("gc", "--older-than", "0", "--delete", "--home", home)
-    tracking.close(wait_s=10)
+    tracking.close(wait_s=PATIENCE_S)
     assert "old" in names(home)
     with pytest.raises(RatchetError, match="No run 'nope'"):
         in_process("gc", "--forget", "nope", "--home", home)
@@ -99,7 +100,7 @@ def test_what_an_unfinished_run_has_read_is_kept_with_what_is_behind_it(home):
     root = tracking.start_run("third-seed0-train")
     output = store.locate("checkpoint", "third", "3" * 64)
     tracking.start_run("third", parent=root, output=output, inputs=[store.open("problems/old")])
-    tracking.close(wait_s=10)
+    tracking.close(wait_s=PATIENCE_S)
     in_process("gc", "--forget", "old-seed0-curate", "--forget", "new-seed0-curate", "--delete", "--home", home)
     assert names(home) == {"raw", "old"}
 

@@ -5,6 +5,7 @@ import pytest
 
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.verifiers.errors import RatchetError
+from tests.waiting import PATIENCE_S
 
 
 def test_a_line_torn_off_by_a_kill_is_no_record_and_is_cut_off(tmp_path):
@@ -55,7 +56,7 @@ def test_a_second_writer_waits_for_the_first(tmp_path):
     opened = context.Event()
     first = context.Process(target=_write_later, args=(path, opened))
     first.start()
-    assert opened.wait(60)
+    assert opened.wait(PATIENCE_S)
     with Journal(path, alone=True) as journal:
         journal.append({"writer": "second"})
     first.join()

@@ -16,6 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import free_port
 from tests.infra.misbehaving_server import Server
 from tests.infra.test_tracking import write_a_run
+from tests.waiting import PATIENCE_S
 
 ROLLOUT = {"shown": "best", "reward": 1.0, "prompt": "1 + 1 | 2?\n# no title", "response": "<b>\\boxed{2}"}
 
@@ -89,9 +90,10 @@ def records(folder: Path) -> Iterator[tuple[str, dict]]:
 
 
 @pytest.fixture
-def wandb() -> Iterator[Any]:
+def wandb(monkeypatch) -> Iterator[Any]:
     """It reads its environment once in a process."""
     wandb = pytest.importorskip("wandb")
+    monkeypatch.setattr("ratchet.infra.tracking.wandb_mirror.LONGEST_S", PATIENCE_S)
     yield wandb
     wandb.teardown()
 

@@ -20,7 +20,7 @@ from ratchet.infra.tracking.mirror import mirror
 from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.lossy_proxy import LossyProxy
 from tests.infra.misbehaving_server import SILENT, Server
-from tests.waiting import happens
+from tests.waiting import PATIENCE_S, happens
 
 RAW = Artifact("file", "raw.json", "ab" * 32, Path("/data/raw.json"))
 PROBLEMS = Artifact("problems", "math", "cd" * 32, Path("/store/problems"))
@@ -60,7 +60,7 @@ def test_a_run_arrives_whole_with_its_lineage(settings):
     tracking.event("end", f"{root}.2", status="FINISHED")
     tracking.metrics(root, {"math-60/pass@1": 0.25, "math-60/pass@2": 0.5})
     tracking.event("end", root, status="FINISHED")
-    assert tracking.close(wait_s=60)
+    assert tracking.close(wait_s=PATIENCE_S)
     runs = read_state(settings, tracking.run_id)["runs"]
     mlflow = client(settings)
     [view] = [
@@ -152,7 +152,7 @@ def test_a_mirror_killed_halfway_sends_nothing_twice(settings, written):
 def test_a_database_that_is_none_any_more_is_made_again_from_the_journals(tmp_path):
     settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
     tracking, root = write_a_run(settings)
-    assert tracking.close(wait_s=120)
+    assert tracking.close(wait_s=PATIENCE_S)
     (tmp_path / "mlflow.db").write_bytes(b"no database" * 1000)
     assert start_mirror(settings).wait() == 0
     run = client(settings).get_run(read_state(settings, tracking.run_id)["runs"][root])

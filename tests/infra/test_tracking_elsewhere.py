@@ -21,7 +21,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.tracking.events import not_received, read_state
 from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.test_tracking import CHECKPOINT, client, write_a_run
-from tests.waiting import happens
+from tests.waiting import PATIENCE_S, happens
 
 POSTGRES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=None)
 WEED = shutil.which("weed")
@@ -134,7 +134,7 @@ def test_a_run_is_kept_by_a_server_with_postgres_and_s3(team, tmp_path):
     tracking.event("text", root, text="{}", name="recipe.json")
     tracking.event("end", f"{root}.2", status="FINISHED")
     tracking.event("end", root, status="FINISHED")
-    assert tracking.close(wait_s=120), not_received(settings, tracking.run_id)
+    assert tracking.close(wait_s=PATIENCE_S), not_received(settings, tracking.run_id)
     mlflow, runs = client(settings), read_state(settings, tracking.run_id)["runs"]
     parent, curate, train = (mlflow.get_run(runs[name]) for name in (root, f"{root}.1", f"{root}.2"))
     assert parent.info.artifact_uri.startswith("mlflow-artifacts:/") and parent.info.status == "FINISHED"
@@ -162,7 +162,7 @@ def test_a_database_may_be_named_itself_and_its_password_stays_out(team, tmp_pat
     assert "planted-password" not in settings.tracking_uri
     tracking, root = write_a_run(settings)
     tracking.event("text", root, text="{}", name="recipe.json")
-    assert tracking.close(wait_s=120), not_received(settings, tracking.run_id)
+    assert tracking.close(wait_s=PATIENCE_S), not_received(settings, tracking.run_id)
     run = client(settings).get_run(read_state(settings, tracking.run_id)["runs"][root])
     assert run.info.status == "FAILED"  # its writer closed without an end
     for file in tmp_path.rglob("*"):

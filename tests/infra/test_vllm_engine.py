@@ -31,6 +31,7 @@ from ratchet.infra.inference.vllm_service import (
 )
 from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
 from ratchet.verifiers.errors import RatchetError
+from tests.waiting import PATIENCE_S
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
 HAS_VLLM = importlib.util.find_spec("vllm") is not None
@@ -392,7 +393,7 @@ def test_a_port_in_use_is_named_before_the_model_is_read(tmp_path):
             port,
         ]
         done = subprocess.run(
-            command, env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True, timeout=60
+            command, env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True, timeout=PATIENCE_S
         )
     assert done.returncode == 2 and f"port {port}" in done.stderr and "Traceback" not in done.stderr
 

@@ -24,7 +24,7 @@ from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, encode_batch
 from ratchet.verifiers.serving.server import RewardServer
 from ratchet.verifiers.submission import JudgeSettings, Submission
 from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN, verify_all
-from tests.waiting import happens
+from tests.waiting import PATIENCE_S, happens
 
 HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
 SURD = Problem("surd", "math", "", answer="\\sqrt{8}")
@@ -322,7 +322,7 @@ def test_a_port_in_use_and_an_open_token_file_get_one_message_and_code_2(tmp_pat
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
         )
 
     with socket.socket() as taken:
