@@ -217,6 +217,11 @@ INVALID = {
     "a prelude that is not Python": ({"tests": CALL, "metadata": '{"prelude": "def"}'}, "prelude fails: SyntaxError"),
     "a prelude that raises": ({"tests": CALL, "metadata": '{"prelude": "1 / 0"}'}, "prelude fails: ZeroDivision"),
     "a negative time limit": ({"tests": CALL, "time_limit_s": -1.0}, "time_limit_s is -1.0"),
+    "a negative memory limit": ({"tests": CALL, "memory_limit_mb": -1}, "memory_limit_mb is -1"),
+    "calls and no calls, without an entry point": (
+        {"tests": '[{"input": "", "output": ""}, {"call": {"args": []}, "output": 1}]', "entry_point": None},
+        "names no entry point",
+    ),
     "a tolerance that is no number": ({"tests": CALL, "metadata": '{"tolerance": "1e-6"}'}, "tolerance"),
 }
 
