@@ -84,9 +84,15 @@ class _Layer:
         if by_onednn(self._down.weight):
             attended = _attended(query, keys, values, mask, self._scale)
         else:
+            # In 16 bits the heads that share keys are queries of one head: a tenth of the time on a CPU. In float32 a row
+            # of its own for each head has transformers' bits.
+            apart = query.dtype == torch.float32
+            shape = (rows, -1, 1, self._width) if apart else (rows, keys.shape[1], -1, self._width)
+            queries = query.reshape(shape)
             attended = scaled_dot_product_attention(
-                query[:, :, None], keys, values, attn_mask=mask, scale=self._scale, enable_gqa=True
-            )
+                queries, keys, values, attn_mask=mask.expand(-1, -1, queries.shape[2], -1), scale=self._scale,
+                enable_gqa=apart,
+            )  # fmt: skip
         hidden = product(attended.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
         normed = _normed(hidden, self._between)
         gate = silu(product(normed, self._gate.weight, self._gate.bias), inplace=True)
