@@ -104,7 +104,7 @@ def _show(plan: "Plan") -> None:
         console.print(
             f"[dim]A GPU for each of the {hardware.machines} x {hardware.processes} ranks of training.hardware is "
             "assumed; --machine 2x8xA100, for example, plans for others"
-            f"{', and --set training.hardware.dtype=float32 for this CPU' if plan.here.is_cpu else ''}.[/]",
+            f"{', and --set training.hardware.processes=1 for this CPU' if plan.here.is_cpu else ''}.[/]",
             soft_wrap=True,
         )
     phases = list(summary["stages"][0]["seconds"])

@@ -48,6 +48,11 @@ def run_flow(
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
             flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
             plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
+        trained = any(step.output.kind == "checkpoint" for step in plan)
+        training = ""
+        if dry_run and trained and recipe.training.stages:
+            training, too_large = _training(recipe, settings)
+            faults = [*faults, *too_large]
         if dry_run and output.json:
             print_json(
                 {"recipe": recipe.name, "on_cpu": recipe.cpu_overrides, "steps": step_facts(plan), "faults": faults}
@@ -56,11 +61,10 @@ def run_flow(
             show_steps(plan)
             if recipe.cpu_overrides:
                 hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
-            trained = any(step.output.kind == "checkpoint" for step in plan)
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
-            if recipe.training.stages and trained and not output.json:
-                hint("Time, cost and memory of the stages: `ratchet plan RECIPE`")
+            if training:
+                hint(training)
         if faults:
             raise RatchetError("\n".join(faults))
         if dry_run:
@@ -89,6 +93,23 @@ def run_flow(
         print_json(result_facts(caller.opened, result))
     else:
         show_result(caller.opened, result)
+
+
+def _training(recipe: Recipe, settings: Settings) -> tuple[str, list[str]]:
+    """Time and memory of the training in a line, if it would run on this machine; and why it cannot."""
+    from ratchet.tasks.plan import GIB, Plan
+    from ratchet.tasks.progress import duration
+
+    try:
+        planned = Plan(recipe, settings)
+        if planned.assumed:
+            return "Time, cost and memory of the stages: `ratchet plan RECIPE`", []
+        peak = max(needs.peak for _, needs in planned.stages) * planned.sharing / GIB
+    except RatchetError:  # the model cannot be read yet, of which the plan's steps say more
+        return "", []
+    hours = duration(3600 * planned.hours)
+    line = f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
+    return line, [*filter(None, [planned.too_large])]
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:

@@ -15,7 +15,15 @@ from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
-from ratchet.training.machine import Machine, local_machine, machine_of, measured_file, parse_machine, with_measured
+from ratchet.training.machine import (
+    GIB,
+    Machine,
+    local_machine,
+    machine_of,
+    measured_file,
+    parse_machine,
+    with_measured,
+)
 from ratchet.training.pass_rates import share_sampled
 from ratchet.training.shape import Shape
 from ratchet.training.step_time import unconfirmed
@@ -44,7 +52,7 @@ class Plan:
         stage: str = "", start: str = "",
     ) -> None:  # fmt: skip
         named = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
-        self.here = local_machine()
+        self.here = local_machine(recipe.training.hardware.dtype)
         self.assumed = not machine and named != self.here
         self.machine = with_measured(named, measured_file(settings.home, recipe.name))
         self.measured = self.machine is not named
@@ -155,7 +163,7 @@ class Plan:
 
     def warnings(self) -> list[str]:
         """What a person should see before paying."""
-        words = recipe_warnings(self.recipe)
+        words = [*filter(None, [self.too_large]), *recipe_warnings(self.recipe)]
         idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
             words.append(
@@ -188,8 +196,21 @@ class Plan:
     @property
     def fits(self) -> bool:
         """True if every stage has the memory, and a cache for its longest response."""
-        over = [pressures(needs, self.machine, self.sharing)["GPU memory"] for _, needs in self.stages]
-        return max(over) <= 1 and all(needs.engine.room >= needs.longest for _, needs in self.stages)
+        return not self.too_large and all(needs.engine.room >= needs.longest for _, needs in self.stages)
+
+    @property
+    def too_large(self) -> str:
+        """The stages that need more than the machine's memory, in a line; empty if none does."""
+        limit = LIMITS["memory"] * self.machine.memory
+        needed = {stage.name: needs.peak * self.sharing for stage, needs in self.stages}
+        over = [f"{name} needs {size / GIB:.3g} GiB" for name, size in needed.items() if size > limit]
+        if not over:
+            return ""
+        return (
+            f"Not enough memory: {', '.join(over)}, and {self.machine} should give at most {limit / GIB:.3g}. Lower "
+            "training.hardware.micro_batch_tokens or rollout_batch, train an adapter (training.advanced.lora={}), or "
+            "name a smaller model; `ratchet plan` shows what fills it."
+        )
 
     def summary(self) -> dict[str, Any]:
         """Seconds, bytes, hours and tokens."""

@@ -174,7 +174,7 @@ def pass_seconds(
     return seconds["weights"] + (seconds["sampling"] + seconds["judge"]) * prompts / part
 
 
-LIMITS = {"GPU memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.4}
+LIMITS = {"memory": 0.9, "KV cache": 1.0, "judge": 1.0, "checkpoints": 0.1, "idle decode slots": 0.4}
 """The largest acceptable values: share of memory; of the cache, by the longest response or by a full decode batch on
 average; of sampling's seconds, by the judge; of a step, by checkpoints; of the decode slots' time, idle."""
 
@@ -182,7 +182,7 @@ average; of sampling's seconds, by the judge; of a step, by checkpoints; of the 
 def pressures(needs: Estimate, machine: Machine, ranks_here: int = 1) -> dict[str, float]:
     """The stage's values as shares of `LIMITS`; above 1 is over the limit. `ranks_here` share one memory."""
     reached = {
-        "GPU memory": needs.peak * ranks_here / machine.memory,
+        "memory": needs.peak * ranks_here / machine.memory,
         "KV cache": max(needs.longest, needs.cached) / max(needs.engine.room, 1e-9),
         "judge": needs.judging,
         "checkpoints": needs.seconds["checkpoints"] / needs.step_seconds,

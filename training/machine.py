@@ -1,7 +1,8 @@
 """Machines that a plan is made for: the maker's figures, and the share of them that training reaches.
 
-The rates of a GPU are fitted to published step times (docs/evidence/plan.md); those of a CPU were measured with a model
-of 135 million parameters. `ratchet preflight RECIPE` measures its own machines, for plans on the same accelerator.
+The rates of a GPU are fitted to published step times (docs/evidence/plan.md). A CPU's arithmetic is measured, in the
+recipe's type; its shares were measured with a model of 135 million parameters. `ratchet preflight RECIPE` measures its
+own machines, for plans on the same accelerator.
 """
 
 import json
@@ -9,8 +10,10 @@ import math
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from ratchet.data_curation.base.files import write_atomically
@@ -119,8 +122,9 @@ PER_CLOCK = {(8, 0): 2048, (9, 0): 4096, (10, 0): 8192}
 """Dense bfloat16 FLOP of one multiprocessor in a clock cycle, by compute capability, from the same data sheets; others
 from 8.0 on have at least `LEAST_PER_CLOCK`."""
 LEAST_PER_CLOCK = 512
-WIDE_CORE_FLOPS, CORE_FLOPS, CPU_BANDWIDTH = 190e9, 120e9, 20e9
-"""FLOP/s of one server core with and without 512-bit vectors, in float32 products the size of a layer's; bytes/s."""
+CPU_BANDWIDTH = 20e9
+LAYER = 512, 1024, 4096
+"""Rows, inputs and outputs of the product that measures a core."""
 
 
 def parse_machine(text: str) -> Machine:
@@ -140,9 +144,9 @@ def _gpus(name: str, count: int, in_one: int) -> Machine:
     return Machine(name, count, gib * GIB, flops, bandwidth, CORES_PER_GPU * count, in_one)
 
 
-def local_machine() -> Machine:
-    """This machine's GPUs, as its driver reports them, or its CPU. A GPU that is not known is planned by the properties
-    that torch reads of it."""
+def local_machine(dtype: str = "float32") -> Machine:
+    """This machine's GPUs, as its driver reports them, or its CPU as it computes in this type. A GPU that is not known
+    is planned by the properties that torch reads of it."""
     cores = core_count()
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
@@ -155,10 +159,28 @@ def local_machine() -> Machine:
                 return replace(machine, memory=min(machine.memory, float(mebibytes) * 2**20), cores=cores)
             if machine := _unknown_gpus(name.strip(), count, cores):
                 return machine
-    facts = Path("/proc/cpuinfo")
-    wide = facts.exists() and "avx512f" in facts.read_text()
-    each = WIDE_CORE_FLOPS if wide else CORE_FLOPS
-    return Machine("CPU", 1, memory_bytes(), cores * each, CPU_BANDWIDTH, cores, rates=CPU)
+    return Machine("CPU", 1, memory_bytes(), cores * core_flops(dtype), CPU_BANDWIDTH, cores, rates=CPU)
+
+
+@cache
+def core_flops(dtype: str) -> float:
+    """FLOP/s of one core in products of matrices the size of a layer's, the fastest of three, by CPU time: a busy
+    machine counts as a quiet one."""
+    import torch  # seconds
+
+    from ratchet.infra.inference.products import product
+
+    rows, inputs, outputs = LAYER
+    hidden, weight = (torch.ones(size, inputs, dtype=getattr(torch, dtype)) for size in (rows, outputs))
+    threads, seconds = torch.get_num_threads(), []
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        for _ in range(4):  # the first one compiles
+            start = time.process_time()
+            product(hidden, weight)
+            seconds.append(time.process_time() - start)
+    torch.set_num_threads(threads)
+    return 2 * math.prod(LAYER) / min(seconds[1:])
 
 
 def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
@@ -181,10 +203,11 @@ def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is H100s if
-    the recipe computes in bfloat16, and this CPU if not."""
-    here = local_machine()
-    if (here.is_cpu and hardware.dtype == "float32") or (not here.is_cpu and here.count == hardware.ranks):
+    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is this CPU if it has a
+    core for each rank, or the recipe computes in float32, and H100s if not."""
+    here = local_machine(hardware.dtype)
+    enough = hardware.machines == 1 and hardware.ranks <= here.cores
+    if (here.is_cpu and (enough or hardware.dtype == "float32")) or (not here.is_cpu and here.count == hardware.ranks):
         return here
     if here.is_cpu:
         return _gpus("H100", hardware.ranks, hardware.processes)

@@ -84,8 +84,8 @@ class _Layer:
         if by_onednn(self._down.weight):
             attended = _attended(query, keys, values, mask, self._scale)
         else:
-            # In 16 bits the heads that share keys are queries of one head: a tenth of the time on a CPU. In float32 a row
-            # of its own for each head has transformers' bits.
+            # In 16 bits the heads that share keys are queries of one head, a tenth of the time. In float32 each head is
+            # apart, with transformers' bits.
             apart = query.dtype == torch.float32
             shape = (rows, -1, 1, self._width) if apart else (rows, keys.shape[1], -1, self._width)
             queries = query.reshape(shape)

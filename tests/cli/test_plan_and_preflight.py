@@ -53,6 +53,20 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     assert longer["hours"] > found["hours"]
 
 
+@pytest.mark.parametrize(("gib", "code"), [(24, 0), (1, 2)])
+def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short(typed, tmp_path, monkeypatch, gib, code):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("ratchet.training.machine.memory_bytes", lambda: gib * 2**30)
+    asked = ("run", "tiny", "--dry-run", "--home", tmp_path, "--set", "training.hardware.processes=2")
+    done = typed(*asked)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode == code, said
+    assert "Training and evaluation: about" in said and f"cores ({gib} GiB)" in said
+    assert ("Not enough memory: math-36 needs" in said) == bool(code)
+    plan = in_process("plan", "tiny", "--home", tmp_path, "--set", "training.hardware.processes=2")
+    assert ("Not enough memory" in plan) == bool(code)
+
+
 def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
     """7B on the paper's 128 GPUs: they wait for the longest responses, and a quarter of them does it for half."""
     seven = {"hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944}

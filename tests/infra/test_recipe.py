@@ -214,9 +214,10 @@ def test_a_stage_is_overridden_by_its_name(tmp_path):
         load_recipe(child)
 
 
-@pytest.mark.parametrize("gpu", [False, True])
-def test_own_data_fits_a_machine_without_a_gpu_and_says_what_it_sets(tmp_path, monkeypatch, gpu):
+@pytest.mark.parametrize(("gpu", "dtype"), [(False, "float32"), (False, "bfloat16"), (True, "float32")])
+def test_own_data_fits_a_machine_without_a_gpu_and_says_what_it_sets(tmp_path, monkeypatch, gpu, dtype):
     monkeypatch.setattr("ratchet.infra.recipe.load.has_accelerator", lambda: gpu)
+    monkeypatch.setattr("ratchet.infra.recipe.load.cpu_dtype", lambda: dtype)
     child = tmp_path / "child.yaml"
     child.write_text("extends: own-data\nname: child\ntraining: {stages: {math-1k: {steps: 7}}}\n")
     recipe = load_recipe(child, ["training.stages.math-1k.rollouts=3"])
@@ -225,8 +226,9 @@ def test_own_data_fits_a_machine_without_a_gpu_and_says_what_it_sets(tmp_path, m
     if gpu:
         assert not recipe.cpu_overrides and (hardware.dtype, stage.max_response_tokens) == ("bfloat16", 1024)
         return
-    assert (hardware.dtype, stage.max_response_tokens, recipe.evaluation.max_tokens) == ("float32", 256, 256)
-    assert "training.hardware.dtype=float32" in recipe.cpu_overrides
+    assert (hardware.dtype, stage.max_response_tokens, recipe.evaluation.max_tokens) == (dtype, 256, 256)
+    changed = dtype == "float32"  # on a CPU with instructions for bfloat16 the recipe's type stays
+    assert ("training.hardware.dtype=float32" in recipe.cpu_overrides) == changed
     assert "training.stages.math-1k.max_response_tokens=256" in recipe.cpu_overrides
     assert not [line for line in recipe.cpu_overrides if "steps" in line or "rollouts" in line]
     said = [line.partition("=") for line in recipe.cpu_overrides]

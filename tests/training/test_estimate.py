@@ -18,9 +18,9 @@ from ratchet.training.machine import (
     KNOWN,
     LEAST_PER_CLOCK,
     PER_CLOCK,
-    WIDE_CORE_FLOPS,
     Machine,
     Rates,
+    core_flops,
     local_machine,
     machine_of,
     measured_file,
@@ -92,7 +92,7 @@ def test_steps_that_were_measured_on_cores(packed, prompts, rollouts, sampling, 
     shape = Shape(49152, 576, 30, 9, 3, 64, 1536, tied=True)
     training = Training(hardware=Hardware(packed=packed, rollout_batch=64))
     asked = stage(max_response_tokens=64, prompts_per_batch=prompts, rollouts=rollouts)
-    machine = Machine("CPU", 1, 24 * GIB, WIDE_CORE_FLOPS, CPU_BANDWIDTH, 1, rates=CPU)
+    machine = Machine("CPU", 1, 24 * GIB, 190e9, CPU_BANDWIDTH, 1, rates=CPU)
     needs = estimate(shape, asked, training, machine, mean_response=0.94)  # nearly all are truncated
     assert sampling is None or needs.seconds["sampling"] == pytest.approx(sampling, rel=0.15)
     assert update is None or needs.seconds["update"] == pytest.approx(update, rel=0.15)
@@ -160,7 +160,7 @@ def test_each_limit_is_passed_by_what_should_pass_it():
     wide = training.model_copy(update={"hardware": training.hardware.model_copy(update={"rollout_batch": 256})})
     assert over(how=wide)["KV cache"] > 1
     longer = over(*scaled(plain, machine, "length", 100))
-    assert longer["KV cache"] > 1 and longer["GPU memory"] > 1
+    assert longer["KV cache"] > 1 and longer["memory"] > 1
     assert over(verdict_s={"math": 1000.0})["judge"] > 1 > over(verdict_s={"math": 0.01})["judge"]
     often = training.model_copy(update={"checkpoint_every": 1})
     assert over(how=often, disk=1e8)["checkpoints"] > 1 > over(how=often, disk=4e9)["checkpoints"]
@@ -222,13 +222,17 @@ def test_the_machine_found_has_what_it_was_told_where_it_has_no_gpu(monkeypatch)
     monkeypatch.setattr("ratchet.training.machine.core_count", lambda: 2)
     machine = local_machine()
     assert (machine.count, machine.cores) == (1, 2) and "2 cores" in str(machine)
+    assert machine.flops == 2 * core_flops("float32")
     assert machine_of(Hardware(processes=2)) == machine
+    rounded = machine_of(Hardware(processes=2, dtype="bfloat16"))
+    assert rounded == dataclasses.replace(machine, flops=2 * core_flops("bfloat16")), "in the recipe's type"
+    assert machine_of(Hardware(processes=3, dtype="bfloat16")) == parse_machine("1x3xH100"), "a core for each rank"
     assert machine_of(Hardware(processes=8, machines=2, dtype="bfloat16")) == parse_machine("2x8xH100")
 
 
 def test_a_recipe_for_more_gpus_than_here_is_planned_for_gpus_of_this_kind(monkeypatch):
     here = dataclasses.replace(parse_machine("2xA100"), memory=40 * GIB)
-    monkeypatch.setattr("ratchet.training.machine.local_machine", lambda: here)
+    monkeypatch.setattr("ratchet.training.machine.local_machine", lambda dtype: here)
     found = machine_of(Hardware(processes=8, machines=2))
     assert found == dataclasses.replace(parse_machine("2x8xA100"), memory=40 * GIB)
 
