@@ -108,7 +108,9 @@ def _training(recipe: Recipe, settings: Settings) -> tuple[str, list[str]]:
     except RatchetError:  # the model cannot be read yet, of which the plan's steps say more
         return "", []
     hours = duration(3600 * planned.hours)
-    line = f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
+    line = (
+        f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
+    )
     return line, [*filter(None, [planned.too_large])]
 
 

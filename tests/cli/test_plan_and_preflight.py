@@ -54,7 +54,9 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
 
 
 @pytest.mark.parametrize(("gib", "code"), [(24, 0), (1, 2)])
-def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short(typed, tmp_path, monkeypatch, gib, code):
+def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short(
+    typed, tmp_path, monkeypatch, gib, code
+):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("ratchet.training.machine.memory_bytes", lambda: gib * 2**30)
     asked = ("run", "tiny", "--dry-run", "--home", tmp_path, "--set", "training.hardware.processes=2")
