@@ -138,7 +138,8 @@ def _show(plan: "Plan") -> None:
     largest = max(needs.checkpoint_bytes for _, needs in plan.stages)
     kept = f"{plan.rollout_bytes / 1e9:,.3g} GB of rollouts (training.keep_rollouts)"
     say(f"On disk: {kept}, {largest / 1e9:,.3g} GB for each checkpoint of a running stage.")
-    rates = "measured by `ratchet preflight RECIPE`" if plan.measured else "published (docs/howto/sizing.md)"
+    known = "measured now, of this CPU" if plan.machine.is_cpu else "published (docs/howto/sizing.md)"
+    rates = "measured by `ratchet preflight RECIPE`" if plan.measured else known
     console.print(
         f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Other time: "
         f"starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
