@@ -37,7 +37,7 @@ def test_the_papers_windows_do_not_overlap_and_have_their_numbers():
 
 
 def test_shipped_recipes_name_benchmarks_that_are_known():
-    for file in SHIPPED.glob("acereason-*b.yaml"):
+    for file in SHIPPED.glob("acereason-[1-9]*b.yaml"):
         for benchmark in load_recipe(file).evaluation.benchmarks:
             assert known(benchmark.name) == benchmark.model_copy(update={"pass_at": None}), benchmark.name
 
