@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ratchet.infra.inference.engine import EngineResources, SamplingWorkload
 from ratchet.infra.recipe.training import Stage, Training
-from ratchet.training.machine import ENGINE_START_S, PROCESS_START_S, Machine
+from ratchet.training.machine import ENGINE_START_S, FORK_S, PROCESS_START_S, Machine
 from ratchet.training.memory import RankMemory
 from ratchet.training.rollout_log import LOGPROB_BYTES, ROLLOUT_BYTES
 from ratchet.training.shape import Shape
@@ -137,7 +137,8 @@ def estimate(
         rollout_bytes=_rollout_bytes(stage, training, sum(lengths)),
         restart_seconds=written,
         decoder=decoder,
-        start=PROCESS_START_S + ENGINE_START_S * (not machine.is_cpu) + work.weights * machine.machines / rates.disk,
+        start=(FORK_S if machine.is_cpu else PROCESS_START_S + ENGINE_START_S)
+        + work.weights * machine.machines / rates.disk,
     )
 
 

@@ -53,9 +53,9 @@ CPU = Rates(
 """Rates for toy recipes, whose programs are trivial. The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
-PROCESS_START_S, ENGINE_START_S = 30.0, 60.0
+PROCESS_START_S, ENGINE_START_S, FORK_S = 30.0, 60.0, 3.0
 """Assumed seconds of a process group's libraries and connections; of an engine's profiling and CUDA graphs, where what
-it compiles is in a cache."""
+it compiles is in a cache; without a GPU, of a group that is forked from a process with its libraries."""
 CORES_PER_GPU = 12
 """A DGX H100 has 112 for 8."""
 
