@@ -203,8 +203,8 @@ def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is this CPU if it has a
-    core for each rank, or the recipe computes in float32, and H100s if not."""
+    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is this CPU
+    if it has a core for each rank, or the recipe computes in float32, and H100s if not."""
     here = local_machine(hardware.dtype)
     enough = hardware.machines == 1 and hardware.ranks <= here.cores
     if (here.is_cpu and (enough or hardware.dtype == "float32")) or (not here.is_cpu and here.count == hardware.ranks):

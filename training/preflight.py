@@ -90,7 +90,7 @@ class Preflight:
         self.recipe, self.training, self.spec, self.work = recipe, recipe.training, spec, work
         self.rank, self.ranks = ranks.rank(), torch.distributed.get_world_size()
         self.lines = Journal(work / LINES) if self.rank == 0 else None
-        machine, self.on_each = local_machine(), self.training.hardware.processes
+        machine, self.on_each = local_machine(self.training.hardware.dtype), self.training.hardware.processes
         cores = sum(ranks.gather(machine.cores)) // self.on_each
         self.machine = replace(machine, count=1 if machine.is_cpu else self.ranks, cores=cores)
         self.share = 1 / self.ranks if machine.is_cpu else 1.0  # of the machine, for this rank

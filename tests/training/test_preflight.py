@@ -107,7 +107,7 @@ def small_memory(patch: pytest.MonkeyPatch) -> None:
     from ratchet.training import machine, preflight
 
     found = replace(machine.local_machine(), memory=50e6)
-    patch.setattr(preflight, "local_machine", lambda: found)
+    patch.setattr(preflight, "local_machine", lambda dtype: found)
 
 
 @pytest.mark.parametrize(
