@@ -1,50 +1,12 @@
 """The sequential test of `max_pass_rate`, against its own definition, exactly and by simulation."""
 
-import math
-from collections.abc import Sequence
 from random import Random
 
 import pytest
 
-from ratchet.training.pass_rates import _need, rounds, settled
+from ratchet.training.pass_rates import expected, rounds, settled, share_sampled
 
 RESPONSES = 16
-
-
-def expected(rate: float, responses: int, limit: float, error: float) -> tuple[float, float]:
-    """Of a prompt with this true pass rate, exactly: the mean number of responses sampled, and the probability that the
-    decision is not that of all `responses`."""
-    sampled, changed = 0.0, 0.0
-    paths = {0: 1.0}  # passes so far: probability, of the prompts not settled
-    done = 0
-    for until in rounds(responses):
-        for _ in range(until - done):
-            further: dict[int, float] = {}
-            for passes, chance in paths.items():
-                for passed, share in ((passes + 1, rate), (passes, 1 - rate)):
-                    further[passed] = further.get(passed, 0.0) + chance * share
-            paths = further
-        done, left, going = until, responses - until, dict[int, float]()
-        for passes, chance in paths.items():
-            if left and not settled(passes, done, left, limit, error):
-                going[passes] = chance
-                continue
-            need = _need(responses, limit)
-            dropped = math.fsum(_binomial(k, left, rate) for k in range(max(0, need - passes), left + 1))
-            sampled += chance * done
-            changed += chance * (1 - dropped if passes / done > limit else dropped)
-        paths = going
-    return sampled, changed
-
-
-def _binomial(k: int, n: int, rate: float) -> float:
-    return math.comb(n, k) * rate**k * (1 - rate) ** (n - k)
-
-
-def share_sampled(rates: Sequence[float], responses: int, limit: float, error: float) -> tuple[float, float]:
-    """Means of `expected` over prompts with these true pass rates, the first as a share of all responses."""
-    each = [expected(rate, responses, limit, error) for rate in rates]
-    return sum(n for n, _ in each) / responses / len(each), sum(p for _, p in each) / len(each)
 
 
 @pytest.mark.parametrize("limit", [0.5, 0.75, 0.875, 0.9])
