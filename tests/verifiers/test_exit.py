@@ -2,6 +2,8 @@
 """What a program has written when it ends is its output: as CPython flushes at exit."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -81,3 +83,52 @@ def test_ways_to_the_standard_streams(name, metadata, sandbox):
     problem = Problem("p", "code", "", tests=ECHO.tests, metadata=metadata, memory_limit_mb=256.0)
     verdict = judge(problem, READERS[name], sandbox)
     assert verdict.passed, verdict
+
+
+EXITS = {
+    "None": 0,
+    "0": 0,
+    "False": 0,
+    "256": 0,
+    "-256": 0,
+    "1": 1,
+    "True": 1,
+    "257": 1,
+    "-1": 255,
+    "0.0": 1,
+    "''": 1,
+    "()": 1,
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), EXITS.items())
+def test_the_exit_code_decides_as_the_kernel_sees_it(code, expected, sandbox):
+    source = f"import sys\nprint(input())\nsys.exit({code})"
+    assert judge(ECHO, source, sandbox).passed is (expected == 0)
+    done = subprocess.run([sys.executable, "-c", source], input="1\n", text=True, capture_output=True, check=False)
+    assert done.returncode == expected
+
+
+POOLS = {
+    "a pool that is not shut down": "from concurrent.futures import ThreadPoolExecutor\n"
+    "pool = ThreadPoolExecutor(4)\npool.submit(lambda text: print(text), input())",
+    "a pool and a timer": "import threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    "list(ThreadPoolExecutor(2).map(int, '12'))\nthreading.Timer(0.01, print, (input(),)).start()",
+    "a generator that is not closed": "def lines():\n    try: yield 1\n    finally: print(text)\n"
+    "text = input()\nopened = lines()\nnext(opened)",
+    "no stdout at the end": "import sys\nprint(input())\ndel sys.stdout",
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_what_a_program_leaves_behind_ends_as_at_exit(name, sandbox):
+    verdict, results = examine(ECHO, POOLS[name], sandbox, EVERY_TEST)
+    assert verdict.passed, (verdict, results)
+
+
+def test_calls_may_keep_a_pool_between_them(sandbox):
+    tests = json.dumps([{"call": {"args": [n]}, "output": n * n, "exact": True} for n in range(4)])
+    problem = Problem("c", "code", "", entry_point="f", tests=tests, time_limit_s=2.0)
+    source = "from concurrent.futures import ThreadPoolExecutor\npool = ThreadPoolExecutor(2)\n"
+    source += "def f(x): return list(pool.map(lambda v: v * v, [x]))[0]"
+    assert judge(problem, source, sandbox, EVERY_TEST).passed

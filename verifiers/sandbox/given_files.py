@@ -106,9 +106,3 @@ class GivenModules:
     def exec_module(self, module: types.ModuleType) -> None:
         module.__dict__["__builtins__"] = self._names
         exec(self._codes[module.__name__], module.__dict__)
-
-
-def exit_code(error: SystemExit) -> str:
-    """The words of a report for a process that ended itself."""
-    code = error.code if isinstance(error.code, int) else int(error.code is not None)
-    return f"exit code {code & 0xFF}"

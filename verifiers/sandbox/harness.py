@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
 from ratchet.verifiers.sandbox.checking import run_checks
-from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, exit_code, open_standard_paths
+from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, open_standard_paths
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 from ratchet.verifiers.sandbox.proxies import CheckEnd
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
@@ -131,13 +131,14 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
                     value = list(value)
                 output = _encode(value, test["exact"])
         except SystemExit as error:
+            code_at_exit = _exit_code(error)
             if is_checker:
-                record = {"status": "died", "detail": exit_code(error)}
-            elif not is_program or error.code not in (None, 0):
+                record = {"status": "died", "detail": f"exit code {code_at_exit}"}
+            elif not is_program or code_at_exit:
                 record = _failed(error)
         except BaseException as error:
             record = _failed(error)
-        alone = _join_threads()
+        alone = _end_threads() if is_program else not _thread._count()
         if is_program:
             record = _finish_program(record)
             output = b"" if joined else _taken(files.output)
@@ -259,14 +260,24 @@ def _taken(descriptor: int) -> bytes | None:
     return output
 
 
-def _join_threads() -> bool:
-    """Wait for the threads that the interpreter would wait for; False if others are left."""
+def _end_threads() -> bool:
+    """Wait for the threads that the interpreter would wait for at exit; False if the process is then not as before."""
     if not _thread._count():  # beside this one
         return True
+    hooks = [*reversed(getattr(threading, "_threading_atexits", ()))]  # tell the threads of pools to end
+    for hook in hooks:
+        with suppress(Exception):
+            hook()
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and not thread.daemon:
             thread.join()
-    return not _thread._count()
+    return not hooks and not _thread._count()
+
+
+def _exit_code(error: SystemExit) -> int:
+    """The exit code of a process that ends by it."""
+    code = error.code
+    return 0 if code is None else code & 0xFF if isinstance(code, int) else 1
 
 
 def _run_main(
@@ -301,7 +312,7 @@ def _failed(error: BaseException) -> dict[str, Any]:
 
 _recursion_limit = 1000  # unless the prelude sets another
 _has_finalizers = False
-_FINALIZERS = re.compile("open|FileIO|__del__|finalize|exec|eval")
+_FINALIZERS = re.compile("open|FileIO|__del__|finalize|finally|GeneratorExit|exec|eval")
 """Words without which nothing of a program writes when it ends."""
 _output: io.TextIOWrapper | None = None  # our own, flushed even if a program replaces or deletes sys.stdout
 _errors = sys.stderr  # the server's, whose descriptor is now /dev/null
@@ -346,7 +357,7 @@ def _finish_program(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, _output):
+    for stream in (getattr(sys, "stdout", None), _output):
         if stream is not None and _is_open(stream):
             stream.flush()
 
