@@ -45,6 +45,8 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
     if odd := {"multi-pass", "submit-answer"} & kinds:
         raise Malformed("problem.yaml", f"a problem of the type {odd.pop()}")
+    if {"custom", "score"} <= kinds:  # exit code 42, and points in a file
+        raise Malformed("problem.yaml", "its validator gives points, also for a part, and does not say what is all")
     inputs = [file for folder in _TESTED for file in package.glob(f"data/{folder}/**/*.in")]
     inputs.sort(key=lambda file: file.stat().st_size)
     flags = _flags(package, str(facts.get("validator_flags") or ""))

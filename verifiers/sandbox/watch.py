@@ -1,10 +1,19 @@
 """Watches the processes of one program and ends them at their limits.
 
-`Machine` decides, by values alone, from what `Watch` measures every tick:
+`Machine` decides, by values alone, from what `Watch` measures every tick. A companion is a check or an interactor. The
+rows are looked at in this order; the last two also in the tick in which the program has ended:
 
-    RUNNING ──program exits, or exceeds a limit──▶ FINISHING    if it has a companion, a check or an interactor
-       │                                              │ companion exits, or exceeds its grace or a limit
-       └──exits, exceeds a limit, STOP────────────────┴──▶ DONE
+    | state     | what a tick shows                            | next                 | ended     | check_ended |
+    |-----------|----------------------------------------------|----------------------|-----------|-------------|
+    | not DONE  | the companion has exited; or the program has | DONE                 |           |             |
+    |           | that has none                                |                      |           |             |
+    | not DONE  | STOP                                         | DONE                 | stopped   |             |
+    | RUNNING   | the program has exited                       | FINISHING            | exited    |             |
+    | RUNNING   | the program needs too much memory            | FINISHING, DONE if   | exhausted |             |
+    | RUNNING   | the program needs too much time              | it has no companion  | timed_out |             |
+    | not DONE  | the companion needs too much time, or more   | DONE                 |           | timed_out   |
+    |           | than its grace since FINISHING               |                      |           |             |
+    | not DONE  | the companion needs too much memory          | DONE                 |           | exhausted   |
 
 The companion uses the program until it ends itself, so with one its end is the end of both.
 """

@@ -225,6 +225,7 @@ def test_each_group_of_tests_has_its_own_flags(tmp_path):
 
 UNREADABLE = {
     "type": {"problem.yaml": "type: [multi-pass]\n"},
+    "gives points": {"problem.yaml": "validation: custom score\n"},
     "which is the program": {"include/python3/main.py": "import first, second\n"},
     "no flag 'sloppy'": {
         "problem.yaml": "validator_flags: sloppy\n", "output_validators/validate.py": None,
