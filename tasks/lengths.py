@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.prompts import prompt_ids
 from ratchet.evaluation.benchmarks import load_problems, require_room
+from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
@@ -84,7 +85,8 @@ def _model(run: RunContext, subject: Artifact) -> tuple[int | None, Any]:
 
 @lru_cache
 def _read(path: str) -> tuple[int | None, Any]:
-    from ratchet.infra.inference import models  # torch and transformers: seconds
+    with unused_libraries_hidden():
+        from ratchet.infra.inference import models  # torch and transformers: seconds
 
-    tokenizer = models.check_model(path)
-    return getattr(models.read_config(path).get_text_config(), "max_position_embeddings", None), tokenizer
+        tokenizer, config = models.check_model(path), models.read_config(path)
+    return getattr(config.get_text_config(), "max_position_embeddings", None), tokenizer

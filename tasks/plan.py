@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.recipe_warnings import recipe_warnings
@@ -294,6 +295,7 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
             grown.vocabulary, grown.hidden_size, grown.layers, grown.attention_heads, grown.key_value_heads,
             grown.head_dim, grown.intermediate_size, tied=False,
         )  # fmt: skip
-    from ratchet.infra.inference.models import read_config  # torch
+    with unused_libraries_hidden():
+        from ratchet.infra.inference.models import read_config  # torch and transformers: seconds
 
-    return Shape.of(read_config(path).to_dict())
+        return Shape.of(read_config(path).to_dict())

@@ -17,6 +17,7 @@ from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail, read_lines
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.base.waiting import saying
+from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import JobPreempted, ProcessGroup
@@ -113,14 +114,19 @@ def _lora(training: Training) -> dict[str, Any]:
 def check_model(run: RunContext, path: str, trained: bool = True) -> None:
     """Raises RatchetError for a faulty model, or one that would be computed as another model, while the run is planned,
     before any work."""
-    if run.planning:
+    if not run.planning:
+        return
+    with unused_libraries_hidden():
         from ratchet.infra.inference import models  # torch and transformers: seconds
-        from ratchet.training.model_support import check_support
+        from ratchet.infra.inference.twin import is_plain
 
         models.check_model(path)
+        if is_plain(config := models.read_config(path)):
+            return
+        from ratchet.training.model_support import check_support  # DeepSpeed: seconds
+
         training = run.recipe.training
-        embedded = training.engine.kind == "transformers"
-        check_support(path, models.read_config(path), trained, training.hardware.packed, embedded)
+        check_support(path, config, trained, training.hardware.packed, training.engine.kind == "transformers")
 
 
 def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:

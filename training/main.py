@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 
 from ratchet.data_curation.base.files import write_atomically
-from ratchet.infra.inference.engine import skip_unused_imports
+from ratchet.infra.inference import hide_unused_libraries
 from ratchet.infra.launching.group import STATUS
 from ratchet.training import ranks
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
-skip_unused_imports()
+hide_unused_libraries()
 
 
 def main(specification: Path) -> int:

@@ -20,8 +20,8 @@ from transformers import AutoConfig, GenerationConfig
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.inference.own_path import stop_randomness
 from ratchet.infra.inference.transformers_engine import TransformersEngine
-from ratchet.infra.inference.twin import PLAIN, small_twin
 from ratchet.infra.inference.twin import key as key_of
+from ratchet.infra.inference.twin import small_twin
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.model import ScoredModel, check_attention
 from ratchet.training.packing import Sample, collate
@@ -127,8 +127,6 @@ class _NoTokenizer:
 def check_support(path: str, config: Any, trained: bool, packed: bool, embedded: bool) -> None:
     """Raises RatchetError if a way that a recipe takes computes another model than the checkpoint: training, `packed`
     or padded, and the embedded engine."""
-    if config.model_type in PLAIN and not getattr(config, "sliding_window", None):
-        return  # compared in the tests
     found = support(config)
     name = f"{path} ({config.get_text_config(decoder=True).model_type})"
     if trained and packed and found.packed:

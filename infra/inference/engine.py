@@ -4,7 +4,6 @@ Your own engine is a class in one file, named in the recipe by its import path (
 its fields. The class is imported wherever recipes are read, so import torch in its methods only.
 """
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -204,13 +203,6 @@ ENGINES: Registry[type[InferenceEngine]] = Registry(
     concrete(InferenceEngine),
     group="ratchet.engines",
 )
-
-
-def skip_unused_imports() -> None:
-    """Mark libraries as not importable that transformers and DeepSpeed import if installed, which doubles the start-up,
-    and that nothing here uses."""
-    for name in ("mlflow", "scipy", "sklearn"):
-        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
 def write_weights(policy: TrainedModel, file: Path) -> None:

@@ -21,7 +21,8 @@ import torch
 from safetensors.torch import load_file
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
-from ratchet.infra.inference.engine import TrainedModel, TrainingEngine, skip_unused_imports, write_weights
+from ratchet.infra.inference import hide_unused_libraries
+from ratchet.infra.inference.engine import TrainedModel, TrainingEngine, write_weights
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
 
@@ -99,7 +100,7 @@ class SamplingProcess(TrainingEngine):
 def _serve(
     model_dir: str, dtype: str, device: str, batch_size: int, rounded_logits: bool, orders: Any, reply: Any
 ) -> None:
-    skip_unused_imports()
+    hide_unused_libraries()
     from ratchet.infra.inference.transformers_engine import TransformersEngine
 
     if device == "cpu":

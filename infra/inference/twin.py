@@ -106,6 +106,11 @@ def _with_weights(model: Any) -> Any:
     return model
 
 
+def is_plain(config: Any) -> bool:
+    """True for a configuration whose every path is compared in the tests, so that no run needs to compare it."""
+    return config.model_type in PLAIN and not getattr(config, "sliding_window", None)
+
+
 def plain_head(config: Any) -> bool:
     """Logits are the head's weight times the hidden states: no scale, cap or layer follows or precedes it."""
     return config.model_type in PLAIN or _plain_head(key(config))

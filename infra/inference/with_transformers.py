@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.data_curation.base.bounds import Flag
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.infra.inference import hide_unused_libraries
 from ratchet.infra.inference.engine import (
     EngineResources,
     EvaluationEngine,
@@ -14,7 +15,6 @@ from ratchet.infra.inference.engine import (
     SamplingWorkload,
     TrainedModel,
     TrainingEngine,
-    skip_unused_imports,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Transformers(InferenceEngine):
             yield engine
 
     def preload(self) -> bool:
-        skip_unused_imports()
+        hide_unused_libraries()
         import torch
 
         from ratchet.infra.inference import transformers_engine  # noqa: F401
