@@ -8,7 +8,6 @@ import typer
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console, output, print_json, print_rows, say
-from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
@@ -49,6 +48,8 @@ def deploy(
             "PREFECT_API_URL is not set: the address of the Prefect server, such as http://127.0.0.1:4200/api. "
             "`prefect server start` starts one."
         )
+    from ratchet.infra.recipe import load_recipe
+
     names = recipes or ["tiny"]
     for name in names:
         load_recipe(name)

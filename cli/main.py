@@ -1,7 +1,7 @@
 """The command line: `ratchet`.
 
-Only what every command needs is imported here. Flows import Prefect, so commands import them when they run one: then
-`--help`, `show` and a misspelled recipe answer at once.
+Only what every command needs is imported here. Recipes import pydantic's models and flows import Prefect, so commands
+import them when they run: then `--help`, `show` and a misspelled recipe answer at once.
 """
 
 import json
@@ -50,8 +50,6 @@ from ratchet.cli.surroundings import disable_telemetry, keep_loopback_off_proxie
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
-from ratchet.data_curation.settings.curation import Steps
-from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting, in_words
 
@@ -122,6 +120,8 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
+    from ratchet.infra.recipe import load_recipe
+
     overrides = overrides_of(set_, seed)
     run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
 
@@ -159,6 +159,9 @@ def curate(
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
+    from ratchet.data_curation.settings.curation import Steps
+    from ratchet.infra.recipe import load_recipe
+
     overrides = overrides_of(set_, seed)
     overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
     overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmarks)}"] if benchmarks else []
@@ -191,6 +194,8 @@ def train(
 
     Example: `ratchet train tiny --stage math-44 --model checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
+    from ratchet.infra.recipe import load_recipe
+
     overrides = overrides_of(set_, seed)
     resolved = load_recipe(recipe, overrides)
     run_flow("train", resolved, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
@@ -220,6 +225,7 @@ def evaluate(
         raise RatchetError(
             "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME."
         )
+    from ratchet.infra.recipe import load_recipe
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
@@ -259,6 +265,8 @@ def compare(
 
         show_differences(*(get_run(settings, name) for name in what))
         return
+    from ratchet.infra.recipe import Recipe
+
     arguments = (what, not allow_mismatch)
     run_flow("report", Recipe(name="comparisons"), arguments, False, home, title="compare")
 
@@ -274,6 +282,8 @@ def report(
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f`
     """
+    from ratchet.infra.recipe import Recipe
+
     run_flow("report", Recipe(name="reports"), (evaluations or [],), False, home)
 
 

@@ -10,14 +10,13 @@ import typer
 
 from ratchet.cli.stopped import say_where_it_stopped
 from ratchet.cli.terminal import errors, output
-from ratchet.data_curation.settings.curation import CURATION_STEPS
-from ratchet.infra.recipe.evaluation import CATALOG
-from ratchet.infra.recipe.load import hidden_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 
 
 def _recipes(context: typer.Context, incomplete: str) -> list[str]:
     """Shipped recipes and recipe files."""
+    from ratchet.infra.recipe.load import shipped_recipes
+
     files = [str(file) for file in Path().glob(f"{incomplete}*") if file.suffix in (".yaml", ".yml")]
     return [*shipped_recipes(), *files]
 
@@ -26,6 +25,18 @@ def _artifacts(context: typer.Context, incomplete: str) -> list[str]:
     """Finished ones, by the names of their directories: nothing is read."""
     store = load_settings(context.params.get("home")).artifacts
     return ["/".join(manifest.parts[-3:-1]) for manifest in sorted(store.glob("*/*/manifest.json"))]
+
+
+def _benchmarks(context: typer.Context, incomplete: str) -> Iterable[str]:
+    from ratchet.infra.recipe.evaluation import CATALOG
+
+    return CATALOG
+
+
+def _curation_steps(context: typer.Context, incomplete: str) -> Iterable[str]:
+    from ratchet.data_curation.settings.curation import CURATION_STEPS
+
+    return CURATION_STEPS
 
 
 def _completed(candidates: Callable[[typer.Context, str], Iterable[str]]) -> Callable[..., Any]:
@@ -42,10 +53,12 @@ def _completed(candidates: Callable[[typer.Context, str], Iterable[str]]) -> Cal
 
 
 artifact, recipe = _completed(_artifacts), _completed(_recipes)
-benchmark, step = _completed(lambda *_: CATALOG), _completed(lambda *_: CURATION_STEPS)
+benchmark, step = _completed(_benchmarks), _completed(_curation_steps)
 
 
 def _say_what_is_hidden(name: str) -> str:
+    from ratchet.infra.recipe.load import hidden_recipe
+
     if file := hidden_recipe(name):
         errors.print(f"[yellow]![/] {file} is used, not the shipped recipe of that name.", soft_wrap=True)
     return name

@@ -10,7 +10,6 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import columns, console, errors, hint, output, print_json, print_unwrapped, say, spinner
-from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.progress import duration
 from ratchet.verifiers.errors import RatchetError, nearest
@@ -52,6 +51,7 @@ def plan(
     Example: `ratchet plan acereason-7b --machine 16x8xH100 --advise`
     """
     from ratchet.flows.runs import ON_CPU
+    from ratchet.infra.recipe import load_recipe
 
     settings, resolved = load_settings(home), load_recipe(recipe, set_ or (), fit=not machine)
     names = [each.name for each in resolved.training.stages]

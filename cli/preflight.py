@@ -6,7 +6,6 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import console, hint, output, print_json
-from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 
 STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
@@ -21,6 +20,7 @@ def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> 
     Example: `ratchet preflight acereason-14b --home /shared/acereason`
     """
     from ratchet.flows.preflight import preflight as checks
+    from ratchet.infra.recipe import load_recipe
 
     rows: list[dict[str, str]] = []
 

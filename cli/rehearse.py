@@ -10,7 +10,6 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides
 from ratchet.cli.options import Recipe as RecipeName
 from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped, say
-from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ def rehearse(
 
     Example: `ratchet rehearse acereason-7b`
     """
+    from ratchet.infra.recipe import load_recipe
     from ratchet.rehearsal.rehearse import rehearse as rehearsed
 
     wanted = load_recipe(recipe, set_ or ())

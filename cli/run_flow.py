@@ -10,13 +10,12 @@ from rich.markup import escape
 
 from ratchet.cli import stopped
 from ratchet.cli.terminal import console, hint, output, print_json, say, spinner
-from ratchet.data_curation.settings.curation import Steps
-from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.verifiers.errors import RatchetError, Waiting
 
 if TYPE_CHECKING:
+    from ratchet.data_curation.settings.curation import Steps
+    from ratchet.infra.recipe import Recipe
     from ratchet.tasks.run_context import PlannedStep
 
 
@@ -26,12 +25,12 @@ def overrides_of(set_: list[str] | None, seed: int | None) -> list[str]:
 
 def run_flow(
     name: str,
-    recipe: Recipe,
+    recipe: "Recipe",
     arguments: tuple[Any, ...],
     dry_run: bool,
     home: Path | None,
     overrides: Sequence[str] = (),
-    steps: Steps = Steps(),
+    steps: "Steps | None" = None,
     title: str = "",
     decision: tuple[bool, str] = (False, ""),
 ) -> None:
@@ -43,6 +42,7 @@ def run_flow(
     from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
     from ratchet.flows.flow import plan_flow
     from ratchet.flows.runs import ON_CPU, Caller, called_by
+    from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 
     with ExitStack() as stack:
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load

@@ -12,8 +12,6 @@ from rich.text import Text
 from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
-from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
-from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.infra.settings import Settings, load_settings
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
@@ -54,6 +52,9 @@ def show(
 
     Example: `ratchet show tiny > mine.yaml`
     """
+    from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
+    from ratchet.infra.recipe.schema import recipe_schema
+
     settings = load_settings(home)
     if what == "recipes":
         _list_recipes(full)
@@ -124,6 +125,8 @@ def _row(settings: Settings, what: str, run: str | None, recipe: str | None) -> 
 
 def _list_recipes(ablations: bool) -> None:
     """Recipes to start from, and with `ablations` the one-factor variations of them."""
+    from ratchet.infra.recipe.load import read_recipe, shipped_recipes
+
     others = sorted(set(shipped_recipes()) - {*RUN_HERE}, key=lambda name: (name.startswith(ABLATIONS), name))
     names = [name for name in (*RUN_HERE, *others) if ablations or output.json or not name.startswith(ABLATIONS)]
     if output.json:

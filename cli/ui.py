@@ -16,7 +16,6 @@ from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console, say, spinner
 from ratchet.data_curation.base.waiting import saying
-from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, is_server, load_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import bound_socket, process_group
@@ -36,6 +35,7 @@ def ui(
     """
     from ratchet.cli.prefect_server import HOST, SAFE_PATH, configure_prefect, prefect_elsewhere, wait_until_up
     from ratchet.data_curation.base.files import write_atomically
+    from ratchet.infra.recipe import load_recipe
 
     settings, recipes = load_settings(home), recipes or ["tiny"]
     for recipe in recipes:

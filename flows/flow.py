@@ -43,7 +43,7 @@ def flow(function: Callable[P, R]) -> Flow[P, R]:
 
 
 def plan_flow(
-    flow: Flow[..., Any], recipe: Recipe, arguments: Sequence[Any], settings: Settings, steps: Steps = Steps()
+    flow: Flow[..., Any], recipe: Recipe, arguments: Sequence[Any], settings: Settings, steps: Steps | None = None
 ) -> tuple[list[PlannedStep], list[str]]:
     """The steps of a run of this flow, or of those chosen, and its missing requirements."""
     with plan_run(recipe, settings, steps) as run:

@@ -113,10 +113,10 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Run
 
 
 @contextmanager
-def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[RunContext]:
+def plan_run(recipe: Recipe, settings: Settings, steps: Steps | None = None) -> Iterator[RunContext]:
     """A run in which steps compute their keys and do nothing."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
-    run = RunContext(recipe, domains, settings, store, ProgressReporter(), tracking=None, steps=steps)
+    run = RunContext(recipe, domains, settings, store, ProgressReporter(), tracking=None, steps=steps or Steps())
     with _active(run):
         yield run
 
