@@ -22,7 +22,7 @@ from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.pages import to_html
-from ratchet.infra.recipe.evaluation import named_path
+from ratchet.infra.recipe.evaluation import CATALOG, benchmark_name, named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks import run_context
@@ -58,34 +58,39 @@ def raw_files(run: RunContext, domain: str) -> list[Artifact]:
 
 def held_out(run: RunContext, domain: str) -> list[Artifact]:
     """The held-out benchmarks, each as a data set."""
-    files = given_files(run, [named_path(name) for name in run.recipe.curation_of(domain).benchmarks])
-    names = source_names([file.path for file in files])
-    columns = run.recipe.curation_of(domain).columns
+    curation = run.recipe.curation_of(domain)
+    shown: dict[Artifact, str] = {}
+    for name in curation.benchmarks:
+        files = given_files(run, [named_path(name)])
+        known = benchmark_name(name) if benchmark_name(name) in CATALOG else ""
+        for file in files:
+            shown.setdefault(file, f"{known} {file.path.stem}" if known and len(files) > 1 else known)
+    sources = source_names([file.path for file in shown])
     return [
-        benchmark_problems(run, domain, [file], columns, source=source)
-        for file, source in zip(files, names, strict=True)
+        benchmark_problems(run, domain, [file], curation.columns, source=source, shown=shown[file])
+        for file, source in zip(shown, sources, strict=True)
     ]
 
 
 def benchmark_problems(
     run: RunContext, domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "",
-    window: Window | None = None, source: str = "",
+    window: Window | None = None, source: str = "", shown: str = "",
 ) -> Artifact:  # fmt: skip
     """One benchmark as a data set, called `name` or like its file. The recipe's `columns` are used for files that have
-    them. `source` distinguishes its items from those of another file with that name."""
+    them. `source` distinguishes its items from those of another file with that name; `shown` replaces it in titles."""
 
     def make(draft: Draft) -> None:
         write_splits(draft, read_benchmark(domain, files, columns, window, source), max_rejected=1.0)
         warn_of_losses(run, draft)
 
-    name = name or files[0].path.name.split(".")[0]
+    named, name = bool(name), name or files[0].path.name.split(".")[0]
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
     if columns:
         parameters["columns"] = dict(columns)
     if "/" in source:
         name = source.replace("/", "-")
         parameters["source"] = source
-    title = f"held out {(source or name).replace('_', ' ')}"
+    title = f"benchmark {name}" if named else f"held out {shown or (source or name).replace('_', ' ')}"
     return run_step(
         run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=own_code(domain)
     )

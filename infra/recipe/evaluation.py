@@ -1,7 +1,7 @@
 """The `evaluation` section of a recipe: benchmarks and sampling settings."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +12,35 @@ from pydantic import Field, field_validator, model_validator
 from ratchet.data_curation.base.bounds import Count, Day, Samples, Temperature, Tokens, TopP
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.verifiers.registry import Registry
 
-CATALOG: Mapping[str, Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "benchmarks.yaml").read_text())
-"""Fields of the benchmarks that are known by name; `generate` for those whose file is generated instead of fetched
-(`recipe.Generator`)."""
+
+class Catalog(Mapping[str, Mapping[str, Any]]):
+    """Fields of the benchmarks known by name: shipped ones, and those that installed packages offer as mappings under
+    the entry point group `ratchet.benchmarks`, imported when they are used. `generate` is for those whose file is
+    generated instead of fetched (`recipe.Generator`)."""
+
+    def __init__(self) -> None:
+        self._shipped: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
+            (Path(__file__).parent / "benchmarks.yaml").read_text()
+        )
+        self._installed: Registry[Mapping[str, Any]] = Registry(
+            "benchmark", {}, lambda value: isinstance(value, Mapping), group="ratchet.benchmarks"
+        )
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        if name in self._shipped:
+            return self._shipped[name]
+        return self._installed.load(self._installed.installed[name])
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*self._shipped, *self._installed.names])
+
+    def __len__(self) -> int:
+        return len([*self])
+
+
+CATALOG = Catalog()
 
 
 ANSWER_PATTERNS: Mapping[str, str] = {
@@ -34,7 +59,7 @@ PassAt = Annotated[tuple[Samples, ...], Field(min_length=1)]
 
 def benchmark_name(name: str) -> str:
     """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
-    spellings = {name_known.replace("-", ""): name_known for name_known in CATALOG}
+    spellings = {re.sub(r"[-_]", "", known): known for known in CATALOG}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
