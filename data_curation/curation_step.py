@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.draft import DatasetResult
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import Rejection, Split, partition
@@ -98,8 +99,8 @@ class StepContext:
     """Opens a pool that judges. `local`: on this machine in any case; `runs_programs`: its isolation is recorded."""
     progress: Callable[[int, int], None] = lambda done, total: None
     warning: Callable[[str], None] = lambda text: None
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Facts about the whole step for its manifest: `summary`, `metrics`, `headline`."""
+    result: DatasetResult = field(default_factory=DatasetResult)
+    """Facts about the whole step for its manifest."""
 
     def items(self) -> pa.Table:
         """All held-out problems."""

@@ -3,6 +3,7 @@
 A step is a class with its settings as fields, in one file. A domain's plan (`domains/`), a recipe
 (`curation.math.steps`) or a Python program lists them:
 
+from ratchet.data_curation.base.draft import DatasetResult
 from ratchet.data_curation.steps import run_steps
 from ratchet.data_curation.rule_filter import FilterByRules
 splits = run_steps(rows, [FilterByRules(), DropShort(least_words=8)], StepContext(domain="math"))
@@ -16,6 +17,7 @@ from dataclasses import fields, is_dataclass
 import pyarrow as pa
 from pydantic import TypeAdapter, ValidationError
 
+from ratchet.data_curation.base.draft import DatasetResult
 from ratchet.data_curation.curation_step import CurationStep as CurationStep
 from ratchet.data_curation.curation_step import ProblemFilter as ProblemFilter
 from ratchet.data_curation.curation_step import Rows, StepContext
@@ -73,10 +75,10 @@ def run_steps(
     stores each step's rows and finds them again. Raises RatchetError as the steps do."""
     context, splits = context or StepContext(), []
     for step in map(step_of, steps):
-        context.facts = {}
+        context.result = DatasetResult()
         step.check(context)
         split = joined(step.run(Rows(table), context))
-        split.summary.update(context.facts.get("summary", {}))
+        split.summary.update(context.result.summary or {})
         splits.append(split)
         table = split.kept
     return splits

@@ -45,7 +45,7 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
         if start:
             checkpoint = given_checkpoint(run, start)
             if checkpoint.kind == "model":
-                check_model(run, str(checkpoint.path))
+                check_model(run, recipe.training, str(checkpoint.path))
         else:
             traces = warm_start_traces(run, problems) if recipe.training.warm_start else None
             checkpoint = warm_start(run, traces)

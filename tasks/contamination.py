@@ -51,7 +51,7 @@ def contamination(
         pq.write_table(pa.Table.from_pylist(flagged, schema=SCHEMA), draft.path / "flagged.parquet")
         items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
         draft.counts = {"training_rows": rows, "items_flagged": items_flagged, "rows_sharing": sharing}
-        draft.extra["headline"] = (
+        draft.result.headline = (
             f"{items_flagged} benchmark items among {rows:,} training rows; {sharing:,} more times a row shares an "
             "n-gram with a benchmark"
         )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import funnel
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, on_disk, own_code
 from ratchet.data_curation.decontamination.problems import with_ngram
@@ -79,7 +79,7 @@ def benchmark_problems(
     """One benchmark as a data set, called `name` or like its file. The recipe's `columns` are used for files that have
     them. `source` distinguishes its items from those of another file with that name; `shown` replaces it in titles."""
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[DatasetResult]) -> None:
         write_splits(draft, read_benchmark(domain, files, columns, window, source), max_rejected=1.0)
         warn_of_losses(run, draft)
 
@@ -114,15 +114,17 @@ def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact
         **({"columns": columns} if columns else {}),
     }
 
-    def work(draft: Draft) -> Iterable[Split]:
+    def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         most = run.recipe.curation_of(domain).advanced.max_shortened
         _show_previews(run, draft, domain, paths, columns)
-        return read_files(paths, domain, columns, partial(in_batches, run), most)
+        return read_files(paths, domain, columns, partial(in_batches, run.reporter, run.recipe.workers), most)
 
     return split_step(run, NORMALISE, domain, raw, parameters, work, code=own_code(domain))
 
 
-def _show_previews(run: RunContext, draft: Draft, domain: str, paths: Sequence[Path], columns: Columns) -> None:
+def _show_previews(
+    run: RunContext, draft: Draft[DatasetResult], domain: str, paths: Sequence[Path], columns: Columns
+) -> None:
     """How the rows of each source are read, in the terminal and for the page of the curated set."""
     previews = [preview_file(p, domain, columns, name) for p, name in zip(paths, source_names(paths), strict=True)]
     (draft.path / PREVIEWS).write_text(json.dumps([preview.as_json() for preview in previews], ensure_ascii=False))
@@ -143,19 +145,19 @@ def run_curation_step(
     context = StepContext(
         domain, recipe.curation_of(domain), recipe.seed, recipe.verification.math,
         benchmarks=[artifact.kept for artifact in benchmarks], attempts=answers and answers.kept,
-        each=partial(in_batches, run),
+        each=partial(in_batches, run.reporter, recipe.workers),
     )  # fmt: skip
     step.check(context)
 
-    def work(draft: Draft) -> Iterable[Split]:
+    def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         def open_step_pool(workers: int | None = None, local: bool = False, runs_programs: bool = False) -> Pool:
             if runs_programs:
-                record_isolation(run, draft, here=local)
+                record_isolation(draft, recipe.verification, recipe.training.reward_servers, here=local)
             servers = () if local else recipe.training.reward_servers
             return open_pool(servers, workers=workers, settings=recipe.verification.settings())
 
         in_run = replace(
-            context, folder=draft.path, facts=draft.extra, open_pool=open_step_pool, warning=run.reporter.warning,
+            context, folder=draft.path, result=draft.result, open_pool=open_step_pool, warning=run.reporter.warning,
             progress=lambda count, total: run.reporter.progress(count, total, {}),
         )  # fmt: skip
         return step.run(Rows(problems.kept), in_run)
@@ -173,7 +175,7 @@ def decontamination_settings(curation: Curation, domain: str) -> Decontamination
 def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
     """The curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[DatasetResult]) -> None:
         from ratchet.tasks import curation_report  # imports matplotlib, which plans do without
 
         rejects = (batch for step in steps for batch in row_batches(step.rejected))
@@ -182,7 +184,7 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
         rows_in = int(steps[0].manifest.counts["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)
         refused = _refused_numbers(run, domain, kept)
-        draft.extra["metrics"] = {"rows_in": rows_in, "rows_kept": len(kept), "refused_numbers": refused}
+        draft.result.metrics = {"rows_in": rows_in, "rows_kept": len(kept), "refused_numbers": refused}
         manifests = [DatasetManifest.of(step) for step in steps]
         table = funnel.funnel([manifest.summary or {} for manifest in manifests])
         pq.write_table(table, draft.path / "funnel.parquet")
@@ -195,7 +197,7 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
         for name, image in document.images.items():
             (draft.path / name).parent.mkdir(exist_ok=True)
             (draft.path / name).write_bytes(image)
-        draft.extra["shown"] = ["report.html", "card.md", *document.images]
+        draft.result.shown = ["report.html", "card.md", *document.images]
 
     parameters = {"domain": domain, "not_done": list(missing)}
     name, title = f"{domain}-curated", f"curated {domain}"

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
-from ratchet.infra.store.manifest import EvaluationManifest
+from ratchet.infra.store.manifest import EvaluationManifest, EvaluationResult
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
@@ -64,15 +64,15 @@ Chosen = tuple[Benchmark, Artifact]
 """A benchmark of the recipe and its problems."""
 
 
-def chosen_benchmarks(run: RunContext) -> list[Chosen]:
+def chosen_benchmarks(run: RunContext, recipe: Recipe) -> list[Chosen]:
     """Raises RatchetError if there is none."""
-    benchmarks = run.recipe.evaluation.benchmarks
+    benchmarks = recipe.evaluation.benchmarks
     if not benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
-    return [(benchmark, _problems(run, benchmark)) for benchmark in benchmarks]
+    return [(b, _problems(run, b, recipe.curation_of(b.domain).columns)) for b in benchmarks]
 
 
-def _problems(run: RunContext, benchmark: Benchmark) -> Artifact:
+def _problems(run: RunContext, benchmark: Benchmark, columns: Mapping[str, str]) -> Artifact:
     name, path = benchmark.name, benchmark.path
     if path is None:
         raise RatchetError(f"evaluation.benchmarks: {name} has no path: give its file.")
@@ -80,7 +80,6 @@ def _problems(run: RunContext, benchmark: Benchmark) -> Artifact:
     here = path.startswith(GENERATED) or Path(path).expanduser().exists()  # then the data set is named after the file
     if len(files) > 1 and here:
         raise RatchetError(f"{path} matches {len(files)} files, but a benchmark is one file. Name one of them.")
-    columns = run.recipe.curation_of(benchmark.domain).columns
     return benchmark_problems(run, benchmark.domain, files, columns, "" if here else name, benchmark.advanced.window)
 
 
@@ -128,12 +127,13 @@ def check_evaluation(run: RunContext) -> None:
     """Before hours of curation and training: warns of scores that may not be trusted, and raises RatchetError for what
     would end the evaluations: a k of pass@k above the number of responses, a question that no response can be graded
     for."""
-    if not run.recipe.evaluation.after:
+    recipe = run.recipe
+    if not recipe.evaluation.after:
         return
-    for words in () if run.planning else recipe_warnings(run.recipe):
+    for words in () if run.planning else recipe_warnings(recipe):
         run.reporter.warning(words)
-    require_defined(run.recipe.evaluation)
-    for benchmark, problems in chosen_benchmarks(run):
+    require_defined(recipe.evaluation)
+    for benchmark, problems in chosen_benchmarks(run, recipe):
         if problems.finished:  # not in a plan
             load_problems(benchmark, problems.kept)
 
@@ -149,7 +149,7 @@ def given_model(run: RunContext, model: str) -> Subject:
         return Endpoint(model=name, base_url=base_url)
     artifact = given_checkpoint(run, model)
     if artifact.kind == "model":
-        check_model(run, str(artifact.path), trained=False)
+        check_model(run, run.recipe.training, str(artifact.path), trained=False)
     return artifact
 
 
@@ -175,13 +175,13 @@ def evaluate_model(
     `training` problems are flagged; None: the training set is unknown."""
     recipe = run.recipe
     require_defined(recipe.evaluation)
-    benchmarks = chosen_benchmarks(run)
+    benchmarks = chosen_benchmarks(run, recipe)
     check = (
         contamination(run, [(b.name, b.domain, problems) for b, problems in benchmarks], training) if training else None
     )
     settings = _settings(recipe, label, benchmarks)
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[EvaluationResult]) -> None:
         from ratchet.evaluation.scores import flat  # imports pandas, which planning does not need
         from ratchet.evaluation.tables import estimate, warnings
 
@@ -199,7 +199,7 @@ def evaluate_model(
             work_dir=draft.path,
         )
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
-            record_isolation(run, draft)
+            record_isolation(draft, recipe.verification, recipe.training.reward_servers)
         follow = EvaluationFollower(run, draft.tracking_id, draft.path / "progress.jsonl")
         hardware, sampled = recipe.training.hardware, isinstance(subject, Artifact)
         run_worker(
@@ -210,15 +210,15 @@ def evaluate_model(
         (draft.path / "progress.jsonl").unlink(missing_ok=True)  # times are not part of the content
         scores = json.loads((draft.path / "scores.json").read_text())
         every = {f"{name}/{key}": v for name, s in scores["benchmarks"].items() for key, v in flat(s).items()}
-        draft.extra["metrics"] = {name: value for name, value in every.items() if value is not None}
-        draft.extra["headline"] = "   ".join(
+        draft.result.metrics = {name: value for name, value in every.items() if value is not None}
+        draft.result.headline = "   ".join(
             f"{name} pass@1 {estimate(s['pass_at']['1'])}" for name, s in scores["benchmarks"].items()
         )
-        draft.extra["shown"] = ["scores.json"]
-        draft.extra["warnings"] = [
+        draft.result.shown = ["scores.json"]
+        draft.result.warnings = [
             f"{name}: {words}" for name, s in scores["benchmarks"].items() for words in warnings(s)
         ]
-        for words in draft.extra["warnings"]:
+        for words in draft.result.warnings:
             run.reporter.warning(words)
 
     inputs = [subject] if isinstance(subject, Artifact) else []
@@ -230,17 +230,17 @@ def evaluate_model(
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         run, EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
-        check=lambda: _check(run, subject, benchmarks),
+        check=lambda: _check(run, recipe, subject, benchmarks),
         code=[*code_of(b.domain for b, _ in benchmarks), *engine],
     )  # fmt: skip
 
 
-def _check(run: RunContext, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
+def _check(run: RunContext, recipe: Recipe, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
     """Raises RatchetError if the engine or the endpoint is not available, or a prompt does not fit. An endpoint with
     stored answers is not checked: these may suffice, and the evaluation waits for it."""
     if isinstance(subject, Artifact):
-        check_machines(run)
-        lengths.check_evaluation(run, subject, benchmarks)
+        check_machines(run.settings, recipe.training)
+        lengths.check_evaluation(run, recipe, subject, benchmarks)
         return
     generations = run.settings.home / "generations"
     stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))
@@ -300,8 +300,8 @@ def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:
 
 def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:
     """The validation problems of a stage, by benchmark."""
-    validated = run.recipe.validation_benchmarks(stage)
-    return {b.name: problems for b, problems in chosen_benchmarks(run) if b in validated} if validated else {}
+    recipe, validated = run.recipe, run.recipe.validation_benchmarks(stage)
+    return {b.name: problems for b, problems in chosen_benchmarks(run, recipe) if b in validated} if validated else {}
 
 
 class EvaluationFollower(MetricsFollower):

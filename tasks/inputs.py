@@ -74,7 +74,7 @@ def generated(run: RunContext, name: str) -> Artifact:
             draft.counts[file.stem] = sum(1 for _ in open(file, "rb"))
         if note:
             run.reporter.note(note)
-        draft.extra["headline"] = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
+        draft.result.headline = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())
 
     check_settings(name, function, generator.settings)
     check = checked and partial(checked, **generator.settings)

@@ -1,7 +1,7 @@
 """Do prompts and responses fit into the model? Asked while a run is planned, before hours of curation and training."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from ratchet.data_curation.base.prompts import prompt_ids
 from ratchet.evaluation.benchmarks import load_problems, require_room
 from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.model import Model
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.tasks.curation import read_benchmark
@@ -25,9 +27,9 @@ MOST_BYTES = 50 << 20
 """Larger benchmark files are not read for a plan."""
 
 
-def check_stage(run: RunContext, stage: Stage, start: Artifact) -> None:
+def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) -> None:
     """Raises RatchetError if no prompt fits beside the stage's longest response."""
-    positions, _ = _model(run, start)
+    positions, _ = _model_facts(run, model, start)
     if positions and stage.longest_response >= positions:
         raise RatchetError(
             f"training.stages: {stage.name} has responses of up to {stage.longest_response} tokens, and with its "
@@ -35,26 +37,31 @@ def check_stage(run: RunContext, stage: Stage, start: Artifact) -> None:
         )
 
 
-def check_evaluation(run: RunContext, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]) -> None:
+def check_evaluation(
+    run: RunContext, recipe: Recipe, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]
+) -> None:
     """Raises RatchetError if the longest response to a question does not fit, as far as the questions can be read now;
     and for questions that cannot be graded."""
-    positions, tokenizer = _model(run, subject)
-    longest = run.recipe.evaluation.max_tokens
+    positions, tokenizer = _model_facts(run, recipe.model, subject)
+    longest = recipe.evaluation.max_tokens
     if positions and longest >= positions:
         raise RatchetError(
             f"evaluation.max_tokens is {longest}, and with its prompt the model has only {positions} positions. Lower "
             "evaluation.max_tokens, or no long response could be complete."
         )
     for benchmark, artifact in benchmarks:
-        problems = _questions(run, benchmark, artifact)
+        columns = recipe.curation_of(benchmark.domain).columns
+        problems = _questions(run, columns, benchmark, artifact)
         if not (positions and tokenizer and problems):
             continue
-        prompt = benchmark.prompt_format(run.recipe.model.prompt)
+        prompt = benchmark.prompt_format(recipe.model.prompt)
         for problem, ids in zip(problems, prompt_ids(tokenizer, problems, prompt), strict=True):
             require_room(benchmark.name, problem, len(ids), longest, positions)
 
 
-def _questions(run: RunContext, benchmark: Benchmark, artifact: Artifact) -> Sequence[Problem]:
+def _questions(
+    run: RunContext, columns: Mapping[str, str], benchmark: Benchmark, artifact: Artifact
+) -> Sequence[Problem]:
     """Those of a benchmark, also of one that is not read yet; none where its files are not here, or large."""
     if artifact.finished:
         return load_problems(benchmark, artifact.kept)
@@ -63,21 +70,19 @@ def _questions(run: RunContext, benchmark: Benchmark, artifact: Artifact) -> Seq
         return ()
     if sum(file.path.stat().st_size for file in files) > MOST_BYTES:
         return ()
-    columns = run.recipe.curation_of(benchmark.domain).columns
     splits = read_benchmark(benchmark.domain, files, columns, benchmark.advanced.window)
     with tempfile.TemporaryDirectory() as directory:
         pq.write_table(pa.concat_tables([split.kept for split in splits]), file := Path(directory, "kept.parquet"))
         return load_problems(benchmark, file)
 
 
-def _model(run: RunContext, subject: Artifact) -> tuple[int | None, Any]:
+def _model_facts(run: RunContext, model: Model, subject: Artifact) -> tuple[int | None, Any]:
     """Positions and tokenizer of a model that is here, or of the one that its training starts from; a new one has no
     tokenizer yet."""
     made_from = {step.output: step.inputs for step in run.plan}
     while not subject.finished:
         before = [read for read in made_from.get(subject, ()) if read.kind in MODELS]
         if not before:
-            model = run.recipe.model
             return _read(model.path) if model.path else (model.grow.max_positions, None)
         subject = before[0]
     return _read(str(subject.path if subject.kind == "model" else subject.path / "model"))

@@ -7,7 +7,7 @@ from typing import Any
 from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.recipe.recipe import Gate
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
-from ratchet.infra.store.manifest import GateManifest
+from ratchet.infra.store.manifest import GateManifest, GateResult
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 
@@ -37,18 +37,18 @@ def _pass_gate(run: RunContext, gate: Gate, evaluation: Artifact) -> Artifact:
     """The verdict, an artifact made from the two evaluations that it compares."""
     best = _best_before(run.store, run.recipe.name, evaluation)
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[GateResult]) -> None:
         from ratchet.evaluation.report import read_scores
 
         read = [read_scores(artifact.name, artifact.path).scores for artifact in (evaluation, best) if artifact]
         checks = _checks(gate, read[0], read[1] if best else None)
         (draft.path / "gate.json").write_text(json.dumps(checks, indent=1))
         failed = [check["says"] for check in checks if not check["passed"]]
-        draft.extra["passed"] = not failed
+        draft.result.passed = not failed
         reasons = "; ".join(failed or [check["says"] for check in checks])
-        draft.extra["headline"] = f"{'not passed' if failed else 'passed'}: {reasons}"
-        draft.extra["metrics"] = {"passed": float(not failed)}
-        draft.extra["shown"] = ["gate.json"]
+        draft.result.headline = f"{'not passed' if failed else 'passed'}: {reasons}"
+        draft.result.metrics = {"passed": float(not failed)}
+        draft.result.shown = ["gate.json"]
 
     inputs = [evaluation, *([best] if best else [])]
     return run_step(run, GATE, run.recipe.name, parameters={"gate": gate}, inputs=inputs, make=make)

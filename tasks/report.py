@@ -14,7 +14,7 @@ from ratchet.data_curation.base.draft import Draft
 from ratchet.infra.pages import Section
 from ratchet.infra.pages.lineage_table import lineage_table
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
-from ratchet.infra.store.manifest import TracesManifest
+from ratchet.infra.store.manifest import ReportResult, TracesManifest
 from ratchet.infra.store.versions import code_version
 from ratchet.infra.tracking.events import mlflow_address, read_state, run_page
 from ratchet.tasks.run_context import RunContext
@@ -44,7 +44,7 @@ def report(
     recipe, store = run.recipe, run.store
     title = title or f"{recipe.name}, seed {recipe.seed}"
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[ReportResult]) -> None:
         from ratchet.evaluation.report import write_report
         from ratchet.tasks.rollouts import rollouts_page
         from ratchet.tasks.training_report import training_sections
@@ -72,10 +72,10 @@ def report(
             files.append(draft.path / "rollouts.html")
         manifests = [artifact.manifest.as_json() for artifact in behind if artifact.kind not in GIVEN_KINDS]
         (draft.path / "lineage.json").write_text(json.dumps(manifests))
-        draft.extra["summary_table"] = summary_table(evaluations)
-        draft.extra["shown"] = [str(file.relative_to(draft.path)) for file in files]
-        draft.extra["metrics"] = evaluations[-1].manifest.metrics
-        draft.extra["headline"] = evaluations[-1].manifest.headline
+        draft.result.summary_table = summary_table(evaluations)
+        draft.result.shown = [str(file.relative_to(draft.path)) for file in files]
+        draft.result.metrics = evaluations[-1].manifest.metrics
+        draft.result.headline = evaluations[-1].manifest.headline
 
     inputs = [*evaluations, *curated.values()]
     parameters = {"recipe": recipe.name, "title": title}

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.draft import REJECTED, Draft
+from ratchet.data_curation.base.draft import REJECTED, DatasetResult, Draft
 from ratchet.data_curation.curation_step import Rows
 from ratchet.data_curation.read import BATCH_ROWS
 from ratchet.data_curation.split import Split
 from ratchet.infra.store.artifacts import Artifact, Parameters
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.verifiers.workers import in_order
@@ -25,31 +26,32 @@ def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
 
 
 def in_batches(
-    run: RunContext, judge: Callable[[Any], Split], batches: Iterable[Any], rows: int | None = None
-) -> Iterator[Split]:
-    """The splits of all batches, by several processes, reporting progress."""
+    reporter: ProgressReporter, workers: int, judge: Callable[[Any], Split], batches: Iterable[Any],
+    rows: int | None = None,
+) -> Iterator[Split]:  # fmt: skip
+    """The splits of all batches, by several processes (0: one per core), reporting progress."""
     rows_judged = 0
-    for split in in_order(judge, batches, run.recipe.workers):
+    for split in in_order(judge, batches, workers):
         yield split
         rows_judged += split.summary["rows_in"]
-        run.reporter.progress(rows_judged, rows, {})
+        reporter.progress(rows_judged, rows, {})
 
 
 def split_step(
     run: RunContext, step: Step, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
-    work: Callable[[Draft], Iterable[Split]], code: Iterable[str] = (),
+    work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
-    """A step of a domain's curation. `work` gives the splits to write; facts that it leaves in the draft's `summary`
-    are added to the counts."""
+    """A step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's result
+    is added to the counts."""
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[DatasetResult]) -> None:
         write_splits(draft, work(draft), run.recipe.curation_of(domain).advanced.max_rejected)
-        summary = draft.extra["summary"]
+        summary = draft.result.summary or {}
         if test := summary.get("self_test"):
-            draft.extra["metrics"] |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
+            draft.result.metrics |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}
         if sharing := summary.get("kept_sharing"):
-            draft.extra["metrics"] |= {"kept_sharing": sharing}
-            draft.extra["headline"] = f"{sharing:,} kept rows share an n-gram with a benchmark item"
+            draft.result.metrics |= {"kept_sharing": sharing}
+            draft.result.headline = f"{sharing:,} kept rows share an n-gram with a benchmark item"
         warn_of_losses(run, draft)
 
     title = f"{step.name.replace('_', ' ')} {domain}"
@@ -58,9 +60,9 @@ def split_step(
     )
 
 
-def warn_of_losses(run: RunContext, draft: Draft) -> None:
+def warn_of_losses(run: RunContext, draft: Draft[DatasetResult]) -> None:
     """Warn of files of which more than half could not be read: wrong columns, or an unknown layout."""
-    summary = draft.extra["summary"]
+    summary = draft.result.summary or {}
     lost = {file: n for file, n in summary.get("unreadable", {}).items() if n > summary["files"][file] / 2}
     if not lost:
         return

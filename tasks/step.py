@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split, merged
 from ratchet.infra.keys import decisive, flat
@@ -65,7 +65,7 @@ def run_step(
     *,
     parameters: Parameters,
     inputs: Sequence[Artifact],
-    make: Callable[[Draft], None],
+    make: Callable[[Draft[Any]], None],
     title: str = "",
     estimate: Callable[[], str] | None = None,
     check: Callable[[], None] | None = None,
@@ -108,7 +108,7 @@ def run_step(
 
 
 def _find_or_make(
-    run: RunContext, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft], None],
+    run: RunContext, step: Step, planned: PlannedStep, parameters: Parameters, make: Callable[[Draft[Any]], None],
     whole: Sequence[Artifact], own: Mapping[str, str],
 ) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
@@ -185,7 +185,7 @@ def not_done(run: RunContext, step: str, domain: str, reason: str) -> None:
     run.tracking.event("end", child, status="FINISHED")
 
 
-def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> None:
+def write_splits(draft: Draft[DatasetResult], splits: Iterable[Split], max_rejected: float) -> None:
     """Store both sides of a curation step batch by batch. Raises RatchetError when the share of rejected rows exceeds
     `max_rejected`."""
     summary: dict[str, Any] = {}
@@ -206,16 +206,18 @@ def write_splits(draft: Draft, splits: Iterable[Split], max_rejected: float) -> 
             f"e.g. row {example['source_id']} of {example['source']}: {str(example['evidence'])[:200]}. "
             "Look at the input, or raise max_rejected."
         )
-    draft.extra["summary"] = summary | draft.extra.get("summary", {})
+    draft.result.summary = summary | (draft.result.summary or {})
     counts = {"rows_in": rows_in, "rows_kept": rows_out, "rows_rejected": rows_in - rows_out}
-    draft.extra["metrics"] = draft.extra.get("metrics", {}) | counts
+    draft.result.metrics |= counts
 
 
-def record_isolation(run: RunContext, draft: Draft, here: bool = False) -> None:
+def record_isolation(
+    draft: Draft[Any], verification: Verification, reward_servers: Sequence[str], here: bool = False
+) -> None:
     """Record how this machine confines the programs that the step judges; with reward servers, only if the step also
-    runs programs `here`. Raises RatchetError when the isolation is less than the recipe demands."""
-    if here or not run.recipe.training.reward_servers:
-        draft.extra["isolation"] = str(demand(run.recipe.verification.minimum_isolation))
+    runs programs `here`. Raises RatchetError when the isolation is less than `verification` demands."""
+    if here or not reward_servers:
+        draft.result.isolation = str(demand(verification.minimum_isolation))
 
 
 def judged_math(verification: Verification, domains: Iterable[str]) -> dict[str, str]:

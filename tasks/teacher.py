@@ -14,6 +14,7 @@ from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.manifest import AttemptsResult
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.run_context import RunContext
@@ -36,13 +37,13 @@ def teacher_attempts(run: RunContext, domain: str, problems: Artifact) -> Artifa
         "seed": teacher_seed(run.recipe.seed, teacher),
     }
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[AttemptsResult]) -> None:
         bill = draft_attempts(run, draft, prompts_of(prompt, problems), teacher, "curation")
         rows = pq.read_metadata(problems.kept).num_rows
-        draft.extra["metrics"] = bill.totals()
+        draft.result.metrics = bill.totals()
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
         missing = f", {bill.answers - bill.answered:,} refused" if bill.answers > bill.answered else ""
-        draft.extra["headline"] = f"{bill.answered:,} answers to {rows:,} problems{missing}, {bill.summary()}"
+        draft.result.headline = f"{bill.answered:,} answers to {rows:,} problems{missing}, {bill.summary()}"
 
     return run_step(
         run, TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
@@ -64,7 +65,9 @@ def _known(run: RunContext, problems: Artifact, teacher: Teacher, purpose: str) 
     return attempting.known_attempts(prompts, teacher, journal_of(run.settings.home, teacher), seed)
 
 
-def draft_attempts(run: RunContext, draft: Draft, prompts: attempting.Prompts, teacher: Teacher, purpose: str) -> Bill:
+def draft_attempts(
+    run: RunContext, draft: Draft[AttemptsResult], prompts: attempting.Prompts, teacher: Teacher, purpose: str
+) -> Bill:
     """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.
 
@@ -82,7 +85,7 @@ def draft_attempts(run: RunContext, draft: Draft, prompts: attempting.Prompts, t
     finally:
         engine.close()
     if learned := getattr(bill.traffic, "learned", None):
-        draft.extra["endpoints"] = learned
+        draft.result.endpoints = learned
     return bill
 
 

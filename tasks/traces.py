@@ -22,6 +22,7 @@ from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.manifest import PromptComparison, TracesResult
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.run_context import RunContext
@@ -59,7 +60,7 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     benchmarks = {d: held_out(run, d) for d in domains}
     settings = {d: decontamination_settings(recipe.curation_of(d), d) for d, items in benchmarks.items() if items}
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[TracesResult]) -> None:
         protected = [
             (pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks[d]]), rules)
             for d, rules in settings.items()
@@ -87,9 +88,9 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         pq.write_table(pa.Table.from_pylist(rows), draft.path / KEPT)
         pq.write_table(pa.Table.from_pylist(rejected, schema=REJECTED_SCHEMA), draft.path / REJECTED)
         draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
-        draft.extra["rejected"] = dict(Counter(row["rule"] for row in rejected))
-        draft.extra["headline"] = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
-        draft.extra["prompts"] = _prompts(run, chosen)
+        draft.result.rejected = dict(Counter(row["rule"] for row in rejected))
+        draft.result.headline = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
+        draft.result.prompts = _prompts(run, chosen)
 
     parameters = {
         "columns": start.columns,
@@ -138,7 +139,7 @@ def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trac
     return [traces[n] for n in sorted(numbers)]
 
 
-def _prompts(run: RunContext, traces: Sequence[Trace]) -> dict[str, Any]:
+def _prompts(run: RunContext, traces: Sequence[Trace]) -> PromptComparison:
     """How many user turns are not those of training and evaluation, and the first of them, or the first of all, in both
     wordings. Warns of them."""
     prompt = run.recipe.model.prompt
@@ -151,7 +152,7 @@ def _prompts(run: RunContext, traces: Sequence[Trace]) -> dict[str, Any]:
             f"evaluation. Traces: {_short(own)} Training: {_short(asked)} `training.warm_start.template: recipe` gives "
             "the traces the recipe's template."
         )
-    return {"different": len(different), "of": len(pairs), "traces": own, "training": asked}
+    return PromptComparison(different=len(different), of=len(pairs), traces=own, training=asked)
 
 
 def _as_asked(prompt: PromptFormat, trace: Trace) -> str:
@@ -198,12 +199,12 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
         "seed": {domain: teacher_seed(recipe.seed, teacher) for domain, teacher in teachers.items()},
     }
 
-    def make(draft: Draft) -> None:
+    def make(draft: Draft[TracesResult]) -> None:
         tables = {d: _traces(run, draft, d, problems[d], teachers[d], n) for d, n in wanted.items() if n}
         traces = pa.concat_tables(tables.values())
         pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}
-        draft.extra["headline"] = ", ".join(f"{len(table):,} {domain}" for domain, table in tables.items())
+        draft.result.headline = ", ".join(f"{len(table):,} {domain}" for domain, table in tables.items())
 
     def check() -> None:
         for domain in (d for d in wanted if wanted[d]):
@@ -236,7 +237,7 @@ def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
 
 
 def _traces(
-    run: RunContext, draft: Draft, domain: str, problems: Artifact, teacher: Teacher, wanted: int
+    run: RunContext, draft: Draft[TracesResult], domain: str, problems: Artifact, teacher: Teacher, wanted: int
 ) -> pa.Table:  # fmt: skip
     prompt = run.recipe.model.prompt
     asked = _asked(teacher, wanted, problems)

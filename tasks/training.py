@@ -2,9 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 from pydantic import BaseModel
 
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail, read_lines
 from ratchet.data_curation.base.prompts import with_templates
@@ -24,9 +24,11 @@ from ratchet.infra.launching.group import JobPreempted, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.launching.run_group import read_status, run_group
 from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
+from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.manifest import CheckpointManifest
+from ratchet.infra.store.manifest import CheckpointManifest, CheckpointResult
 from ratchet.tasks import lengths
 from ratchet.tasks.curriculum_curve import Curve, draw_again
 from ratchet.tasks.progress import in_words
@@ -55,7 +57,7 @@ def _log_stage(output: StepOutput) -> None:
     """The curve over all stages of a cached one, its rollouts, and what interventions changed."""
     manifest, tracking = CheckpointManifest.of(output.artifact), output.tracking
     if output.cached:
-        draw_again(output.run, output.artifact)
+        draw_again(output.run, output.run.recipe.training.stages, output.artifact)
     if "samples.jsonl" in manifest.files:
         tracking.event("table", output.child, path=str(output.artifact.path / "samples.jsonl"))
     for file in newest_files(output.artifact.path):
@@ -99,11 +101,18 @@ def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
     def check() -> None:
         launcher_of(run.settings).check(hardware.machines)
         if recipe.model.path:
-            check_model(run, recipe.model.path)
+            check_model(run, recipe.training, recipe.model.path)
 
     title = "warm start" if start else "first checkpoint"
     return run_step(
-        run, WARM_START, "start", parameters=parameters, inputs=inputs, make=_train(run, spec), title=title, check=check
+        run,
+        WARM_START,
+        "start",
+        parameters=parameters,
+        inputs=inputs,
+        make=partial(_train, run, spec),
+        title=title,
+        check=check,
     )
 
 
@@ -111,7 +120,7 @@ def _lora(training: Training) -> dict[str, Any]:
     return {"lora": lora} if (lora := training.advanced.lora) else {}
 
 
-def check_model(run: RunContext, path: str, trained: bool = True) -> None:
+def check_model(run: RunContext, training: Training, path: str, trained: bool = True) -> None:
     """Raises RatchetError for a faulty model, or one that would be computed as another model, while the run is planned,
     before any work."""
     if not run.planning:
@@ -125,7 +134,6 @@ def check_model(run: RunContext, path: str, trained: bool = True) -> None:
             return
         from ratchet.training.model_support import check_support  # DeepSpeed: seconds
 
-        training = run.recipe.training
         check_support(path, config, trained, training.hardware.packed, training.engine.kind == "transformers")
 
 
@@ -167,11 +175,11 @@ def train_stage(
     engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
     code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
     problems = {domain: problems[domain] for domain in stage.domains}
-    spec = _stage_spec(run, "stage", stage, start, problems)
+    spec = _stage_spec(recipe, "stage", stage, start, problems)
     facts: dict[str, Any] = {"validation": {name: artifact.kept for name, artifact in validation.items()}}
     inputs = [start, *problems.values(), *validation.values()]
     if stage.max_pass_rate is not None:
-        measured = _pass_rates(run, stage, start, problems)
+        measured = _pass_rates(run, recipe, stage, start, problems)
         facts["pass_rates"] = measured.path / "pass_rates.jsonl"
         inputs.append(measured)
     spec = spec.model_copy(update=facts)
@@ -189,12 +197,12 @@ def train_stage(
     }
 
     def check() -> None:
-        check_machines(run)
-        lengths.check_stage(run, stage, start)
+        check_machines(run.settings, recipe.training)
+        lengths.check_stage(run, recipe.model, stage, start)
 
     return run_step(
-        run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=_train(run, spec, start), code=code,
-        check=check,
+        run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=partial(_train, run, spec, start=start),
+        code=code, check=check,
     )  # fmt: skip
 
 
@@ -208,12 +216,11 @@ def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]
     return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
 
 
-def check_machines(run: RunContext) -> None:
-    """Raises RatchetError if the recipe's machines, its engine or its reward servers are not available."""
-    recipe, settings = run.recipe, run.settings
-    launcher_of(settings).check(recipe.training.hardware.machines)
-    recipe.training.engine.check(settings.python)
-    if recipe.training.reward_servers and (fault := _silence_of(recipe.training.reward_servers)):
+def check_machines(settings: Settings, training: Training) -> None:
+    """Raises RatchetError if the machines, the engine or the reward servers of `training` are not available."""
+    launcher_of(settings).check(training.hardware.machines)
+    training.engine.check(settings.python)
+    if training.reward_servers and (fault := _silence_of(training.reward_servers)):
         raise RatchetError(fault)
 
 
@@ -228,10 +235,11 @@ def _silence_of(reward_servers: tuple[str, ...]) -> str:
     return ""
 
 
-def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
+def _pass_rates(
+    run: RunContext, recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]
+) -> Artifact:
     """How often the starting policy solves each prompt that the stage may train on."""
-    recipe = run.recipe
-    spec = _stage_spec(run, "pass_rates", stage, start, problems)
+    spec = _stage_spec(recipe, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "max_pass_rate", "pass_rate_rollouts",
         "pass_rate_error", "graded",
@@ -250,71 +258,70 @@ def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mappin
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it
         parameters["longest_response"] = stage.longest_response
     return run_step(
-        run, PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()], make=_train(run, spec),
-        title=f"pass rates {stage.name}", check=lambda: check_machines(run),
+        run, PASS_RATES, stage.name, parameters=parameters, inputs=[start, *problems.values()],
+        make=partial(_measure, run, spec), title=f"pass rates {stage.name}",
+        check=lambda: check_machines(run.settings, recipe.training),
         code=[ENGINES.path(recipe.training.engine.kind), *code_of(stage.domains)],
     )  # fmt: skip
 
 
 def _stage_spec(
-    run: RunContext,
-    kind: Literal["stage", "pass_rates"],
-    stage: Stage,
-    start: Artifact,
+    recipe: Recipe, kind: Literal["stage", "pass_rates"], stage: Stage, start: Artifact,
     problems: Mapping[str, Artifact],
-) -> TrainingSpec:
+) -> TrainingSpec:  # fmt: skip
     model = start.path if start.kind == "model" else start.path / "model"
     files = {name: part.kept for name, part in problems.items()}
     return TrainingSpec(
-        kind=kind, recipe=run.recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path()
+        kind=kind, recipe=recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path()
     )
 
 
-def _train(run: RunContext, spec: TrainingSpec, start: Artifact | None = None) -> Callable[[Draft], None]:
-    """Fills a draft with the work of `spec`, whose `work_dir` is the draft."""
-
-    def make(draft: Draft) -> None:
-        hardware = run.recipe.training.hardware
-        name = "-".join(filter(None, [spec.kind, spec.stage]))
-        if any(domain_of(domain).runs_programs for domain in spec.problems):
-            record_isolation(run, draft)
-        measures = spec.kind == "pass_rates"
-        file = draft.path / ("checkpoints/0-pass_rates.jsonl" if measures else "metrics.jsonl")
-        follow = MetricsFollower(run, draft.tracking_id, file)
-        if spec.kind == "stage" and start:
-            follow = StageFollower(run, draft.tracking_id, file, start)
-        run_worker(
-            run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
-            hardware.processes, hardware.machines, resident=True,
-        )  # fmt: skip
-        shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
-        if measures:
-            draft.extra["headline"] = _describe_pass_rates(draft)
-            return
-        last = follow.last
-        draft.extra["metrics"] = {key: value for key, value in last.items() if isinstance(value, int | float)}
-        draft.extra["headline"] = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
-        draft.counts["steps"] = int(last.get("step", 0))
-        decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if spec.stage else []
-        if interventions := [line for line in decisions if line["rule"] == RULE]:
-            draft.extra["interventions"] = interventions
-        draft.extra["shown"] = [
-            name for name in ("metrics.jsonl", "decisions.jsonl", "samples.jsonl") if (draft.path / name).is_file()
-        ]
-
-    return make
+def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None) -> None:
+    """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`."""
+    file = draft.path / "metrics.jsonl"
+    follow = (
+        StageFollower(run, draft.tracking_id, file, spec.recipe.training.stages, start)
+        if start
+        else MetricsFollower(run, draft.tracking_id, file)
+    )
+    _run_spec(run, spec, draft, follow)
+    last, result = follow.last, draft.result
+    result.metrics = {key: value for key, value in last.items() if isinstance(value, int | float)}
+    result.headline = f"{last.get('step', 0)} steps, {in_words(last, HEADLINE)}"
+    draft.counts["steps"] = int(last.get("step", 0))
+    decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if start else []
+    if interventions := [line for line in decisions if line["rule"] == RULE]:
+        result.interventions = interventions
+    files = ("metrics.jsonl", "decisions.jsonl", "samples.jsonl")
+    result.shown = [name for name in files if (draft.path / name).is_file()]
 
 
-def _describe_pass_rates(draft: Draft) -> str:
+def _measure(run: RunContext, spec: TrainingSpec, draft: Draft[StepResult]) -> None:
+    """Fill a draft with the pass rates of a stage's prompts."""
+    follow = MetricsFollower(run, draft.tracking_id, draft.path / "checkpoints/0-pass_rates.jsonl")
+    _run_spec(run, spec, draft, follow)
     lines = [json.loads(line) for line in (draft.path / "pass_rates.jsonl").read_text().splitlines()]
     rates = [passed / judged for line in lines for passed, judged in line["counts"].values() if judged]
-    draft.counts["problems"] = sum(len(line["counts"]) for line in lines)
-    draft.extra["metrics"] = {"pass_rate": fmean(rates)} if rates else {}
-    return f"{draft.counts['problems']:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
+    count = draft.counts["problems"] = sum(len(line["counts"]) for line in lines)
+    draft.result.metrics = {"pass_rate": fmean(rates)} if rates else {}
+    draft.result.headline = f"{count:,} problems, mean pass rate {fmean(rates):.2f}" if rates else "nothing judged"
+
+
+def _run_spec(run: RunContext, spec: TrainingSpec, draft: Draft[Any], follow: "MetricsFollower") -> None:
+    """Run the process group of `spec`, whose `work_dir` is the draft."""
+    training = spec.recipe.training
+    name = "-".join(filter(None, [spec.kind, spec.stage]))
+    if any(domain_of(domain).runs_programs for domain in spec.problems):
+        record_isolation(draft, spec.recipe.verification, training.reward_servers)
+    run_worker(
+        run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
+        training.hardware.processes, training.hardware.machines, resident=True,
+    )  # fmt: skip
+    shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
 
 
 def run_worker(
-    run: RunContext, module: str, spec: BaseModel, draft: Draft, name: str, follow: "MetricsFollower",
+    run: RunContext, module: str, spec: BaseModel, draft: Draft[Any], name: str, follow: "MetricsFollower",
     processes: int, machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
@@ -393,9 +400,9 @@ class MetricsFollower:
 class StageFollower(MetricsFollower):
     """Follows a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
-    def __init__(self, run: RunContext, child: str, path: Path, start: Artifact) -> None:
+    def __init__(self, run: RunContext, child: str, path: Path, stages: Sequence[Stage], start: Artifact) -> None:
         super().__init__(run, child, path)
-        self.curve = Curve(run, start)
+        self.curve = Curve(run, stages, start)
         self._samples, self._shown = path.with_name("samples.jsonl"), 0
 
     def poll(self) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel
 
 KEPT = "kept.parquet"
 REJECTED = "rejected.parquet"
@@ -15,13 +16,33 @@ ROW_GROUP = 1 << 17
 """Rows per Parquet row group: one group is held in memory."""
 
 
+class StepResult(BaseModel):
+    """What a step records of its output in the manifest; each kind of artifact may add fields."""
+
+    headline: str = ""
+    """The result in one line."""
+    metrics: dict[str, float | int | None] = {}
+    shown: list[str] = []
+    """Files for a person to look at."""
+    isolation: str = ""
+    """How the programs that the step judged were confined."""
+
+
+class DatasetResult(StepResult):
+    summary: dict[str, Any] | None = None
+    """Counts of a curation step: `rows_in`, `rows_out`, `dropped` by rule, and the step's own."""
+
+
+R = TypeVar("R", bound=StepResult)
+
+
 @dataclass
-class Draft:
-    """A directory being filled. `counts` and `extra` go into the manifest."""
+class Draft(Generic[R]):
+    """A directory being filled. `counts` and `result` go into the manifest."""
 
     path: Path
+    result: R
     counts: dict[str, int] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
     tracking_id: str = ""
     """The step's run in the tracking journal, empty outside a run."""
 

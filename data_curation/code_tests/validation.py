@@ -54,8 +54,8 @@ class ValidateTests(CurationStep):
             journal.unlink(missing_ok=True)
         # No part of the artifact's content: it varies with the load of the machine.
         if timed_out := split.summary.pop("timed_out"):
-            context.facts["headline"] = f"{timed_out:,} mutants stopped by the time limit alone"
-        context.facts["metrics"] = {"mutants_timed_out": timed_out}
+            context.result.headline = f"{timed_out:,} mutants stopped by the time limit alone"
+        context.result.metrics = {"mutants_timed_out": timed_out}
         if unchecked := split.summary["unchecked"]:
             has_teacher = context.curation.teacher.kind != "none"
             after = "those that the teacher solves stay" if has_teacher else "no teacher answers them"

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.data_curation.base.files import disk_errors, replace_directory
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
@@ -76,7 +76,7 @@ def decontaminate_files(
     files = [open_text_file(Path(path), text_column) for path in inputs]
     columns = common_schema(files)
     texts, names, urls, without_text = _read_items(benchmarks, text_column)
-    draft = Draft(output.with_name(f".{output.name}.partial"))
+    draft = Draft(output.with_name(f".{output.name}.partial"), StepResult())
     shutil.rmtree(draft.path, ignore_errors=True)  # left by a run that was killed
     with disk_errors(output.parent):
         draft.path.mkdir(parents=True)

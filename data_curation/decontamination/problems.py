@@ -51,7 +51,7 @@ class Decontaminate(CurationStep):
 
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
         decontaminator = Decontaminator(context.items(), self.parameters(context))
-        context.facts["summary"] = decontaminator.facts()
+        context.result.summary = decontaminator.facts()
         return context.each(decontaminator.split, rows.batches(), len(rows))
 
 

@@ -337,7 +337,9 @@ class ArtifactStore:
         return reached(artifacts, made_from)
 
     @contextmanager
-    def draft(self, target: Artifact, *, resumable: bool, wait: Callable[[str], None] | None = None) -> Iterator[Draft]:
+    def draft(
+        self, target: Artifact, *, resumable: bool, wait: Callable[[str], None] | None = None
+    ) -> Iterator[Draft[Any]]:
         """Fill the draft, then call `finish`. A resumable draft keeps what an interrupted run left in it. If another
         process fills it, tell `wait` and wait until it has ended: the artifact may be there then. Without `wait`, raise
         RatchetError."""
@@ -349,9 +351,9 @@ class ArtifactStore:
                 shutil.rmtree(path, ignore_errors=True)
             with disk_errors(self.root):
                 path.mkdir(exist_ok=True)
-                yield Draft(path)
+                yield Draft(path, manifest_class(target.kind).result())
 
-    def finish(self, target: Artifact, draft: Draft, *, step: str, step_version: int, parameters: Parameters,
+    def finish(self, target: Artifact, draft: Draft[Any], *, step: str, step_version: int, parameters: Parameters,
                inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = (),
                code: Mapping[str, str] = {}) -> Artifact:  # fmt: skip
         """Write the manifest, make everything durable, and give the directory its name."""
@@ -362,10 +364,7 @@ class ArtifactStore:
         for file in sorted(p for p in draft.path.rglob("*") if p.is_file() and p.name != MANIFEST):
             name = str(file.relative_to(draft.path))
             files[name] = FileFacts(bytes=file.stat().st_size, sha256=sha256_file(file))
-        kind = manifest_class(target.kind)
-        if unknown := draft.extra.keys() - kind.model_fields.keys():
-            raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
-        manifest = kind(
+        manifest = manifest_class(target.kind)(
             kind=target.kind,
             name=target.name,
             key=target.key,
@@ -382,7 +381,7 @@ class ArtifactStore:
             finished_at=finished_at,
             seconds=round(finished_at - started_at, 3),
             **({"declaration": declaration} if (declaration := os.environ.get(DECLARATION)) else {}),
-            **draft.extra,
+            **draft.result.model_dump(exclude_unset=True),
         )
         content = json.dumps(manifest.as_json(), indent=1, ensure_ascii=False)
         with disk_errors(self.root):

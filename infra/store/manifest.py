@@ -1,13 +1,13 @@
-"""What is recorded of an artifact, in the `manifest.json` of its directory: a class for each kind.
-
-Unknown fields are ignored when a manifest is read, so that a home of another version can be read; they are refused when
-one is written.
+"""What is recorded of an artifact, in the `manifest.json` of its directory: a class for each kind, with what its step
+fills in (a `StepResult`). Unknown fields are ignored, so that a home of another version can be read.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict
+
+from ratchet.data_curation.base.draft import DatasetResult, StepResult
 
 if TYPE_CHECKING:
     from ratchet.infra.store.artifacts import Artifact
@@ -19,9 +19,11 @@ class FileFacts(BaseModel):
     sha256: str
 
 
-class Manifest(BaseModel):
+class Manifest(StepResult):
     """What is recorded of every artifact."""
 
+    result: ClassVar[type[StepResult]] = StepResult
+    """What its step fills in."""
     model_config = ConfigDict(frozen=True)
     kind: str
     name: str
@@ -45,13 +47,6 @@ class Manifest(BaseModel):
     seconds: float = 0.0
     declaration: str = ""
     """Hash of the pre-registered experiment that the run belonged to."""
-    headline: str = ""
-    """The result in one line."""
-    metrics: dict[str, float | int | None] = {}
-    shown: list[str] = []
-    """Files for a person to look at."""
-    isolation: str = ""
-    """How the programs that the step judged were confined."""
 
     def as_json(self) -> dict[str, Any]:
         """As it is in the file."""
@@ -65,12 +60,7 @@ class Manifest(BaseModel):
         return manifest
 
 
-class DatasetManifest(Manifest):
-    summary: dict[str, Any] | None = None
-    """Counts of a curation step: `rows_in`, `rows_out`, `dropped` by rule, and the step's own."""
-
-
-class AttemptsManifest(Manifest):
+class AttemptsResult(StepResult):
     endpoints: dict[str, Any] = {}
     """What the teacher's endpoint did not accept."""
 
@@ -86,27 +76,55 @@ class PromptComparison(BaseModel):
     """The same in the recipe's template."""
 
 
-class TracesManifest(AttemptsManifest):
+class TracesResult(AttemptsResult):
     rejected: dict[str, int] = {}
     """Rows that were set aside, by rule."""
     prompts: PromptComparison | None = None
 
 
-class CheckpointManifest(Manifest):
+class CheckpointResult(StepResult):
     interventions: list[dict[str, Any]] = []
     """Lines of `decisions.jsonl`, as `AppliedIntervention.of` reads them."""
 
 
-class EvaluationManifest(Manifest):
+class EvaluationResult(StepResult):
     warnings: list[str] = []
 
 
-class ReportManifest(Manifest):
+class ReportResult(StepResult):
     summary_table: list[dict[str, Any]] = []
 
 
-class GateManifest(Manifest):
-    passed: bool
+class GateResult(StepResult):
+    passed: bool = False
+
+
+class DatasetManifest(Manifest, DatasetResult):
+    result = DatasetResult
+
+
+class AttemptsManifest(Manifest, AttemptsResult):
+    result = AttemptsResult
+
+
+class TracesManifest(Manifest, TracesResult):
+    result = TracesResult
+
+
+class CheckpointManifest(Manifest, CheckpointResult):
+    result = CheckpointResult
+
+
+class EvaluationManifest(Manifest, EvaluationResult):
+    result = EvaluationResult
+
+
+class ReportManifest(Manifest, ReportResult):
+    result = ReportResult
+
+
+class GateManifest(Manifest, GateResult):
+    result = GateResult
 
 
 MANIFESTS: Mapping[str, type[Manifest]] = {

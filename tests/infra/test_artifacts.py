@@ -124,12 +124,8 @@ def test_a_manifest_of_another_version_is_read_and_an_unknown_field_is_not_writt
     assert read is not None and isinstance(read.manifest, DatasetManifest) and read.manifest.own_code == {}
     assert read.content(whole=True) == made.content(whole=True)
     with store.draft(store.locate("report", "r", "1" * 64), resumable=False) as draft:
-        draft.extra["sumary_table"] = []
-        with pytest.raises(TypeError, match="ReportManifest has no sumary_table"):
-            store.finish(
-                store.locate("report", "r", "1" * 64), draft, step="report", step_version=1, parameters={}, inputs=[],
-                started_at=time.time(),
-            )  # fmt: skip
+        with pytest.raises(ValueError, match="sumary_table"):
+            draft.result.sumary_table = []
 
 
 def test_a_truncated_manifest_is_one_line_wherever_it_is_read(tmp_path):

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
 from ratchet.tasks import row_steps
@@ -26,7 +26,7 @@ def warned(tmp_path):
         paths = [tmp_path / f"{name}.jsonl" for name in files]
         for path, rows in zip(paths, files.values(), strict=True):
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        draft = Draft(tmp_path)
+        draft = Draft(tmp_path, DatasetResult())
         write_splits(draft, read_files(paths, "math"), max_rejected=1.0)
         row_steps.warn_of_losses(run, draft)
         return said
@@ -56,12 +56,12 @@ def batch(*rules: str | None):
 def test_a_step_that_rejects_more_than_the_recipe_allows_ends_with_its_commonest_rule_and_a_row(tmp_path):
     batches = [batch(None, None, "proof"), batch(None, "figure", "figure")]  # a half; less in the first
     with pytest.raises(RatchetError) as error:
-        write_splits(Draft(tmp_path), batches, max_rejected=0.49)
+        write_splits(Draft(tmp_path, DatasetResult()), batches, max_rejected=0.49)
     assert "would reject 3 of 6 rows" in str(error.value) and "max_rejected 49%" in str(error.value)
     assert "'figure' (2 rows), e.g. row 1 of test" in str(error.value)
 
 
 def test_a_step_may_reject_as_much_as_the_recipe_allows_and_its_counts_are_those_of_the_rows(tmp_path):
-    draft = Draft(tmp_path)
+    draft = Draft(tmp_path, DatasetResult())
     write_splits(draft, [batch(None, None, "proof"), batch(None, "figure")], max_rejected=0.4)
-    assert draft.extra["metrics"] == {"rows_in": 5, "rows_kept": 3, "rows_rejected": 2}
+    assert draft.result.metrics == {"rows_in": 5, "rows_kept": 3, "rows_rejected": 2}

@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from ratchet.data_curation.base.draft import Draft
+from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.flows.runs import plan_run
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.training import MetricsFollower, run_worker
@@ -20,7 +20,14 @@ with plan_run(recipe, load_settings()) as run:
     try:
         follow = MetricsFollower(run, "", work / "metrics.jsonl")
         run_worker(
-            run, "ratchet.training.launch", spec, Draft(work), "stage", follow, hardware.processes, hardware.machines
+            run,
+            "ratchet.training.launch",
+            spec,
+            Draft(work, StepResult()),
+            "stage",
+            follow,
+            hardware.processes,
+            hardware.machines,
         )
     except RatchetError as error:
         sys.exit(f"error: {error}")
