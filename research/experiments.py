@@ -1,6 +1,6 @@
-"""Declared experiments, written to docs/evidence/findings.md.
+"""Pre-registered experiments, written to docs/evidence/findings.md.
 
-    python -m research.experiments research/declared/order.yaml [--write PAGE]
+    python -m research.experiments research/preregistered/order.yaml [--write PAGE]
 
 A declaration is a YAML file with a family of experiments: each one's hypothesis and its direction, what is compared,
 the measure, the seeds, the smallest difference that matters, and what was tuned on which other seeds. It is written
@@ -34,8 +34,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scipy.stats import t, ttest_1samp
 
-from research.seeds import ROOT, with_section
-from research.wind_tunnel import (
+from research.ablations import (
     Measure,
     Run,
     mean_of,
@@ -47,9 +46,10 @@ from research.wind_tunnel import (
     tokens_until,
     validation_at,
 )
+from research.seeds import ROOT, with_section
 
 FACTS = ROOT / "docs" / "facts" / "experiments"
-DECLARATIONS = ROOT / "research" / "declared"
+DECLARATIONS = ROOT / "research" / "preregistered"
 LEVEL = 0.05
 """Of the corrected p-value, two-sided."""
 DECLARATION = "declaration.yaml"
@@ -288,7 +288,7 @@ def section(family: Family, file: str, found: dict[str, Any]) -> list[str]:
 
 def overview() -> list[str]:
     """The page's first section: all families that have run, and what would be left of them with one correction over
-    every experiment that was ever declared and run."""
+    every pre-registered experiment that was run."""
     kept = {file.stem: json.loads(file.read_text()) for file in sorted(FACTS.glob("*.json"))}
     outcomes = [one for found in kept.values() for one in found["results"].values()]
     for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
@@ -342,7 +342,7 @@ def main() -> None:
     hold_to(arguments.declaration, home)
     rows = run_family(family, home, declaration)
     found = facts(family, declaration, rows, cpu_minutes(home))
-    file = f"research/declared/{arguments.declaration.name}"
+    file = f"research/preregistered/{arguments.declaration.name}"
     lines = section(family, file, found)
     print("\n".join(lines))
     if arguments.write:

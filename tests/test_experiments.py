@@ -11,11 +11,11 @@ import yaml
 
 from ratchet.infra.recipe import load_recipe
 from research import experiments
+from research.ablations import Run, reading_entropy
 from research.experiments import Experiment, Measured, Refused, facts, hold_to, holm, read, section
-from research.wind_tunnel import Run, reading_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
-DECLARED = sorted((ROOT / "benchmarks" / "declared").glob("*.yaml"))
+PREREGISTERED = sorted((ROOT / "research" / "preregistered").glob("*.yaml"))
 SMALL = {
     "family": "small", "question": "Does it?", "seeds": [1, 2, 3], "why_seeds": "a test",
     "tuned": {"seeds": [9], "what": "nothing"}, "before": ["it was larger"],
@@ -133,7 +133,7 @@ def test_of_what_the_start_never_solved_the_solved_share_counts(tmp_path):
     assert measure(Run([], 0.0, {}, None, now)) is None
 
 
-@pytest.mark.parametrize("file", DECLARED, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", PREREGISTERED, ids=lambda file: file.stem)
 def test_what_is_declared_can_run(file):
     family, _ = read(file)
     assert family.family == file.stem and not set(family.seeds) & set(family.tuned.seeds)
@@ -146,18 +146,18 @@ def test_what_is_declared_can_run(file):
 
 @pytest.mark.parametrize("file", sorted(experiments.FACTS.glob("*.json")), ids=lambda file: file.stem)
 def test_the_page_has_what_the_artifacts_gave_and_no_other_declaration(file):
-    declared = f"research/declared/{file.stem}.yaml"
-    family, declaration = read(ROOT / declared)
+    registered = f"research/preregistered/{file.stem}.yaml"
+    family, declaration = read(ROOT / registered)
     found = json.loads(file.read_text())
     rows = {name: one["seeds"] for name, one in found["results"].items()}
     assert found == facts(family, declaration, rows, found.get("cpu_minutes"))
-    assert "\n".join(section(family, declared, found)) in (ROOT / "docs" / "evidence" / "findings.md").read_text()
+    assert "\n".join(section(family, registered, found)) in (ROOT / "docs" / "evidence" / "findings.md").read_text()
 
 
 def test_the_overview_of_the_page_counts_every_family_and_names_those_that_wait():
     lines = "\n".join(experiments.overview())
     assert lines in (ROOT / "docs" / "evidence" / "findings.md").read_text()
-    assert all(file.stem in lines for file in DECLARED)
+    assert all(file.stem in lines for file in PREREGISTERED)
 
 
 @pytest.mark.slow

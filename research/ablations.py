@@ -1,4 +1,4 @@
-"""The wind tunnel: `python -m research.wind_tunnel --seeds 0 1 2 [--only length] [--write docs/evidence/results.md]`.
+"""The ablation testbed: `python -m research.ablations --seeds 0 1 2 [--write docs/evidence/results.md]`.
 
 Trains the recipes of `recipes/ablations` with `ratchet train`, each on every seed. All recipes of a seed share one
 home: curation and supervised start are made once, and finished work is not repeated. For each effect it prints a table
@@ -26,7 +26,7 @@ import pandas as pd
 from scipy.stats import entropy, t
 
 from ratchet.evaluation.pass_at_k import pass_at_k_table
-from ratchet.examples.wind_tunnel.world import READINGS
+from ratchet.examples.ablation_testbed.world import READINGS
 from ratchet.flows.runs import plan_run
 from ratchet.flows.train import train
 from ratchet.infra.recipe import load_recipe
@@ -325,7 +325,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", choices=EFFECTS, default=list(EFFECTS))
-    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet" / "wind_tunnel", help="one home a seed below it")
+    parser.add_argument("--home", type=Path, default=ROOT / ".ratchet" / "ablations", help="one home a seed below it")
     parser.add_argument("--write", type=Path, help="replace the effects' sections of this page")
     arguments = parser.parse_args()
     for name in arguments.only:
@@ -335,12 +335,10 @@ def main() -> None:
         lines = table(effect, runs)
         print("\n".join(["", effect.title, *lines]))
         if arguments.write:
-            image = f"../images/wind_tunnel_{name}.png"
+            image = f"../images/ablation_{name}.png"
             picture(effect, runs, arguments.write.parent / image)
             seeds = " ".join(map(str, arguments.seeds))
-            command = (
-                f"    python -m research.wind_tunnel --seeds {seeds} --only {name} --write docs/evidence/results.md"
-            )
+            command = f"    python -m research.ablations --seeds {seeds} --only {name} --write docs/evidence/results.md"
             section = [command, "", *lines, "", f"![{effect.title}]({image})"]
             arguments.write.write_text(with_section(arguments.write.read_text(), f"## {effect.title}", section))
 

@@ -5,9 +5,9 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
-from ratchet.examples.wind_tunnel import world
-from ratchet.examples.wind_tunnel.matching import LenientMath, StrictMath
-from ratchet.examples.wind_tunnel.world import HELD_OUT, MISJUDGED, PLAIN, RIGHT, Chain, draw, math_response
+from ratchet.examples.ablation_testbed import world
+from ratchet.examples.ablation_testbed.matching import LenientMath, StrictMath
+from ratchet.examples.ablation_testbed.world import HELD_OUT, MISJUDGED, PLAIN, RIGHT, Chain, draw, math_response
 from ratchet.verifiers.math.domain import Math
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem

@@ -1,4 +1,4 @@
-"""Raw files of the wind tunnel: chains of instructions of graded depth, in math and in code.
+"""Raw files of the ablation testbed: chains of instructions of graded depth, in math and in code.
 
     math_train.jsonl, code_train.jsonl        training problems, many of them easy
     code_weak.jsonl, code_wrong.jsonl         the same code problems with tests that pass or fail the wrong programs
@@ -236,7 +236,7 @@ def generate(
     files: dict[str, list[dict[str, Any]]] = {}
     for half, depths in HELD_OUT.items():
         wanted = [(depths[i % len(depths)], False) for i in range(held_out)]
-        chains = _distinct(Random(f"wind tunnel, {half}"), wanted, held_out=True)
+        chains = _distinct(Random(f"wind tunnel, {half}"), wanted, held_out=True)  # texts of published seeds: they stay
         files |= {f"math_{half}": [*map(_math_row, chains)], f"code_{half}": [*map(_code_row, chains)]}
 
     rng = Random(f"wind tunnel, problems {seed}")

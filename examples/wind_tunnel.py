@@ -1,0 +1,1 @@
+raise ImportError("ratchet.examples.wind_tunnel is now ratchet.examples.ablation_testbed")
