@@ -30,13 +30,21 @@ def decontaminate(
     ] = 9,
     coverage: Annotated[
         float | None,
-        typer.Option("--coverage", min=0, max=1, help="The share at which `coverage` drops (default: as in recipes)."),
+        typer.Option(
+            "--coverage",
+            min=0,
+            max=1,
+            help="Share of an item at which `coverage` drops a row (default: as in recipes).",
+        ),
     ] = None,
     variants: Annotated[
-        str, typer.Option("--variants", help="An item with other numbers: `drop` or `keep`; counted apart either way.")
+        str,
+        typer.Option(
+            "--variants", help="Rows that repeat an item with other numbers: `drop` or `keep`; counted apart."
+        ),
     ] = "drop",
     text_column: Annotated[
-        str | None, typer.Option("--text-column", help="The column of texts, if it has no usual name.")
+        str | None, typer.Option("--text-column", help="Name of the text column, if it is unusual.")
     ] = None,
 ) -> None:
     """Drop rows that share text with benchmark items, and record for each which item, where and how much.

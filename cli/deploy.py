@@ -95,8 +95,8 @@ def deploy(
     if pools[pool].is_paused:
         console.print(f"\nThe pool is paused, so runs wait: [bold]prefect work-pool resume {pool}[/]", soft_wrap=True)
     if online:
-        console.print(f"\nWorkers that poll the pool: {online}. Another one: {start}", soft_wrap=True)
+        console.print(f"\nWorkers polling the pool: {online}. Start another one: {start}", soft_wrap=True)
     else:
-        console.print(f"\nNo worker polls the pool: runs stay *Late* until one is started: {start}", soft_wrap=True)
-    most = f", and at most {limit} of the whole pool" if limit is not None else ""
-    console.print(f"{concurrency_limit} of each deployment run at a time{most}; others wait for them.", soft_wrap=True)
+        console.print(f"\nNo worker polls the pool; runs stay *Late* until you start one: {start}", soft_wrap=True)
+    most = f", {limit} in the whole pool" if limit is not None else ""
+    console.print(f"Runs at a time: {concurrency_limit} of each deployment{most}; others wait.", soft_wrap=True)

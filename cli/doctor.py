@@ -24,16 +24,16 @@ Check = tuple[bool, str, str]
 
 def doctor(
     contents: Annotated[
-        bool, typer.Option("--contents", help="Read every file of the home: name those that changed since.")
+        bool, typer.Option("--contents", help="Read every file of the home, and name those that have changed.")
     ] = False,
     home: Home = None,
 ) -> None:
     """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
 
-    With `--contents`: read all that the home holds (1 GB a second and core), and name each file that is not what was
-    written: artifacts by their hashes, stored generations, answers of teachers.
+    With `--contents`, read everything in the home (1 GB per second and core), and name each file that is not as it was
+    written: artifacts, by their hashes, stored generations, and teachers' answers.
 
-    A recipe on its machines: `ratchet preflight`. What may be deleted: `ratchet gc`.
+    `ratchet preflight` tests whether machines can run a recipe; `ratchet gc` lists what may be deleted.
 
     Example: `ratchet doctor`
 
@@ -64,7 +64,7 @@ def _machine(settings: Settings) -> Iterator[Check]:
     free = shutil.disk_usage(existing).free / GIB
     yield True, "versions", ", ".join(f"{package} {number}" for package, number in library_versions().items())
     for name, amount, least, detail, advice in (
-        ("cores", cores, 2, f"{cores}: as many verifiers", "the tiny recipe needs two"),
+        ("cores", cores, 2, f"{cores}", "the tiny recipe needs two"),
         ("memory", memory, 3.5, f"{memory:.1f} GiB", "the tiny recipe needs 4"),
         ("disk", free, 1, f"{free:.1f} GiB free at {existing}", "free some: `ratchet gc`"),
     ):

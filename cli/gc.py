@@ -27,10 +27,11 @@ def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
     home: Home = None,
 ) -> None:
-    """List what no run uses: unfinished directories, artifacts, runs. With `--delete`, delete it.
+    """List what no run uses any more: unfinished directories, artifacts, runs. `--delete` deletes it.
 
-    Whatever a kept run made or read stays, with everything behind it. Every run is kept unless `--forget` or
-    `--older-than` names it, and any that MLflow has not received. Nothing is deleted while a run is at work there.
+    Everything that a kept run made or read is kept, with all that it was made from. Runs are kept unless `--forget` or
+    `--older-than` selects them; those that MLflow has not fully received are kept in any case. Nothing is deleted while
+    a run is active.
 
     Example: `ratchet gc`
 
@@ -55,5 +56,5 @@ def gc(
         runs = [{"run": run.run_id, "name": run.name} for run in unused.runs]
         print_json({"directories": rows, "runs": runs, "kept": list(unused.unsent), "bytes": total, "deleted": delete})
         return
-    done = "deleted" if delete else "nothing is deleted yet: pass --delete"
+    done = "deleted" if delete else "dry run; pass --delete to remove them"
     console.print(f"{len(rows)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")

@@ -61,7 +61,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-RUN, LOOK, DATA, MACHINES = "Run", "Look", "Data", "Machines"
+RUN, LOOK, DATA, MACHINES = "Run", "Inspect", "Data", "Machines"
 WAITING = 3
 LEAVE_AFTER_S = 20
 
@@ -92,8 +92,8 @@ def every_command(
         bool,
         typer.Option(
             "--unsafe",
-            help="Judge code even where this machine cannot confine it: a model's program can then read, change and "
-            "send everything that your user can.",
+            help="Run models' code even where this machine cannot sandbox it: it can then read, change and send "
+            "anything that your user can.",
         ),
     ] = False,
 ) -> None:
@@ -114,9 +114,9 @@ def run(
 ) -> None:
     """Run the whole pipeline: curate, train, evaluate, report.
 
-    After a kill, the same command continues where it stopped. `--dry-run` shows what would run. A run that waits at a
-    gate (`approve` in its recipe) continues with `--approve`. The decision belongs to the content: the same content is
-    not asked about again.
+    After an interruption, the same command continues where it stopped. `--dry-run` shows what would run. A run that
+    waits at a gate (`approve` in its recipe) continues with `--approve`; results are approved once, whatever run makes
+    them again.
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
@@ -131,19 +131,20 @@ def curate(
     domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
     recipe: RecipeName = "tiny",
     input_: Annotated[
-        list[str] | None, typer.Option("--input", help="A raw file, directory, or data set on the Hub; repeatable.")
+        list[str] | None, typer.Option("--input", help="A raw file, a directory or a data set on the Hub; repeatable.")
     ] = None,
     benchmarks: Annotated[
-        list[str] | None, benchmark("Decontaminate against this file or benchmark (math500).", "--benchmark")
+        list[str] | None,
+        benchmark("Decontaminate against this file or benchmark, such as math500; repeatable.", "--benchmark"),
     ] = None,
     only: Annotated[str | None, step("Run this step only.", "--only", metavar="STEP")] = None,
-    from_: Annotated[str | None, step("Run this step and those that follow.", "--from", metavar="STEP")] = None,
+    from_: Annotated[str | None, step("Run this step and all later ones.", "--from", metavar="STEP")] = None,
     refresh: Annotated[
-        list[str] | None, step("Run this step even if cached; repeatable.", "--refresh", metavar="STEP")
+        list[str] | None, step("Rerun this step even if cached; repeatable.", "--refresh", metavar="STEP")
     ] = None,
     check: Annotated[
         list[str] | None,
-        typer.Option("--check", metavar="FILE", help="Show only how the rows of this source are read; repeatable."),
+        typer.Option("--check", metavar="FILE", help="Only show how the rows of this file are read; repeatable."),
     ] = None,
     set_: Overrides = None,
     seed: Seed = None,
@@ -152,7 +153,7 @@ def curate(
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
-    `--check FILE` runs nothing: three rows beside their published fields, and counts of what looks wrong.
+    `--check FILE` runs nothing: it shows three rows beside their published fields, and counts what looks wrong.
 
     STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
     length, curated.
@@ -187,7 +188,7 @@ def train(
     dry_run: DryRun = False,
     home: Home = None,
 ) -> None:
-    """Train: warm start and all stages. Curates first what is not curated yet.
+    """Train: the warm start, then all stages. Domains that are not curated yet are curated first.
 
     A single stage starts from the checkpoint before it, or from `--model`. `ratchet plan` estimates the time and memory
     of each stage.
@@ -215,7 +216,7 @@ def evaluate(
     dry_run: DryRun = False,
     home: Home = None,
 ) -> None:
-    """Evaluate one model on benchmarks: scores with error bars, truncation, lengths.
+    """Evaluate a model on benchmarks: scores with error bars, truncation rates, response lengths.
 
     Responses sampled before with the same settings are reused.
 
@@ -240,7 +241,7 @@ command(LOOK)(rollouts)
 
 @command(LOOK)
 def compare(
-    what: Annotated[list[str], artifact("Two evaluations or more, first to last (`evaluation/…`); or two runs.")],
+    what: Annotated[list[str], artifact("Two or more evaluations, first to last (`evaluation/…`); or two runs.")],
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Compare despite different settings; the report names them.")
     ] = False,
@@ -256,7 +257,7 @@ def compare(
     Example: `ratchet compare tiny-seed0-pipeline tiny-seed1-pipeline`
     """
     if len(what) < 2:
-        raise RatchetError("Name two evaluations or more (`ratchet show evaluation` lists them), or two runs.")
+        raise RatchetError("Name two or more evaluations (`ratchet show evaluation` lists them), or two runs.")
     from ratchet.infra.tracking.run_record import find_run, get_run
 
     settings = load_settings(home)

@@ -69,14 +69,14 @@ Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one field of the recipe; repeatable.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Override the recipe's seed.")]
-Approve = Annotated[bool, typer.Option("--approve", help="Approve the results at which the run waits, and go on.")]
+Approve = Annotated[bool, typer.Option("--approve", help="Approve the results that the run waits for, and continue.")]
 Reject = Annotated[
-    str, typer.Option("--reject", metavar="REASON", help="Reject the results at which the run waits: it ends there.")
+    str, typer.Option("--reject", metavar="REASON", help="Reject the results that the run waits for, and end it.")
 ]
-Home = Annotated[Path | None, typer.Option("--home", help="The directory of all outputs.", show_default="./.ratchet")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps: which would run, which are cached.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, everything else to stderr.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only: no progress, no hints.")]
+Home = Annotated[Path | None, typer.Option("--home", help="Directory of all outputs.", show_default="./.ratchet")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps that would run and those that are cached.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, everything else on stderr.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no hints.")]
 
 
 INTERRUPTED = 130

@@ -24,27 +24,28 @@ GIB = 2**30
 def plan(
     recipe: RecipeName = "tiny",
     machine: Annotated[
-        str, typer.Option("--machine", metavar="MxNxGPU", help="E.g. 16x8xH100; by default what the recipe asks for.")
+        str, typer.Option("--machine", metavar="MxNxGPU", help="Such as 16x8xH100 (default: the recipe's hardware).")
     ] = "",
     price: Annotated[float | None, typer.Option("--price", min=0, max=1e9, help="Price per GPU-hour.")] = None,
     mean: Annotated[
         float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
     advise: Annotated[
-        bool, typer.Option("--advise", help="Try other settings, and show what each would save and cost: a minute.")
+        bool, typer.Option("--advise", help="Try other settings and show what each would save; takes a minute.")
     ] = False,
     stage: Annotated[str, typer.Option("--stage", help="Plan this stage only.")] = "",
     model: Annotated[str, artifact("Plan for this checkpoint or model directory.", "--model")] = "",
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Time, cost and memory of each stage, from a simulation of its step, and the first bottleneck at 10 and 100 times
-    the prompts, GPUs or response length.
+    """Estimate time, cost and memory of each stage by simulating its step, and name the first bottleneck at 10 and 100
+    times the prompts, GPUs or response length.
 
     With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
     batching and of staleness, alone and together, where they fit.
 
-    Uses what `ratchet preflight RECIPE` has measured on such machines, otherwise published rates: docs/howto/sizing.md.
+    Rates are those that `ratchet preflight RECIPE` has measured on such machines, otherwise published ones
+    (docs/howto/sizing.md).
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
 
@@ -82,14 +83,14 @@ def plan(
 
 
 def _show_advice(rows: "list[Advice]") -> None:
-    table = columns("change", "exactness", "GPUs", "time", "GPU hours", "times fewer", "of peak")
+    table = columns("change", "exactness", "GPUs", "time", "GPU hours", "speedup", "MFU")
     for row in rows:
-        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.times_fewer:.2f}")
+        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.times_fewer:.2f}x")
         table.add_row(row.change, row.exactness, *shown, f"{row.efficiency:.1%}")
     print_unwrapped(table)
     for settings in [row.settings for row in rows if row.settings][:1]:
         chosen = " ".join(f"--set {quote(each)}" for each in settings)
-        say(f"\nThe first: {chosen}")
+        say(f"\nTo apply the first: {chosen}")
 
 
 def _show(plan: "Plan") -> None:
@@ -110,7 +111,7 @@ def _show(plan: "Plan") -> None:
     phases = list(summary["stages"][0]["seconds"])
     priced = ["cost"] if plan.price is not None else []
     where = "memory" if plan.machine.is_cpu else "memory of a GPU"
-    table = columns("stage", where, "of", "a step", *phases, "steps", "other", "the stage", *priced)
+    table = columns("stage", where, "available", "step time", *phases, "steps", "overhead", "stage time", *priced)
     for row, (_, estimate) in zip(summary["stages"], plan.stages, strict=True):
         peak, have = estimate.peak * plan.sharing, plan.machine.memory
         memory = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * have else "bold red")
@@ -141,9 +142,9 @@ def _show(plan: "Plan") -> None:
     known = "measured now, of this CPU" if plan.machine.is_cpu else "published (docs/howto/sizing.md)"
     rates = "measured by `ratchet preflight RECIPE`" if plan.measured else known
     console.print(
-        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Other time: "
-        f"starts, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, the few "
-        "GB of the framework.[/]",
+        f"[dim]Rates are {rates}; the mean response is assumed to be {plan.mean:g} of the longest. Overhead is "
+        f"start-up, pass rates{_prompts(plan)} and validation. Not counted: {_uncounted(summary)}restarts, a few GB of "
+        "framework memory.[/]",
         soft_wrap=True,
     )
     if assumed := summary["unconfirmed"]:
@@ -166,7 +167,7 @@ def _uncounted(summary: dict[str, Any]) -> str:
 
 def _show_gpu_hours(plan: "Plan", summary: dict[str, Any]) -> None:
     """GPU hours and efficiency beside those of fewer machines, and warnings."""
-    words = f"{summary['gpu_hours']:,.0f} GPU hours, {summary['efficiency']:.1%} of peak arithmetic."
+    words = f"{summary['gpu_hours']:,.0f} GPU hours, MFU {summary['efficiency']:.1%}."
     if fewer := summary["on_a_quarter"]:
         share = fewer["gpu_hours"] / summary["gpu_hours"]
         words += (
@@ -196,7 +197,7 @@ def _show_details(plan: "Plan") -> None:
     print_unwrapped(table)
     console.print()
     rows = plan.growth()
-    table = columns(rows[0]["stage"], "a step", "first bottleneck", "also over its limit")
+    table = columns(rows[0]["stage"], "step time", "first bottleneck", "other bottlenecks")
     for row in rows:
         pressures = sorted(row["of_limit"].items(), key=lambda item: -item[1])
         over = [f"{name}, {value:.2g} x its limit" for name, value in pressures if value > 1]

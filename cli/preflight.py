@@ -12,8 +12,8 @@ STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 
 
 def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> None:
-    """Test a recipe on its machines, in minutes: links, versions, disk, endpoints, the judge, the longest step of each
-    stage, sampling, a checkpoint, a killed rank.
+    """Test in minutes whether a recipe's machines can run it: links, versions, disk, endpoints, the judge, the longest
+    step of each stage, sampling, a checkpoint, a killed rank.
 
     `ratchet plan` then uses the measured rates. The exit code is 1 if a check fails.
 

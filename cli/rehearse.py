@@ -20,10 +20,11 @@ def rehearse(
     recipe: RecipeName,
     engine: Annotated[
         Literal["transformers", "recipe"],
-        typer.Option("--engine", help="Sample with this engine, or the recipe's own."),
+        typer.Option("--engine", help="Engine to sample with: transformers, or the recipe's own."),
     ] = "transformers",
     rows: Annotated[
-        Path | None, typer.Option("--rows", metavar="DIR", help="Your rows instead, in DIR/datasets/OWNER/NAME/FILE.")
+        Path | None,
+        typer.Option("--rows", metavar="DIR", help="Directory of your own rows, as DIR/datasets/OWNER/NAME/FILE."),
     ] = None,
     data: Annotated[
         Literal["bundled", "published"],
@@ -32,7 +33,7 @@ def rehearse(
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Run the whole recipe small on this machine, in minutes, and show that each of its mechanisms happens.
+    """Run a miniature of the whole recipe on this machine, in minutes, and show that each mechanism happens.
 
     Its data are a few rows in the published layout of each data set, read through a local Hub; its model is a small
     one of the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server.

@@ -21,7 +21,8 @@ Problem = Annotated[str, typer.Option("--problem", help="The beginning of a `pro
 OutcomeIs = Annotated[
     str,
     typer.Option(
-        "--outcome", help="`passed`, `failed`, `unparseable`, `timeout`, `infra_error`; or `truncated`, whatever it is."
+        "--outcome",
+        help="`passed`, `failed`, `unparseable`, `timeout`, `infra_error`; or `truncated`, whatever the verdict.",
     ),
 ]
 DecidedBy = Annotated[str, typer.Option("--decided-by", help="What decided the verdict, such as `wrong_answer`.")]
@@ -31,7 +32,7 @@ Words = Annotated[str, typer.Option("--text", help="Text that the prompt or the 
 
 
 def rollouts(
-    what: Annotated[str, artifact("A stage, by its checkpoint's name or key; a run; or a stage's directory.")],
+    what: Annotated[str, artifact("A stage (name or key of its checkpoint), a run, or a stage's directory.")],
     step: Step = "",
     domain: Domain = "",
     problem: Problem = "",
@@ -41,13 +42,13 @@ def rollouts(
     tokens: Tokens = "",
     text: Words = "",
     limit: Annotated[int, typer.Option("--limit", min=0, max=100_000, help="Rollouts to list.")] = 10,
-    full: Annotated[bool, typer.Option("--full", help="Each listed prompt and response as a whole.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show each listed prompt and response in full.")] = False,
     home: Home = None,
 ) -> None:
     """Browse the rollouts that stages kept (`training.keep_rollouts`): counts by verdict, then single responses.
 
-    A directory is read while its stage still trains: the unfinished one in `artifacts/.drafts`, or the `work` of
-    `train_stage`.
+    A stage that is still training is read by its directory: the unfinished one in `artifacts/.drafts`, or the `work`
+    of `train_stage`.
 
     Example: `ratchet rollouts checkpoint/math-60 --step 40:60 --outcome failed --full`
     """

@@ -27,24 +27,26 @@ def show(
     what: Annotated[
         str,
         artifact(
-            "An artifact or the beginning of its name or key; a kind of artifact; a run; a file; a recipe; "
-            "`recipes`; `schema`, of recipe files; `gates`; or a row: `problem_id`, SOURCE:ROW, or some of its text."
+            "An artifact, by its name or key or the beginning of one; a kind of artifact; a run; a file; a recipe; "
+            "`recipes`; `schema` (of recipe files); `gates`; or a row: `problem_id`, SOURCE:ROW, or some of its text."
         ),
     ] = "",
-    used_by: Annotated[bool, typer.Option("--used-by", help="What was made from it, down to the scores.")] = False,
+    used_by: Annotated[bool, typer.Option("--used-by", help="Show what was made from it, down to the scores.")] = False,
     run: Annotated[
-        str | None, typer.Option("--run", help="A row: in this run (default: the last of each domain).")
+        str | None, typer.Option("--run", help="For a row: in this run (default: the last of each domain).")
     ] = None,
-    recipe: Annotated[str | None, recipe_named("A row: in the last run of this recipe.", "--recipe")] = None,
+    recipe: Annotated[str | None, recipe_named("For a row: in the last run of this recipe.", "--recipe")] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="A recipe: every field, defaults included. `recipes`: ablations too.")
+        bool,
+        typer.Option("--full", help="For a recipe: show every field, defaults included. For `recipes`: ablations too."),
     ] = False,
-    price: Annotated[float | None, typer.Option("--price", min=0, max=1e9, help="A run: price per GPU-hour.")] = None,
+    price: Annotated[
+        float | None, typer.Option("--price", min=0, max=1e9, help="For a run: price per GPU-hour.")
+    ] = None,
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Show what there is: artifacts and what they were made from, a run, what happened to a row, a recipe. Of a run
-    also how far it is, and its time so far beside the plan's.
+    """Show an artifact and what it was made from, a run and its progress, what happened to a row, or a recipe.
 
     Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
 

@@ -78,7 +78,7 @@ def _state(settings: Settings, record: RunRecord, price: float | None) -> RunSta
     run = parts.pop(record.run_id)
     words, rows, plan = STATES[run.status], list[Row](), None
     if is_locked(journal):
-        words, now = "at work for", time.time()
+        words, now = "running for", time.time()
     if record.recipe and record.tags.get("ratchet.flow") in ("pipeline", "train"):
         try:
             plan = Plan(validate_recipe(dict(record.recipe), record.run_id), settings, price=price)
@@ -95,7 +95,7 @@ def show_run(settings: Settings, record: RunRecord, price: float | None) -> None
     state = _state(settings, record, price)
     console.print(Text(f"{record.name} {record.run_id}: {state.words} {duration(state.seconds)}"), soft_wrap=True)
     if state.unfinished:
-        console.print(Text(f"in {', '.join(state.unfinished)}"), soft_wrap=True)
+        console.print(Text(f"unfinished: {', '.join(state.unfinished)}"), soft_wrap=True)
     if state.plan:
         table = columns(
             "", "steps", "so far", "left", "planned", *(["cost", "planned cost"] if price is not None else [])

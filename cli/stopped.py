@@ -23,9 +23,9 @@ def say_where_it_stopped() -> None:
     """Where the command stopped, and the same command, which goes on from there or starts over."""
     if _watched:
         at = f" in {now}" if (now := _watched[0].now) else ""
-        words = f"Stopped{at}. Nothing finished is lost; the same command goes on from there:"
+        words = f"Interrupted{at}. Finished work is kept; the same command continues from there:"
     else:
-        words = "Stopped. Nothing half-written is left; the same command starts over:"
+        words = "Interrupted. No partial output is left; the same command starts over:"
     errors.print(f"\n{words}", soft_wrap=True, markup=False)
     name = Path(sys.argv[0]).name
     print_command(shlex.join([name if shutil.which(name) else sys.argv[0], *sys.argv[1:]]), errors)

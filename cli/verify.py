@@ -38,13 +38,13 @@ Row = dict[str, Any]
 def verify(
     domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")] = "",
     input_: Annotated[Path | None, typer.Option("--input", help="Rows to judge: JSONL, JSON or Parquet.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", help="The judged rows, in order: JSONL.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", help="Where to write the judged rows: JSONL.")] = None,
     problems: Annotated[
         str | None,
         artifact("Curated problems, an artifact or a file; rows name their `problem_id`.", "--problems"),
     ] = None,
-    problem: Annotated[str | None, typer.Option("--problem", help="One response: its `problem_id`.")] = None,
-    gold: Annotated[str | None, typer.Option("--gold", help="One response: the reference answer.")] = None,
+    problem: Annotated[str | None, typer.Option("--problem", help="For one response: its `problem_id`.")] = None,
+    gold: Annotated[str | None, typer.Option("--gold", help="For one response: the reference answer.")] = None,
     question: Annotated[
         str | None, typer.Option("--question", help="The question, which may ask for a percentage.")
     ] = None,
@@ -53,21 +53,23 @@ def verify(
     solution: Annotated[
         Path | None, typer.Option("--solution", help="A file with the response; `.py`: a bare program.")
     ] = None,
-    recipe: Annotated[str, recipe_named("The recipe that names your own domain.", "--recipe")] = "",
+    recipe: Annotated[str, recipe_named("The recipe that defines your own domain.", "--recipe")] = "",
     either: Annotated[
-        bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math`).")
+        bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math: either`).")
     ] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, max=4096, help="Default: one per core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, max=4096, help="Processes that judge (default: one per core).")
+    ] = None,
     rollouts: Annotated[
         str | None,
         artifact(
-            "A stage or a run: judge its kept rollouts again, and list those that were paid wrongly.", "--rollouts"
+            "A stage, a run, or a stage's directory: judge its rollouts again and list wrong rewards.", "--rollouts"
         ),
     ] = None,
     step: Step = "",
     home: Home = None,
 ) -> None:
-    """Judge responses as training does. Explains a single one: what was extracted, what decided, and why.
+    """Judge responses as training does, and explain a single one: what was extracted, what decided, and why.
 
     In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
     one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`. The output
@@ -78,8 +80,8 @@ def verify(
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
-    With `--rollouts` nothing else is needed: a finished run's rollouts are judged by today's verifier, and those paid
-    otherwise than it would pay are counted and listed; `--output` gets all of them.
+    With `--rollouts`, kept rollouts are judged again by the current verifier; those whose reward would now differ are
+    counted and listed, and `--output` gets all of them.
 
     Example: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
 

@@ -21,7 +21,7 @@ from ratchet.verifiers.errors import Waiting
 
 TRACKING_S = 3.0
 """Seconds that MLflow gets at the end of a run; what it lacks then, it gets after the command has ended."""
-ON_CPU = "no GPU here, so the recipe's `on_cpu` sets {}"
+ON_CPU = "No GPU found: the recipe's `on_cpu` section sets {}"
 
 _ACTIVE: ContextVar[RunContext | None] = ContextVar("ratchet_run", default=None)
 

@@ -154,7 +154,7 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State
         allow_mismatch: Compare despite different settings; the report names them.
     """
     if len(evaluations) < 2:
-        raise RatchetError("Name two evaluations or more.")
+        raise RatchetError("Name two or more evaluations.")
     return _run(reporting.report, Recipe(name="comparisons"), evaluations, not allow_mismatch)
 
 

@@ -11,7 +11,7 @@ from ratchet.infra.recipe import Recipe
 from ratchet.tasks.plan import Plan
 from ratchet.verifiers.errors import RatchetError
 
-EXACT = "as before, but for rounding"
+EXACT = "identical up to rounding"
 ORDER = "on-policy; prompts in another order"
 BATCH = "on-policy; larger, fewer updates"
 STALE = "off-policy by up to {}"
@@ -115,8 +115,8 @@ class Advisor:
             words = ", ".join(change.words for change in changes if change.words)
             saved = self._without / plan.gpu_hours
             return Advice(
-                words or "as it is", settings, exactness if settings else "", plan.gpus, plan.hours, plan.gpu_hours,
-                saved, plan.efficiency,
+                words or "current settings", settings, exactness if settings else "", plan.gpus, plan.hours,
+                plan.gpu_hours, saved, plan.efficiency,
             )  # fmt: skip
         except RatchetError:
             return None
@@ -127,7 +127,7 @@ class Advisor:
         changes = []
         if isinstance(engine, Vllm):
             sizes = [n for n in (1, 2, 4, 8) if plan.machine.in_one % n == 0 and n != engine.tensor_parallel]
-            changes += [Change(f"{n} GPUs an engine", (f"{ENGINE}.tensor_parallel={n}",)) for n in sizes]
+            changes += [Change(f"{n} GPUs per engine", (f"{ENGINE}.tensor_parallel={n}",)) for n in sizes]
         for times in (2, 4):
             wide = times * hardware.rollout_batch
             changes.append(Change(f"{wide} responses decoded together", (f"{HARDWARE}.rollout_batch={wide}",)))
@@ -156,7 +156,7 @@ class Advisor:
                 serve = total - train
                 urls = ", ".join(f"http://machine-{train + 1 + i}:8700" for i in range(serve))
                 engine = f"{{kind: vllm-server, url: [{urls}], tensor_parallel: {on_each}, memory_share: 0.9}}"
-                words = f"staleness {staleness}, {train} machines train and {serve} serve, {on_each} GPUs an engine"
+                words = f"staleness {staleness}, {train} machines train and {serve} serve, {on_each} GPUs per engine"
                 asked = (stale, f"{ENGINE}={engine}", f"{HARDWARE}.machines={train}")
                 yield Change(words, asked, STALE.format(staleness), machines=train)
 

@@ -50,7 +50,7 @@ class ProgressReporter:
         self._progress = Progress()
 
     def not_done(self, title: str, reason: str) -> None:
-        self.say(f"– {title}: not done, {reason}", "yellow")
+        self.say(f"– {title}: skipped, {reason}", "yellow")
 
     @property
     def now(self) -> str:

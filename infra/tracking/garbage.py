@@ -74,7 +74,7 @@ def delete(settings: Settings, garbage: Garbage) -> None:
 
 def _require_quiet(settings: Settings) -> None:
     if active := [journal.stem for journal in sorted(settings.journals.glob("*.jsonl")) if is_locked(journal)]:
-        raise RatchetError(f"A run is at work in {settings.home}: {', '.join(active)}. Wait, or stop it.")
+        raise RatchetError(f"A run is active in {settings.home}: {', '.join(active)}. Wait, or stop it.")
 
 
 def size_of(directory: Path) -> int:

@@ -62,7 +62,7 @@ def test_only_what_no_kept_run_refers_to_is_deleted_and_only_when_asked(home):
     everything = {"raw", "old", "new", "checkpoint-old", "checkpoint-new", "problems-nobody"}
     assert names(home) == everything
     listed = in_process("gc", "--older-than", "30", "--home", home)
-    assert "3 directories, 1 runs" in listed and "nothing is deleted yet" in listed and names(home) == everything
+    assert "3 directories, 1 runs" in listed and "dry run; pass --delete" in listed and names(home) == everything
     assert "1 directories, 0 runs, 0 bytes: deleted" in in_process("gc", "--delete", "--home", home)
     assert names(home) == everything - {"problems-nobody"}
     assert "deleted" in in_process("gc", "--forget", "old-seed0-curate", "--delete", "--home", home)
@@ -85,7 +85,7 @@ def test_nothing_is_deleted_while_a_run_is_at_work_and_no_draft_that_a_process_f
         assert "0 directories" in in_process("gc", "--home", home)
     tracking = Tracking(load_settings(home), "third")
     tracking.start_run("third-seed0-curate")
-    with pytest.raises(RatchetError, match="A run is at work"):
+    with pytest.raises(RatchetError, match="A run is active"):
         in_process("gc", "--older-than", "0", "--delete", "--home", home)
     tracking.close(wait_s=PATIENCE_S)
     assert "old" in names(home)
@@ -116,7 +116,7 @@ def test_a_run_that_begins_during_the_deletion_ends_it(home, monkeypatch):
     settings = load_settings(home)
     found, begun = find_garbage(settings, older_than_days=0), []
     monkeypatch.setattr(ArtifactStore, "remove", lambda *_: begun.append(Tracking(settings, "third")))
-    with pytest.raises(RatchetError, match="A run is at work"):
+    with pytest.raises(RatchetError, match="A run is active"):
         delete(settings, found)
     assert len(begun) == 1 and len(list(all_runs(settings))) == 2
 

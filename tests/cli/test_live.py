@@ -57,6 +57,6 @@ def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
             interrupted = bool(os.write(ours, b"\x03"))
     assert process.wait() == 130
     text = shown.decode(errors="replace")
-    assert re.search(r"Stopped( in [a-z ]+( \(\d+/\d+\))?)?\. Nothing finished is lost", " ".join(text.split()))
+    assert re.search(r"Interrupted( in [a-z ]+( \(\d+/\d+\))?)?\. Finished work is kept", " ".join(text.split()))
     assert "the same command goes on from there:" in " ".join(text.split()) and "Traceback" not in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"

@@ -32,7 +32,7 @@ MISTAKES = [
     (("plan", "mine.yaml", "--mean", "7"), "'--mean': Input should be less than or equal to 1"),
     (("plan", "mine.yaml", "--machine", "eight"), "eight"),
     (("plan", "mine.yaml", "--machine", "8xH1000"), "H1000"),
-    (("compare", "evaluation/start"), "two evaluations or more"),
+    (("compare", "evaluation/start"), "two or more evaluations"),
     (("verify", "math", "--gold", "1"), "--response TEXT"),
     (("verify", "math", "--response", "1"), "--gold TEXT"),
     (("verify", "maths", "--gold", "1", "--response", "1"), "Did you mean 'math'?"),

@@ -155,15 +155,15 @@ def test_what_was_stopped_says_where(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["/nowhere/ratchet", "run", "tiny"])
     monkeypatch.setattr(stopped, "_watched", [])
     stopped.say_where_it_stopped()
-    assert "Stopped. Nothing half-written is left; the same command starts over:" in capsys.readouterr().err
+    assert "Interrupted. No partial output is left; the same command starts over:" in capsys.readouterr().err
     reporter = ProgressReporter()
     reporter.step_started("train math-36")
     reporter.progress(12, 40, {})
     stopped.watch(reporter)
     stopped.say_where_it_stopped()
     said = " ".join(capsys.readouterr().err.split())
-    assert "Stopped in train math-36 (12/40). Nothing finished is lost; the same command goes on from there:" in said
+    assert "Interrupted in train math-36 (12/40). Finished work is kept; the same command continues from there:" in said
     assert said.endswith("/nowhere/ratchet run tiny")
     reporter.step_finished("train math-36", "", 1.0, cached=False)
     stopped.say_where_it_stopped()
-    assert "Stopped. Nothing finished is lost" in capsys.readouterr().err
+    assert "Interrupted. Finished work is kept" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--price", "2", "--set", model, "--home", tmp_path)
     said = in_process(*asked)
     assert "1,777,030,656 parameters on 16 x H100" in said and "total" in said and "published" in said
-    assert "GPU hours" in said and "% of peak arithmetic" in said
+    assert "GPU hours" in said and ", MFU " in said
     for line in ("as it is", "10 x prompts", "100 x GPUs", "100 x length", "KV cache"):
         assert line in said
     found = json.loads(in_process(*asked, "--json"))
@@ -108,7 +108,7 @@ def test_advice_is_a_plan_with_other_settings(model, tmp_path):
     assert found["gpu_hours"] == pytest.approx(first["gpu_hours"]) and found["efficiency"] == first["efficiency"]
     assert plain["gpu_hours"] / found["gpu_hours"] == pytest.approx(first["times_fewer"])
     said = in_process(*asked, "--advise")
-    assert "times fewer" in said and "The first: --set" in said and "10 x prompts" not in said
+    assert "speedup" in said and "To apply the first: --set" in said and "10 x prompts" not in said
 
 
 @pytest.mark.parametrize(

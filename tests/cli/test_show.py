@@ -41,7 +41,7 @@ def test_a_run_at_work_is_shown_with_its_time_beside_the_plan(tmp_path):
     tracking.event("end", done, status="FINISHED")
     tracking.metrics(tracking.start_run("train code-32", parent=root), {"reward": 0.5}, step=1)
     shown = in_process("show", tracking.run_id, "--price", "2", "--home", tmp_path)
-    assert f"{tracking.run_id}: at work for " in shown and "in train code-32\n" in shown
+    assert f"{tracking.run_id}: running for " in shown and "unfinished: train code-32\n" in shown
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line}
     assert (rows["math-24"][0], rows["code-32"][0], rows["evaluations"][0]) == ("2/2", "1/2", "0/2")
     assert rows["code-32"][2] == rows["code-32"][4] == "s", "time so far, and left"

@@ -150,7 +150,7 @@ def main() -> None:
         cells = (what, run.model, run.machine, beside, f"{run.prompts} x {run.rollouts}", length)
         print(f"| {' | '.join(cells)} | {published:,.0f} s | {planned:,.0f} s | {planned / published:.2f} |")
     print()
-    _header("run, model, GPUs, synchronous, asynchronous, times fewer hours, planned")
+    _header("run, model, GPUs, synchronous, asynchronous, speedup, planned")
     for run, without, hours in GAINS:
         faster = replace(run, staleness=STALENESS).estimate().step_seconds
         gain = f"{without / hours:.2f} | {run.estimate().step_seconds / faster:.2f}"
