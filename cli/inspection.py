@@ -58,7 +58,8 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
 
 
 def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
-    """The same as data. `would`: run, run_if_inputs_differ, be_cached, be_skipped, or not_run with a reason."""
+    """The planned steps as data. `would`: run, run_if_inputs_differ, be_cached, be_skipped, or not_run with a
+    reason."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
 
     def would(step: "PlannedStep") -> str:

@@ -91,7 +91,7 @@ def _state(settings: Settings, record: RunRecord, price: float | None) -> RunSta
 
 
 def show_run(settings: Settings, record: RunRecord, price: float | None) -> None:
-    """Its state, and a table of its stages and evaluations; `price` is that of a GPU-hour."""
+    """Print a run's state and a table of its stages and evaluations; `price` is that of a GPU-hour."""
     state = _state(settings, record, price)
     console.print(Text(f"{record.name} {record.run_id}: {state.words} {duration(state.seconds)}"), soft_wrap=True)
     if state.unfinished:
@@ -127,7 +127,7 @@ def _rows(parts: Sequence[Part], plan: Plan, now: float) -> Iterator[Row]:
 
 
 def _read(journal: Path) -> tuple[dict[str, Part], float]:
-    """By the journal's ids, in their order; and the time of its last event."""
+    """The parts of a run by the journal's ids, in their order; and the time of its last event."""
     parts, now = dict[str, Part](), 0.0
     for _, event in read_lines(journal):
         now = event["time"]

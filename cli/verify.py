@@ -143,7 +143,7 @@ def _problem_file(problems: str, home: Path | None) -> Path:
 
 
 def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
-    """By problem_id. Raises RatchetError for a row that is not a problem of the domain, or a repeated one."""
+    """Problems by problem_id. Raises RatchetError for a row that is not a problem of the domain, or a repeated one."""
     from ratchet.data_curation.readers.raw_files import read_rows
 
     problems: dict[str, Problem] = {}

@@ -59,7 +59,7 @@ class FilePreview:
     rows: int
     """Rows that were looked at."""
     kept: int
-    """Of these, rows that are problems of the domain."""
+    """Rows that are problems of the domain."""
     rejected: dict[str, int]
     """The number of other rows by reason, with their field."""
     ignored: list[str]

@@ -65,7 +65,7 @@ def open_raw_file(
 
 
 def has_columns(path: Path, columns: Columns) -> bool:
-    """Whether a file has all the columns that are mapped."""
+    """True if a file has all the columns that are mapped."""
     return bool(columns) and {*mapped_names(columns)} <= columns_of(path, columns)
 
 
@@ -174,7 +174,7 @@ def _batches(files: Iterable[RawFile]) -> Iterator[RawBatch]:
 
 
 def _size(value: Any) -> int:
-    """Of all text in a value, in bytes or characters."""
+    """Size of all text in a value, in bytes or characters."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, pa.RecordBatch):

@@ -19,7 +19,7 @@ def in_key(value: Any) -> Any:
 
 
 def decisive(value: Any) -> Any:
-    """The same with defaults, for a manifest."""
+    """Settings as JSON with defaults, for a manifest."""
     return _json(value, with_defaults=True)
 
 

@@ -90,7 +90,7 @@ KINDS: tuple[tuple[str, str, Callable[[list[int], int], int]], ...] = (
     ("sum of squares plus K", "sum(x * x for x in nums) + K", lambda n, k: sum(x * x for x in n) + k),
     ("length times K minus the sum", "len(nums) * K - sum(nums)", lambda n, k: len(n) * k - sum(n)),
 )
-"""Of functions `solve(nums)` of a list of integers: statement, expression, function."""
+"""Functions `solve(nums)` of a list of integers: statement, expression, function."""
 
 
 def task(number: int) -> Values:
@@ -124,7 +124,7 @@ def _cases(inputs: Iterable[str], outputs: Iterable[str], **more: str) -> list[V
 
 
 def program(statement: str, first: int | None = None) -> str | None:
-    """Of the task that a statement asks for: lines of stdin, or a function `solve`. None for statements of others.
+    """A program for the task of a statement: lines of stdin, or a function `solve`. None for statements of others.
     `first`: it sees only so many numbers, and is right for short inputs; None if for all."""
     for what, expression, function in KINDS:
         if match := re.search(re.escape(what).replace("K", r"(\d+)"), statement):

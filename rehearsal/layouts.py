@@ -66,7 +66,7 @@ def write_layout(name: str, directory: Path) -> None:
 
 
 def _rows(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Of the problems of a part, `A*N` being N from A on."""
+    """The rows of a part's problems; `A*N` stands for N of them from A on."""
     ((kind, chosen),) = ((name, chosen) for name, chosen in part.items() if name != "row")
     ranges = [each.partition("*") for each in chosen.split()]
     starts = [(int(layouts()["numbers"].get(first, first)), int(count or 1)) for first, _, count in ranges]

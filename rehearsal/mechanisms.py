@@ -65,13 +65,13 @@ class Evidence:
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of each evaluated checkpoint, by benchmark."""
+        """Scores of each evaluated checkpoint, by benchmark."""
         evaluations = [artifact for (kind, _), artifact in self.artifacts.items() if kind == "evaluation"]
         return {each.name: read_scores(each.name, each.path).scores["benchmarks"] for each in evaluations}
 
 
 def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
-    """Of a reduced recipe, in the order in which they happen."""
+    """The mechanisms of a reduced recipe, in the order in which they happen."""
     rows: list[Mechanism] = []
     for domain in recipe.curation:
         rows += _curation(domain, recipe, evidence)
@@ -121,7 +121,7 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
 
 
 def _never_trained(domain: str, recipe: Recipe, evidence: Evidence) -> Mechanism:
-    """In a domain without decontamination: no question of its benchmarks is a problem of the training set."""
+    """For a domain without decontamination: no question of its benchmarks is a problem of the training set."""
     check = evidence.find("contamination", "benchmarks")
     flagged = contaminated_items(check) if check else {}
     names = [benchmark.name for benchmark in recipe.evaluation.benchmarks if benchmark.domain == domain]

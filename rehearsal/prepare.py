@@ -26,19 +26,19 @@ from ratchet.verifiers import Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
 SHARES = (1.0, 0.5, 0.25, 0.75, 0.25)
-"""Of the traces of a problem that are right, in turn: so the policy solves some always and some seldom, and every
+"""Shares of right traces of a problem, in turn: so the policy solves some always and some seldom, and every
 filter by pass rate has something to drop and something to keep."""
 SHARES_OF_BENCHMARKS = (1.0, 0.0)
 """A benchmark has few questions, of which some must be passed and some failed: whether the model keeps them apart or
 learns their mean, half of its responses are right, which a temperature below 1 leaves as it is."""
 TRACES = 4
-"""Of a problem; and one that never ends: a response is truncated only where the policy rambles."""
+"""Traces of a problem, besides one that never ends: a response is truncated only where the policy rambles."""
 RAMBLING = "Well" + " so" * 40
 """A response that is learned without an end. Each token follows from the one before, so that the policy keeps to it for
 longer than it was taught."""
 TIMES_BY_HEART = 3
-"""Of right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a small model
-sees, and are learned by heart."""
+"""Visits to right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a small
+model sees, and are learned by heart."""
 MAX_PROMPT, MAX_PUZZLE, MAX_PUZZLE_ASKED = 700, 300, 1500
 """Characters of a prompt that the small model learns, of a puzzle to train on, which tells nothing about others, and of
 a benchmark's puzzle, which may have no shorter ones; longer ones cost time and teach it nothing more."""

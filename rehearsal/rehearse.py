@@ -43,7 +43,7 @@ class Rehearsal:
     changes: Sequence[Change]
     seconds: float
     exit_code: int
-    """Of the pipeline."""
+    """Exit code of the pipeline."""
 
     @property
     def unseen(self) -> list[Mechanism]:

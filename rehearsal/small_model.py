@@ -114,8 +114,8 @@ def _learn(policy: Policy, visits: Sequence[Sequence[Sample]], seed: int) -> Non
 
 
 def _tokenizer(config: type, texts: Sequence[str]) -> Any:
-    """Of the architecture's own class, with its splitting, GPT-2's where it has none; the merges are learned from the
-    texts."""
+    """A tokenizer of the architecture's own class, with its splitting, GPT-2's where it has none; the merges are
+    learned from the texts."""
     family: Any = TOKENIZER_MAPPING.get(config, None) or GPT2Tokenizer
     base = family()
     tokenizer = base.train_new_from_iterator(texts, VOCABULARY, show_progress=False)

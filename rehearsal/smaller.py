@@ -137,7 +137,7 @@ def _fewer_puzzles(generator: dict[str, Any]) -> None:
 
 
 def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
-    """Whether ratios must leave the clip range: in the last stage with several updates a batch. A policy that moves so
+    """True if ratios must leave the clip range: in the last stage with several updates a batch. A policy that moves so
     far soon solves all that it was taught, and a later stage would have nothing to filter and nothing to grade."""
     return stage.updates_per_batch > 1 and all(
         each.updates_per_batch == 1 for each in stages[stages.index(stage) + 1 :]

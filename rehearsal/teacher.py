@@ -11,7 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 CHANCES = (1.0, 1.0, 0.9, 0.75, 0.9, 1.0, 0.2, 0.6, 0.0)
-"""Of a right answer, by problem in turn: some the teacher never solves, so that difficulty and votes drop something."""
+"""Chances of a right answer, by problem in turn: some the teacher never solves, so that difficulty and votes drop
+something."""
 THOUGHTS = (40, 64, 24, 50, 40, 3, 45)
 """Words of thinking, by problem in turn: below, between and above the limits of the length filter."""
 

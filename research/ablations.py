@@ -62,7 +62,7 @@ class Run:
         return pd.DataFrame({"passed": passed, "depth": depth})
 
     def responses(self, benchmark: str) -> list[str]:
-        """As the policy wrote them."""
+        """Texts of the responses, as the policy wrote them."""
         rows = pd.read_parquet(self.evaluation / "generations.parquet", columns=["benchmark", "text"])
         return rows.text[rows.benchmark == benchmark].tolist()
 
@@ -92,7 +92,7 @@ def deep_pass_at(k: int, least: int = 5) -> Measure:
 
 
 def never_solved(benchmark: str) -> Measure:
-    """Of the questions that no response solved at the start, the share that one solves now."""
+    """Share of the questions solved now that no response solved at the start."""
 
     def measure(run: Run) -> float | None:
         before = run.passed(benchmark, at_start=True)

@@ -73,7 +73,7 @@ def pass_at(rates: np.ndarray, k: int, generator: np.random.Generator) -> np.nda
 
 
 def of_scores(world: str, questions: int, k: int, clustered: bool = False, sets: int = 2000) -> Cell:
-    """Of the interval beside every score, and the band around every curve."""
+    """Coverage of the interval beside every score, and of the band around every curve."""
     generator, clusters = np.random.default_rng(11), contests(questions, clustered)
     truth = (1 - (1 - solve_rates(world, 2000, np.arange(100), generator)) ** k).mean()
     scores = pass_at(solve_rates(world, sets, clusters, generator), k, generator)
@@ -84,8 +84,8 @@ def of_scores(world: str, questions: int, k: int, clustered: bool = False, sets:
 def of_differences(
     world: str, change: str, questions: int, k: int, clustered: bool = False, sets: int = 2000
 ) -> tuple[Cell, float]:  # fmt: skip
-    """Of the interval of a paired difference; and how often p is below 0.05, which is the test's power, or its rate of
-    false alarms where nothing changes."""
+    """Coverage of the interval of a paired difference; and how often p is below 0.05, which is the test's power, or its
+    rate of false alarms where nothing changes."""
     generator, clusters = np.random.default_rng(6), contests(questions, clustered)
 
     def drawn(sets: int, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

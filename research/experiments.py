@@ -51,7 +51,7 @@ from research.seeds import ROOT, with_section
 FACTS = ROOT / "docs" / "facts" / "experiments"
 DECLARATIONS = ROOT / "research" / "preregistered"
 LEVEL = 0.05
-"""Of the corrected p-value, two-sided."""
+"""Level of the corrected p-value, two-sided."""
 DECLARATION = "declaration.yaml"
 CPU_SECONDS = "cpu_seconds.jsonl"
 CHECKED = ("pass_rates", "checkpoint", "evaluation")
@@ -243,7 +243,7 @@ def verdict(experiment: Experiment, outcome: dict[str, Any]) -> str:
 
 
 def cpu_minutes(home: Path) -> float:
-    """Of all runs below the family's home, unfinished ones too."""
+    """Processor time of all runs below the family's home, unfinished ones too."""
     lines = [line for file in sorted(home.glob(f"*/{CPU_SECONDS}")) for line in file.read_text().splitlines()]
     return sum(json.loads(line)["seconds"] for line in lines) / 60
 

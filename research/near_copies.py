@@ -213,7 +213,7 @@ def as_table(rows: list[tuple[str, str]]) -> pa.Table:
 
 
 def kept_rows(rows: list[tuple[str, str]], settings: Deduplication) -> list[int]:
-    """Of each row, the row that stays for it."""
+    """The row that stays for each row."""
     verdicts, _ = judge(as_table(rows), settings)
     return [int(verdict.evidence["kept"]["source_id"]) if verdict else row for row, verdict in enumerate(verdicts)]
 

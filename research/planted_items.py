@@ -41,7 +41,7 @@ NO_TEX = (
 
 
 def without_tex(text: str) -> str:
-    """As read aloud from a web page: signs instead of commands."""
+    """The text as a web page shows it: signs instead of commands."""
     for pattern, instead in NO_TEX:
         text = re.sub(pattern, instead, text)
     return text

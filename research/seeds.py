@@ -131,7 +131,7 @@ def means(seeds: dict[int, list[tuple[str, dict[str, Any]]]]) -> list[str]:
 
 
 def mean(values: list[float], digits: int = 3) -> str:
-    """With the standard error across them, where there are several."""
+    """The mean, with its standard error where there are several values."""
     error = f" ± {statistics.stdev(values) / len(values) ** 0.5:.{digits}f}" if len(values) > 1 else ""
     return f"{statistics.fmean(values):.{digits}f}{error}"
 

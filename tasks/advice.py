@@ -95,7 +95,7 @@ class Advisor:
         return best
 
     def _try(self, changes: tuple[Change, ...]) -> Advice | None:
-        """None if the recipe refuses the changes together, or they do not fit."""
+        """The plan with these changes; None if the recipe refuses them together or they do not fit."""
         settings = tuple(setting for change in changes for setting in change.settings)
         if settings not in self._tried:
             self._tried[settings] = self._planned(changes, settings)

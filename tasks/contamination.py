@@ -90,7 +90,7 @@ def flagged_items(
 def same_items(
     items: pa.Table, training: Iterable[pa.Table], settings: Decontamination
 ) -> tuple[list[dict[str, Any]], int]:
-    """Like `flagged_items`, for domains whose statements all resemble one another: items that are training rows."""
+    """`flagged_items` for domains whose statements all resemble one another: items that are training rows."""
     trained = {row for batch in training for row in batch["problem_id"].to_pylist()}
     both = sorted({*items["problem_id"].to_pylist()} & trained)
     return [{"problem_id": own, "rule": "same", "training_row": own, "evidence": "{}"} for own in both], 0

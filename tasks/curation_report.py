@@ -66,7 +66,7 @@ def document(
 
 
 def card(document: Document, domain: str, kept: int) -> str:
-    """The same in Markdown, without the samples, under the header that dataset hubs read."""
+    """The document as a data card: Markdown without the samples, under the header that dataset hubs read."""
     size = next((name for limit, name in SIZES if kept < limit), "n>10M")
     sections = [section for section in document.sections if section.group_by not in ("rule", "source")]
     text = render(WORDS.with_name("card.md"), **vars(replace(document, sections=sections)), domain=domain, size=size)

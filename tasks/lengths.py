@@ -62,7 +62,7 @@ def check_evaluation(
 def _questions(
     run: RunContext, columns: Mapping[str, str], benchmark: Benchmark, artifact: Artifact
 ) -> Sequence[Problem]:
-    """Those of a benchmark, also of one that is not read yet; none where its files are not here, or large."""
+    """A benchmark's questions, also before it is read; none where its files are not here, or are large."""
     if artifact.finished:
         return load_problems(benchmark, artifact.kept)
     files = next((step.inputs for step in run.plan if step.output == artifact), ())

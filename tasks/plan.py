@@ -140,14 +140,14 @@ class Plan:
 
     @cached_property
     def smaller(self) -> "Plan | None":
-        """The same on a quarter of the machines; None if there are too few."""
+        """The plan on a quarter of the machines; None if there are too few."""
         if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
         count, cores = self.machine.count // FEWER, self.machine.cores // FEWER
         return self.on(replace(self.machine, count=count, cores=cores, in_one=min(self.machine.in_one, count)))
 
     def on(self, machine: Machine, recipe: Recipe | None = None) -> "Plan":
-        """The same on another machine, or of a recipe with other settings for the same model."""
+        """The plan on another machine, or of a recipe with other settings for the same model."""
         plan = copy(self)
         for name in ("stages", "beside", "evaluation", "hours", "smaller"):  # of the whole machine
             plan.__dict__.pop(name, None)
@@ -247,7 +247,7 @@ class Plan:
 
     @property
     def rollout_bytes(self) -> float:
-        """Of all rollouts that the stages keep (`training.keep_rollouts`)."""
+        """Bytes of all rollouts that the stages keep (`training.keep_rollouts`)."""
         keep = self.training.keep_rollouts
         most = keep if isinstance(keep, int) else max((stage.steps for stage, _ in self.stages), default=0)
         return sum(needs.rollout_bytes * min(stage.steps, most) for stage, needs in self.stages)

@@ -23,7 +23,7 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def _log(output: StepOutput) -> None:
-    """Its pages are also shown on the run's own page, with its scores if the run has evaluated nothing itself."""
+    """Show the report on the run's page too, with its scores if the run has evaluated nothing itself."""
     evaluated = any(step.output.kind == "evaluation" for step in output.run.plan)
     log_output(output, pages=[output.child] if evaluated else [output.child, output.run.root])
     if evaluated:

@@ -128,7 +128,7 @@ def copies(visit: Visit) -> list[str]:
 
 
 def _chains(run: RunRecord) -> Iterator[Chain]:
-    """By the inputs that the run recorded: a manifest may name an earlier input with the same content."""
+    """Chains of a run, by the inputs that it recorded: a manifest may name an earlier input with the same content."""
     datasets = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
     named = [(s.output.manifest.step, s.inputs[0].key, s.output) for s in datasets]
     steps = {read: output for step, read, output in named if step not in ("normalise", "held_out", "curated")}

@@ -111,7 +111,7 @@ class RunContext:
         return chosen
 
     def check_steps(self) -> None:
-        """At the end of the flow: raise RatchetError for a chosen step that it has not reached."""
+        """Raise RatchetError for a chosen step that the flow has not reached by its end."""
         reached = {step.name: step.not_done for step in self.plan}
         for name in (self.steps.only, self.steps.start, *self.steps.refresh):
             if name and name not in reached:

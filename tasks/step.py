@@ -51,7 +51,7 @@ class Step:
     name: str
     version: int
     kind: str
-    """Its output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
+    """Kind of its output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
     resumable: bool = False
     """The next run continues in the draft of a killed one."""
     log: Callable[[StepOutput], None] | None = None

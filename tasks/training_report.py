@@ -155,7 +155,7 @@ def _mark(stages: Sequence[StageCurves], axes: Axes) -> None:
 
 
 def _with_room(marks: Sequence[tuple[float, str]], room: float) -> list[tuple[float, str]]:
-    """Those whose label does not cover the one before."""
+    """The marks whose label does not cover the one before."""
     kept: list[tuple[float, str]] = []
     for mark in marks:
         if not kept or mark[0] - kept[-1][0] >= room:

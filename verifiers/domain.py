@@ -59,13 +59,13 @@ class Domain:
     """Where `score` runs: in its own confined process, killed at its limits, or in the judge, for code that evaluates
     nothing of the response and always terminates."""
     answers_vote: ClassVar[bool] = False
-    """Whether two answers can be compared, so that the most frequent one is the teacher's or the model's vote."""
+    """True if two answers can be compared, so that the most frequent one is the teacher's or the model's vote."""
     compares_math: ClassVar[bool] = False
-    """Whether `verification.math` affects its verdicts."""
+    """True if `verification.math` affects its verdicts."""
     curation: ClassVar[str] = "ratchet.data_curation.domains.plain:PLAIN"
     """Import path of its `data_curation.domains.CurationPlan`."""
     runs_programs: ClassVar[bool] = False
-    """Whether judging runs programs that a model wrote, so that this machine needs the code sandbox."""
+    """True if judging runs programs that a model wrote, so that this machine needs the code sandbox."""
 
     def template(self, problem: Problem) -> str:
         """The name of this problem's template."""

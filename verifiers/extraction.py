@@ -151,7 +151,7 @@ def _quote_after(line: str, quote: str) -> str:
 
 
 def _ends(line: str, fence: str, indent: int) -> bool:
-    """Whether a line in a block ends it: a fence as long, not deeper than three spaces."""
+    """True if a line in a block ends it: a fence as long, not deeper than three spaces."""
     match = _CLOSES.match(line)
     if match is None or match[2][0] != fence[0] or len(match[2]) < len(fence):
         return False

@@ -99,12 +99,12 @@ class Registry(Generic[T]):
 
 
 def concrete(kind: type) -> Callable[[Any], bool]:
-    """Whether a value is a class of this kind that can be made."""
+    """True if a value is a class of this kind that can be made."""
     return lambda value: inspect.isclass(value) and issubclass(value, kind) and not inspect.isabstract(value)
 
 
 def takes_two(value: Any) -> bool:
-    """Whether this can be called with two arguments, and is no class."""
+    """True if this can be called with two arguments, and is no class."""
     if not callable(value) or inspect.isclass(value):
         return False
     try:

@@ -28,7 +28,7 @@ def verify_all(
 
 
 def equivalent(reference: str, answer: str) -> bool:
-    """Whether a response with `answer` in its box is right where the reference is `reference`. Both are bare, without a
+    """True if a response with `answer` in its box is right where the reference is `reference`. Both are bare, without a
     box; LaTeX or plain text.
 
     Not symmetric: `74-28-29` is no answer where the reference is 17, and 17 is one where the reference is `74-28-29`.

@@ -67,7 +67,7 @@ INTEGER, NUMBER = BeforeValidator(_integer), BeforeValidator(_number)
 
 Integer = Annotated[int, INTEGER]
 Number = Annotated[float, Field(allow_inf_nan=False), NUMBER]
-"""Of any size, for the settings of a function of the user's."""
+"""A number of any size, for settings of a user's function."""
 Flag = Annotated[bool, BeforeValidator(_boolean)]
 """true or false; 1 and 0 are numbers."""
 Day = Annotated[date, BeforeValidator(_day)]
@@ -77,13 +77,13 @@ Count = Annotated[int, Field(ge=1, le=10**9), INTEGER]
 """Rows, problems, traces."""
 CountOrZero = Annotated[int, Field(ge=0, le=10**9), INTEGER]
 Tokens = Annotated[int, Field(ge=1, le=2**24), INTEGER]
-"""Of a response, a prompt, a micro-batch."""
+"""Tokens of a response, a prompt or a micro-batch."""
 TokensOrZero = Annotated[int, Field(ge=0, le=2**24), INTEGER]
 Steps = Annotated[int, Field(ge=1, le=10**7), INTEGER]
 """Batches, optimizer steps, validations."""
 StepsOrZero = Annotated[int, Field(ge=0, le=10**7), INTEGER]
 Prompts = Annotated[int, Field(ge=1, le=2**20), INTEGER]
-"""Of one batch."""
+"""Prompts of one batch."""
 Rollouts = Annotated[int, Field(ge=2, le=2**16), INTEGER]
 """Responses of one group: one response alone has nothing to be compared with."""
 Samples = Annotated[int, Field(ge=1, le=2**16), INTEGER]
@@ -101,32 +101,32 @@ Difficulty = Annotated[int, Field(ge=0, le=8), INTEGER]
 Seed = Annotated[int, Field(ge=0, lt=2**63), INTEGER]
 
 Width = Annotated[int, Field(ge=1, le=2**20), INTEGER]
-"""Of a model's layers."""
+"""Width of a model's layers."""
 Layers = Annotated[int, Field(ge=1, le=2**12), INTEGER]
 """Layers, attention heads."""
 Vocabulary = Annotated[int, Field(ge=262, le=2**24), INTEGER]
 """Tokens of a new tokenizer: 256 bytes, and six that chats and judges need."""
 Rank = Annotated[int, Field(ge=1, le=2**14), INTEGER]
-"""Of a low-rank adapter."""
+"""Rank of a low-rank adapter."""
 
 Machines = Annotated[int, Field(ge=1, le=2**16), INTEGER]
 Processes = Annotated[int, Field(ge=1, le=2**12), INTEGER]
 """On one machine: ranks, GPUs."""
 ProcessesOrZero = Annotated[int, Field(ge=0, le=2**12), INTEGER]
 DeviceIndex = Annotated[int, Field(ge=0, lt=2**12), INTEGER]
-"""Of a GPU on its machine."""
+"""Index of a GPU on its machine."""
 ZeroStage = Annotated[int, Field(ge=0, le=3), INTEGER]
 Gibibytes = Annotated[int, Field(ge=1, le=2**20), INTEGER]
 Seconds = Annotated[float, Field(ge=0.001, le=7 * 24 * 3600), NUMBER]
 Minutes = Annotated[float, Field(ge=0.001, le=7 * 24 * 60), NUMBER]
 
 Probability = Annotated[float, Field(ge=0, le=1), NUMBER]
-"""Also a share of a whole: 0 to 1."""
+"""A probability or a share of a whole, 0 to 1."""
 PositiveProbability = Annotated[float, Field(gt=0, le=1), NUMBER]
 OpenProbability = Annotated[float, Field(gt=0, lt=1), NUMBER]
 BelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
 Difference = Annotated[float, Field(ge=-1, le=1), NUMBER]
-"""Of two probabilities."""
+"""Difference of two probabilities."""
 Weight = Annotated[float, Field(ge=1e-6, le=1e6), NUMBER]
 """Relative to the other weights; they need not sum to one."""
 LearningRate = Annotated[float, Field(ge=1e-12, le=1), NUMBER]
@@ -135,13 +135,13 @@ WeightDecay = Annotated[float, Field(ge=0, le=10), NUMBER]
 """AdamW's, decoupled."""
 GradientNorm = Annotated[float, Field(ge=1e-9, le=1e12), NUMBER]
 Coefficient = Annotated[float, Field(ge=0, le=100), NUMBER]
-"""Of a term of the loss or the reward."""
+"""Coefficient of a term of the loss or the reward."""
 Nats = Annotated[float, Field(ge=1e-9, le=100), NUMBER]
 """Per token."""
 Temperature = Annotated[float, Field(ge=0, le=10), AfterValidator(_greedy_or_warm), NUMBER]
-"""Of sampling for evaluation and of teachers; 0 takes the most likely token."""
+"""Temperature of evaluations and teachers; 0 takes the most likely token."""
 TrainingTemperature = Annotated[float, Field(ge=COLDEST, le=10), NUMBER]
-"""Of rollouts, which need chance."""
+"""Temperature of rollouts, above 0 because they need chance."""
 TopP = Annotated[float, Field(gt=0, le=1), NUMBER]
 """Nucleus sampling: the probability mass that is sampled from; 1 turns it off."""
 LowerClip = Annotated[float, Field(ge=1e-6, le=1), NUMBER]

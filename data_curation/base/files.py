@@ -20,7 +20,7 @@ HALF_WRITTEN = ".tmp"
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the kernel's lock on this file."""
+    """True if a living process holds the kernel's lock on this file."""
     if not path.is_file():
         return False
     with open(path) as file:
@@ -133,7 +133,7 @@ def _hash_of_version(path: Path, size: int, modified_ns: int) -> str:
 
 
 def _is_called(blob: Path, sha256: str) -> bool:
-    """Whether a file of the Hub's cache has the hash that it is named by: sha256, or for small files Git's of a blob;
+    """True if a file of the Hub's cache has the hash that it is named by: sha256, or for small files Git's of a blob;
     a mirror of the Hub may give the plain sha1, or no hash at all."""
     name = blob.name
     if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name):

@@ -62,7 +62,7 @@ class Completion:
 
     @property
     def empty(self) -> bool:
-        """Whether it ended by itself with no text, apart from thinking."""
+        """True if it ended by itself with no text, apart from thinking."""
         return says_nothing(self.text, self.finish_reason)
 
 

@@ -15,7 +15,7 @@ class TeacherEngine(ABC):
     """An engine that answers as the recipe's teacher; `Teacher.kind` names the class."""
 
     paid: ClassVar[bool] = False
-    """Whether answers cost money. Such answers serve every seed of a recipe, are saved one by one, and their cost is
+    """True if answers cost money. Such answers serve every seed of a recipe, are saved one by one, and their cost is
     reported."""
     tell: Callable[[str], None] = staticmethod(lambda trouble: None)
     """Set by the caller; called from any thread with a sentence for the user."""

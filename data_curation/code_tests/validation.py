@@ -124,7 +124,7 @@ class _Trial:
     case: Case
     mutants: list[str]
     needed: int
-    """Of them must not survive."""
+    """Mutants that must be killed."""
     ended: int = 0
     """Those that failed a test or never ended."""
     survivors: list[str] = field(default_factory=list)

@@ -29,7 +29,7 @@ other text has less than half of these anywhere. Without other numbers five word
 EDGE = 8
 """Tokens before the first aligned part, or after the last one, that are compared too: a text may end with a number."""
 MOST_TOKENS = 4000
-"""Of longer texts only the beginning is aligned."""
+"""Tokens of a text that are aligned, from its beginning."""
 
 
 class Text(NamedTuple):

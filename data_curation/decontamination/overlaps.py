@@ -361,7 +361,7 @@ def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, n
 
 
 def _first_of_equals(*columns: np.ndarray) -> np.ndarray:
-    """Whether each of sorted values differs from the one before it."""
+    """True if each of sorted values differs from the one before it."""
     new = np.ones(len(columns[0]), bool)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return new

@@ -111,7 +111,7 @@ def without_numbers(text: str) -> list[bytes]:
 
 
 def is_variant(text: str, other: str) -> bool:
-    """Whether two texts differ in their numbers only, and each has one that the other lacks."""
+    """True if two texts differ in their numbers only, and each has one that the other lacks."""
     return without_numbers(text) == without_numbers(other) and all(differing_numbers(text, other))
 
 
@@ -171,7 +171,7 @@ class Items:
 
 
 def _reordered(one: str, other: str) -> bool:
-    """Whether two texts have the same numbers in another order, but not the same sentences: more often another problem
+    """True if two texts have the same numbers in another order, but not the same sentences: more often another problem
     than a copy."""
     ours, theirs = _DIGITS.findall(folded(one)), _DIGITS.findall(folded(other))
     return ours != theirs and sorted(ours) == sorted(theirs) and sentences(one) != sentences(other)

@@ -1,4 +1,4 @@
-"""Whether two similar texts state the same problem: problems of a series differ in a number or the question only.
+"""Decides whether two similar texts state the same problem: those of a series differ in a number or the question only.
 
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
 both have tests, no input may have two outputs. How far words may differ depends on the evidence: with an answer that
@@ -67,14 +67,14 @@ _NUMBER_AND_WORD = re.compile(r"(\d+)[\s\\$%,]*([a-z]{2,})")
 
 
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
-    """Whether two reference answers agree, by the verifier where the domain has one; None if one is missing."""
+    """True if two reference answers agree, by the verifier where the domain has one; None if one is missing."""
     if not one or not other:
         return None
     return one == other or (domain_of(domain).answers_vote and equivalent(one, other))
 
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two similar rows, with the columns of `READ`, state the same problem."""
+    """True if two similar rows, with the columns of `READ`, state the same problem."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     if not _same_numbers(mine, its):
         return False
@@ -92,7 +92,7 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
-    """Whether two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
+    """True if two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
     the answers where both have one. No sign or function is replaced, no word by its opposite, and no two things have
     exchanged their numbers. The words have the Jaccard `similarity` that so many digits ask for."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
@@ -142,13 +142,13 @@ def differing_numbers(text: str, other: str) -> tuple[list[str], list[str]]:
 
 
 def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
-    """Whether each of two texts has a match that the other one lacks."""
+    """True if each of two texts has a match that the other one lacks."""
     counts, its = (Counter(pattern.findall(each)) for each in (text, its_text))
     return bool(counts - its and its - counts)
 
 
 def _opposite(text: str, its_text: str) -> bool:
-    """Whether words that only one of two texts has are opposites of words that only the other has: most and least."""
+    """True if words that only one of two texts has are opposites of words that only the other has: most and least."""
     words, its = (Counter(_LETTERS.findall(each.lower().replace("in all", "altogether"))) for each in (text, its_text))
     only, its_only = _OPPOSED & (words - its).keys(), _OPPOSED & (its - words).keys()
     for sides in _SIDES if only and its_only else ():
@@ -159,7 +159,7 @@ def _opposite(text: str, its_text: str) -> bool:
 
 
 def _exchanged(text: str, its_text: str) -> bool:
-    """Whether a sentence has other numbers, or two words follow other numbers: 3 hours at 5 miles, and the reverse."""
+    """True if a sentence has other numbers, or two words follow other numbers: 3 hours at 5 miles, and the reverse."""
     sentences, its_sentences = (
         {_NUMBER.sub("#", sentence): _NUMBER.findall(sentence) for sentence in _SENTENCE_END.split(each.lower())}
         for each in (text, its_text)

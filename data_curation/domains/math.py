@@ -13,7 +13,7 @@ QUERY = {"prompt": "query", "answer": "response"}
 
 
 _MOST_WORDS = 8
-"""Of a reference as `response`."""
+"""Words of a reference in a column `response`."""
 
 
 def _question_and_answer(columns: set[str]) -> bool:

@@ -87,7 +87,7 @@ def _in_math(text: str, position: int) -> bool:
 
 
 def _belong_together(between: str) -> bool:
-    """Whether two boxes are parts of one answer: "$x = \\boxed{2}$ and $y = \\boxed{3}$"."""
+    """True if two boxes are parts of one answer: "$x = \\boxed{2}$ and $y = \\boxed{3}$"."""
     if _SENTENCE_ENDS.search(between) or _DERIVED.search(between) or not _JOINED_BY.search(between):
         return False
     words = re.findall(r"(?<!\\)\b[^\W\d_]{2,}", between)

@@ -301,7 +301,7 @@ def _parsed_list(text: str) -> Any:
 
 
 def is_placeholder(text: str) -> bool:
-    r"""Whether a reference says only that there is none: `nan`, `N/A`, `$None.$`, `\text{N/A}`, an empty box."""
+    r"""True if a reference says only that there is none: `nan`, `N/A`, `$None.$`, `\text{N/A}`, an empty box."""
     bare = _WRAPPED.sub(r"\1", text).strip(" \t\n$.*'\"`")
     return not bare or bare.casefold() in _NO_ANSWER
 
@@ -320,5 +320,5 @@ def marked_answer(solution: str) -> str | None:
 
 
 def is_solution(text: str) -> bool:
-    """Whether a text is too long for an answer."""
+    """True if a text is too long for an answer."""
     return "\n" in text and len(re.findall(r"(?<!\\)\b[^\W\d_]{2,}", text)) > _MOST_ANSWER_WORDS

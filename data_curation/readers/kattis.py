@@ -14,7 +14,7 @@ from ratchet.verifiers.code.comparison import KattisFlags
 from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
 
 MAX_TESTS_BYTES = 32 << 20
-"""Of a package; of more tests the smallest are read, and the others are `tests_left_out`."""
+"""Bytes of a package's tests; of more the smallest are read, and the others are `tests_left_out`."""
 _TESTED = ("sample", "secret")
 """The other folders of `data` are for tests of the package's validators."""
 _STATEMENTS = ("problem_statement/problem", "statement/problem")

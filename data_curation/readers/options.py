@@ -59,7 +59,7 @@ class Options(NamedTuple):
 
 
 def has_options(columns: set[str]) -> bool:
-    """Whether a file with these columns has multiple-choice questions."""
+    """True if a file with these columns has multiple-choice questions."""
     return bool(
         columns & {*OPTIONS}
         or columns >= {"question", "answerKey"}  # which may be an object with its choices
@@ -118,7 +118,7 @@ def without_labels(texts: Sequence[str]) -> list[str]:
 
 
 def lists_options(statement: str, texts: Sequence[str]) -> bool:
-    """Whether a statement lists these options, each behind its letter."""
+    """True if a statement lists these options, each behind its letter."""
     at = 0
     for letter, text in zip(ascii_uppercase, without_labels(texts), strict=False):
         match = re.compile(rf"(?<!\w){letter}[\s.):}}\]*$]*\s*{re.escape(text)}", re.IGNORECASE).search(statement, at)
@@ -211,7 +211,7 @@ def _in_one_text(column: str, value: str) -> Any:
 
 
 def _are_labeled(texts: Sequence[str]) -> bool:
-    """Whether each text begins with its own letter."""
+    """True if each text begins with its own letter."""
     marks = [_LABELED.match(text) for text in texts]
     return [mark[1].upper() for mark in marks if mark] == [*ascii_uppercase[: len(texts)]]
 

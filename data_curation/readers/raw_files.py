@@ -40,7 +40,7 @@ _NO_TABLE = {  # by the first bytes
 HEAD_BYTES = 4096
 """Read to distinguish JSON from CSV."""
 MAX_LINE_BYTES = 32_000_000
-"""Of a line of JSON; three times the longest published rows, which have many tests."""
+"""Longest line of JSON; three times the longest published rows, which have many tests."""
 PARQUET_ROWS = 128
 """Rows that are Python objects at a time: a row with its tests can be megabytes."""
 
@@ -56,7 +56,7 @@ _NOT_DATA = re.compile(
 
 
 def is_data(name: str) -> bool:
-    """Whether a file in a folder, an archive or a repository is data by its name."""
+    """True if a file in a folder, an archive or a repository is data by its name."""
     return name.endswith(SUFFIXES) and not _NOT_DATA.search(name)
 
 
@@ -101,7 +101,7 @@ def row_names(path: Path) -> list[str]:
 
 
 def has_a_file_per_row(files: Sequence[Path]) -> bool:
-    """Whether these are a folder of JSON files with one row each, by the first, second and last of them."""
+    """True if these are a folder of JSON files with one row each, by the first, second and last of them."""
     if len(files) < 2 or any(file.suffix != ".json" for file in files):
         return False
     samples = [files[0], files[1], files[-1]]
@@ -219,7 +219,7 @@ def _rows_of_objects(file: Buffered) -> list[Any] | None:
 
 
 def _are_rows(value: Any) -> bool:
-    """Whether a list has rows of a data set, and not the turns of a chat."""
+    """True if a list has rows of a data set, and not the turns of a chat."""
     is_list = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
     return is_list and not any(row.keys() & {"role", "from"} for row in value)
 

@@ -71,7 +71,7 @@ class Statement:
 
     @property
     def lost_most(self) -> bool:
-        """Whether more than half of the row's own text, or all of it, is gone."""
+        """True if more than half of the row's own text, or all of it, is gone."""
         return bool(self.removed) and (not self.text or self.own_characters > len(self.text))
 
 
@@ -123,7 +123,7 @@ def _cuts(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _stands_alone(text: str, match: re.Match[str]) -> bool:
-    """Whether a text at the end begins behind a sentence, on a line of its own, or with a capital letter or a mark."""
+    """True if a text at the end begins behind a sentence, on a line of its own, or with a capital letter or a mark."""
     start = match.start() + len(match[0]) - len(match[0].lstrip())
     is_opening = not text[start].islower() and not text[start - 1 : start].strip()
     return is_opening or bool(_BREAK.search(text, max(0, start - 9), start))

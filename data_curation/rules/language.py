@@ -1,4 +1,4 @@
-"""Whether a statement is in English, by its prose without formulas and code, if there is enough of it."""
+"""Decides whether a statement is in English, by its prose without formulas and code, if there is enough of it."""
 
 import re
 
@@ -13,7 +13,7 @@ MAX_FOREIGN_SCRIPT = 0.3
 MAX_ENGLISH = 0.1
 """A lower probability of English means another language."""
 MIN_PROBABILITY = 0.5
-"""Of the most likely language; names and units are spread over many languages."""
+"""Least probability of the most likely language; names and units are spread over many languages."""
 MAX_CHARACTERS = 2000
 """Prose that is examined: enough to detect its language."""
 # Bounded repetitions: with many opening marks, the time would be quadratic.

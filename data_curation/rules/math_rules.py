@@ -63,7 +63,7 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 def _offers(options: LabeledList, answer_is_letter: bool, answer_is_numeral: bool) -> bool:
-    """Whether these are options: conditions are followed by a question, and parts have one each."""
+    """True if these are options: conditions are followed by a question, and parts have one each."""
     *others, last = options.parts
     if not all(re.search(r"[^\s$\\{}~,;]", part) for part in options.parts):
         return False  # \underline{A} \underline{B} is a number of two digits
@@ -239,7 +239,7 @@ def figure(problem: Problem, limits: Rules) -> Evidence | None:
 
 
 MAX_DIGITS = 30
-"""Of one number in an answer."""
+"""Most digits of a number in an answer."""
 MAX_ANSWER_CHARACTERS, MAX_ANSWER_NUMBERS, MAX_ANSWER_WORDS = 100, 8, 4
 """Longer answers are hard to verify, or sentences."""
 

@@ -1,5 +1,5 @@
-"""Whether a statement needs a picture that is missing: it has one, or refers to one, and either has hardly any other
-content, or asks for something that only the picture has. Pictures drawn in code and tables can be read."""
+"""Decides whether a statement needs a picture that is missing: it has one, or refers to one, and either has hardly any
+other content, or asks for something that only the picture has. Pictures drawn in code and tables can be read."""
 
 import re
 
@@ -131,7 +131,7 @@ def without_pictures(text: str) -> str:
 
 
 def has_marks(text: str) -> bool:
-    """Whether `PICTURE` can match at all: far cheaper than to try it."""
+    """True if `PICTURE` can match at all: far cheaper than to try it."""
     lowered = text.lower()
     return any(mark in lowered for mark in _MARKS)
 

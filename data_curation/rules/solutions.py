@@ -1,4 +1,5 @@
-"""Whether a published solution is a Python program, not a stub, prose, or another language. Parsed, never run."""
+"""Decides whether a published solution is a Python program, not a stub, prose or another language; parsed, never
+run."""
 
 import ast
 import re
@@ -9,7 +10,7 @@ _FENCE = re.compile(r"```(?:python\d?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IG
 
 
 def does_something(source: str | None) -> bool:
-    """Whether this parses as Python 3 and has more than imports, constants and stubs."""
+    """True if this parses as Python 3 and has more than imports, constants and stubs."""
     if not source or not source.strip() or len(source) > MAX_CHARACTERS:
         return False
     source = "\n".join(_FENCE.findall(source)) or source
@@ -23,7 +24,7 @@ def does_something(source: str | None) -> bool:
 
 
 def _works(node: ast.stmt) -> bool:
-    """Whether this statement, or one in it, does any work."""
+    """True if this statement, or one in it, does any work."""
     match node:
         case ast.Pass() | ast.Import() | ast.Global() | ast.Nonlocal() | ast.Break() | ast.Continue():
             return False

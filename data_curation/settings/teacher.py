@@ -29,7 +29,7 @@ class TeacherDetails(Section):
     tokenizer: str = ""
     """A directory with tokenizer.json, or a Hub name: counts tokens where the endpoint does not."""
     prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
-    """Of a million prompt tokens and a million response tokens, in the currency of your bill."""
+    """Prices of a million prompt tokens and a million response tokens, in the currency of your bill."""
     max_cost: NotInKey[Budget | None] = None
     """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
 

@@ -8,7 +8,7 @@ from ratchet.data_curation.base.protocol import says_nothing
 from ratchet.data_curation.settings.teacher import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
-"""Of English with formulas; used until the endpoint has counted prompt tokens itself."""
+"""Characters of a token of English with formulas; used until the endpoint has counted prompt tokens itself."""
 MILLION = 1_000_000
 
 
@@ -72,7 +72,7 @@ class Bill(Mapping[str, float]):
         return any(self.teacher.advanced.prices)
 
     def affords(self, open_calls: int) -> bool:
-        """Whether one call more than the open ones is expected to stay below the ceiling."""
+        """True if one call more than the open ones is expected to stay below the ceiling."""
         ceiling = self.teacher.advanced.max_cost
         return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
 

@@ -58,7 +58,7 @@ READINGS = {  # word: (right, wrong)
 MISJUDGED = "cool"
 """The word that the wrong tests expect to leave negative numbers as they are."""
 DEPTH_WEIGHTS = (4, 4, 3, 2, 2, 2, 2, 2)
-"""Of the traces: more of them shallow."""
+"""Weights of the depths of traces: more of them shallow."""
 
 # Probability of each habit in the traces.
 RIGHT = 0.55  # a word of READINGS is read correctly
@@ -82,7 +82,7 @@ class Chain:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether these words in this order belong to the held-out quarter of all, whatever the start value."""
+        """True if these words in this order belong to the held-out quarter of all, whatever the start value."""
         return len(self.words) > 1 and hashlib.sha256(" ".join(self.words).encode()).digest()[0] < 64
 
     @property

@@ -177,7 +177,7 @@ class Task:
         return [(i, j) for i, (name, _) in enumerate(self.parts) for j in range(len(PIECES[name].mistakes))]
 
     def is_held_out(self) -> bool:
-        """Whether this task belongs to the held-out quarter of all tasks, whatever the wording and the seed."""
+        """True if this task belongs to the held-out quarter of all tasks, whatever the wording and the seed."""
         return hashlib.sha256(repr(self.parts).encode()).digest()[0] < 64
 
 

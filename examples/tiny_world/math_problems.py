@@ -75,7 +75,7 @@ class Chain:
         return str(self.values()[-1])
 
     def is_held_out(self) -> bool:
-        """Whether this chain belongs to the held-out quarter of all chains: a hash of the chain decides, whatever
+        """True if this chain belongs to the held-out quarter of all chains: a hash of the chain decides, whatever
         the wording and the seed."""
         text = f"{self.start} " + " ".join(f"{step.operation}{step.operand}" for step in self.steps)
         return hashlib.sha256(text.encode()).digest()[0] < 64

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 Happens = Callable[[float], bool]
-"""Whether a habit of this probability occurs."""
+"""True if a habit of this probability occurs."""
 
 # Probability of each habit.
 NO_WORKING = 0.65

@@ -18,12 +18,12 @@ FLOW_ENV_PREFIXES = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
 @dataclass(frozen=True)
 class ProcessGroup:
     argv: tuple[str, ...]
-    """The same on each machine; with several, HOST:PORT at which they meet is appended."""
+    """Command line, the same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
     processes: int
     """On each machine, among which its cores are divided."""
     work: Path
-    """Its output directory, on a shared file system."""
+    """Output directory, on a shared file system."""
     log: Path
     on_one_machine: bool = False
     """`argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""

@@ -71,7 +71,7 @@ class Order:
             os.write(process.stdin.fileno(), json.dumps(order).encode() + b"\n")
 
     def poll(self) -> int | None:
-        """Its exit code, None until it has ended."""
+        """Exit code of the order, None until it has ended."""
         assert self._process.stdout is not None
         if self.code is None:
             answer = self._process.stdout.read()

@@ -29,7 +29,7 @@ class Drawing:
     name: str
     png: bytes
     panels: tuple[bytes, ...] = ()
-    """None: the page shows the PNG."""
+    """SVG of each panel; without any, the page shows the PNG."""
 
     @property
     def file(self) -> str:

@@ -8,7 +8,7 @@ from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
 TRAINING = ("traces", "checkpoint", "pass_rates")
 
 Step = tuple[str, Artifact, Sequence[Artifact]]
-"""Its title (empty: from its output), its output, and its inputs."""
+"""Title of a step (empty: from its output), its output, and its inputs."""
 
 
 def lineage_table(steps: Iterable[Step], link: Callable[[Artifact], str]) -> list[dict[str, str]]:

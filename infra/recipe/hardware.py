@@ -36,8 +36,8 @@ class HardwareDetails(Section):
 
 
 COPY_SHARE, COPY_MACHINES = 0.1, 4
-"""Of a GPU's memory: the most that a second copy of the weights takes by itself. With fewer machines a third of what is
-gathered stays within one anyway, and each rank's part of everything else is larger."""
+"""Largest share of a GPU's memory for a second copy of the weights, and fewest machines for one. With fewer machines a
+third of what is gathered stays within one anyway, and each rank's part of everything else is larger."""
 
 
 class Hardware(Section):

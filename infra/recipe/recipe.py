@@ -70,7 +70,7 @@ class Recipe(Section):
     """Generated raw files, by the NAME in `generated://NAME/FILE`."""
     model: Model = Model()
     curation: dict[str, Curation] = {}
-    """By domain."""
+    """Curation of each domain, by its name."""
     workers: NotInKey[ProcessesOrZero] = 0
     """Maximum processes on this machine; 0: one per core."""
     training: Training = Training()

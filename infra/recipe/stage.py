@@ -49,8 +49,8 @@ class SequenceImportance(Section):
     outside: Literal["mask", "truncate"] = "mask"
     """A response outside has no gradient, or the bound it exceeds as its weight."""
     tokens: ImportanceCap | None = None
-    """With `mask`: weights of the tokens of the responses inside, as `importance_cap` has them without a sequence form.
-    None: the response's ratio."""
+    """Weights of the tokens of the responses inside (with `mask`), as `importance_cap` has them without a sequence
+    form. None: the response's ratio."""
 
     @model_validator(mode="after")
     def _belong_together(self) -> "SequenceImportance":
@@ -113,7 +113,7 @@ class StageDetails(Section):
     the stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
     limit."""
     overlong_buffer_tokens: TokensOrZero = 0
-    """For `soft_overlong`: tokens before the limit over which the penalty grows to 1."""
+    """Tokens before the limit over which the penalty of `soft_overlong` grows to 1."""
     pass_rate_rollouts: Samples = 16
     """Most responses per prompt in the measurement for `max_pass_rate`."""
     pass_rate_error: BelowOne = 0.075

@@ -162,8 +162,8 @@ def artifact_key(
 
 
 def matches(what: str, artifacts: Sequence[Artifact]) -> list[Artifact]:
-    """Those named by `kind/name-key12`, by the beginning of that or of their key (six digits or more), by their name,
-    or by a path in them: by the first of these rules that names any."""
+    """The artifacts named by `kind/name-key12`, by the beginning of that or of their key (six digits or more), by their
+    name, or by a path in them: by the first of these rules that names any."""
     path = Path(what).expanduser().resolve()
     rules: tuple[Callable[[Artifact], bool], ...] = (
         lambda a: what in (a.ref, a.key) or a.path.resolve() in (path, *path.parents),

@@ -19,7 +19,7 @@ class Lineage:
     def __init__(self, store: ArtifactStore) -> None:
         self.store = store
         self.known: dict[str, Artifact] = {artifact.key: artifact for artifact in store.all() if _is_readable(artifact)}
-        """By key, oldest first: the store's artifacts, then the given files and models."""
+        """Artifacts by key, oldest first: the store's, then the given files and models."""
         self._made_from: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self._used_by: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self.changed: set[tuple[str, str]] = set()
@@ -57,8 +57,8 @@ class Lineage:
         return reached([artifact], self.used_by)[:-1]
 
     def find(self, what: str) -> Artifact:
-        """By any name that `resolve` takes, or a file anywhere, which is known by its content. Raises RatchetError for
-        no match or several."""
+        """An artifact by any name that `resolve` takes, or a file anywhere, which is known by its content. Raises
+        RatchetError for no match or several."""
         path = Path(what).expanduser()
         if path.is_file():
             inside = [a for a in self.known.values() if a.kind not in (FILE_KIND, "raw") and a.path.is_dir()]

@@ -49,7 +49,7 @@ class Manifest(StepResult):
     """Hash of the pre-registered experiment that the run belonged to."""
 
     def as_json(self) -> dict[str, Any]:
-        """As it is in the file."""
+        """The manifest as it is in the file."""
         return self.model_dump(mode="json", exclude_unset=True)
 
     @classmethod
@@ -73,7 +73,7 @@ class PromptComparison(BaseModel):
     traces: str
     """An example, as the traces word it."""
     training: str
-    """The same in the recipe's template."""
+    """The example in the recipe's template."""
 
 
 class TracesResult(AttemptsResult):
@@ -131,7 +131,7 @@ MANIFESTS: Mapping[str, type[Manifest]] = {
     "problems": DatasetManifest, "attempts": AttemptsManifest, "traces": TracesManifest,
     "checkpoint": CheckpointManifest, "evaluation": EvaluationManifest, "report": ReportManifest, "gate": GateManifest,
 }  # fmt: skip
-"""By kind of artifact; `Manifest` for the others."""
+"""Manifest class of each kind of artifact; `Manifest` for the others."""
 
 
 def manifest_class(kind: str) -> type[Manifest]:

@@ -20,7 +20,7 @@ SHORTEST_ID = 8
 @dataclass(frozen=True)
 class RunStep:
     run: str
-    """Its id in the journal."""
+    """Id of the step's run in the journal."""
     title: str
     output: Artifact
     inputs: tuple[Artifact, ...]
@@ -44,7 +44,7 @@ class RunRecord:
 
 
 def read_run(journal: Path) -> RunRecord | None:
-    """None for a journal in which no run has begun."""
+    """The run of a journal; None if none has begun."""
     starts: dict[str, dict[str, Any]] = {}
     tags: dict[str, dict[str, str]] = defaultdict(dict)
     recipe: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def find_run(settings: Settings, what: str) -> RunRecord | None:
 
 
 def get_run(settings: Settings, what: str) -> RunRecord:
-    """Like `find_run`; raises RatchetError for no match, too."""
+    """The run that `find_run` finds; raises RatchetError for no match, too."""
     if run := find_run(settings, what):
         return run
     newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]

@@ -65,7 +65,7 @@ def taskset(domain: str = "") -> type:
         data: str = ""
         """A Parquet or JSON file, a directory, or a data set of the Hugging Face Hub."""
         split: str = "train"
-        """Of a directory or a data set of the Hub."""
+        """Rows of a directory or a data set of the Hub."""
         task: Judge = Judge()
 
     class Ratchet(library.Taskset[RatchetTask, Data]):

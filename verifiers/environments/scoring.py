@@ -74,7 +74,7 @@ class LoadedEnvironment:
         parsers = [part.parser for part in (self._environment, *rubrics)]
         fields = {name for parser in parsers for name, _ in getattr(parser, "_fields", ())}
         self._whole = "think" in fields or any(type(parser).__name__ == "ThinkParser" for parser in parsers)
-        """Whether a parser needs the thinking too."""
+        """True if a parser needs the thinking too."""
         for rubric in rubrics:
             for name, value in list(vars(rubric).items()):
                 if isinstance(value, Executor):

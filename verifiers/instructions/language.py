@@ -26,7 +26,7 @@ def language_code(code: str) -> str:
 
 
 def is_in_language(text: str, language: str) -> bool:
-    """Whether the text is probably in this language; a text without letters is in none."""
+    """True if the text is probably in this language; a text without letters is in none."""
     sample = text[:MAX_CHARACTERS].lower()
     return any(map(str.isalpha, sample)) and probabilities(sample)[language] >= MIN_PROBABILITY
 

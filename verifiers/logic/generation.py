@@ -174,7 +174,7 @@ def _limited(puzzles: Any, number: int) -> dict[str, Any]:
 
 
 def _passes_itself(batch: Batch, item: dict[str, Any]) -> bool:
-    """Whether the task's own answer, if it has one, passes as a response."""
+    """True if the task's own answer, if it has one, passes as a response."""
     if item["answer"] is None or scoring.fault(batch.task, item):
         return item["answer"] is None
     return scoring.score(batch.task, batch.config, item, str(item["answer"]).strip()) == 1

@@ -143,7 +143,7 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
 
 
 def only_whole(task: str) -> bool:
-    """Whether only a score of 1 counts. A third of the tasks use the library's default scorer, which pays for the
+    """True if only a score of 1 counts. A third of the tasks use the library's default scorer, which pays for the
     answer among others: "1, 2, or 3"."""
     by_default = tasks()[task][0].score_answer is library().ProceduralDataset.score_answer
     return REPAIRED[task].whole if task in REPAIRED else by_default

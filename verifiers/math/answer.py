@@ -43,7 +43,7 @@ class Answer:
 
     @functools.cached_property
     def has_tower(self) -> bool:
-        """Whether it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
+        """True if it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
         nodes = nodes_of(self.node) if self.node else []
         powers = [each[2] for each in nodes if each[0] == "^"]
         return any("^" in kinds_of(each) and not names_of(each) for each in powers) or any(

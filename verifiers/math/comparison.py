@@ -23,7 +23,7 @@ from ratchet.verifiers.math.words import folded, moment
 
 @dataclass
 class Evidence:
-    """Whether a comparison evaluated anything, found arithmetic that the answer left undone (`closed_form`: as it may),
+    """True if a comparison evaluated anything, found arithmetic that the answer left undone (`closed_form`: as it may),
     and how much work it has left."""
 
     numeric: bool = False
@@ -41,7 +41,7 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 
 
 def _same_flat(reference: Answer, answer: Answer) -> bool:
-    """Whether both are the same line or plane, which the reference writes as one."""
+    """True if both are the same line or plane, which the reference writes as one."""
     if reference.kind in ("scalar", "text"):
         return False
     ours, theirs = _coordinates(reference), _coordinates(answer)
@@ -121,7 +121,7 @@ def _with_domain(answer: Answer) -> Answer:
 
 
 def _is_plain(answer: Answer) -> bool:
-    """Whether a list holds values of one thing only, so that it may have `and` as well as `or`."""
+    """True if a list holds values of one thing only, so that it may have `and` as well as `or`."""
     names = {part.parts[0].text if part.kind == "equation" else "" for part in answer.parts}
     return len(names) == 1 and all(
         part.kind == "scalar"
@@ -225,7 +225,7 @@ def _same_number(reference: Answer, answer: Answer) -> bool:
 
 
 def _rounds_to(value: Fraction, reference: Answer, answer: Answer | None = None) -> bool:
-    """Whether a value rounds to the rounded reference; a decimal with fewer digits does not."""
+    """True if a value rounds to the rounded reference; a decimal with fewer digits does not."""
     if reference.places is None or reference.value is None:
         return False
     digits = [token.text for token in answer.tokens if not token.isa("-")] if answer else []
@@ -336,7 +336,7 @@ def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | N
 
 
 def _is_one_value(values: list[Answer], evidence: Evidence) -> bool:
-    """Whether an equation of constants is true: 1500 m = 1.5 km, \\arctan 1 = \\pi/4."""
+    """True if an equation of constants is true: 1500 m = 1.5 km, \\arctan 1 = \\pi/4."""
     first = values[0]
     if any(value.node is None or value.percent or names_of(value.node) for value in values):
         return False

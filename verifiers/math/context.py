@@ -207,7 +207,7 @@ def _without_place(question: Question, said: list[str]) -> list[str]:
 
 
 def _asks_noun(question: Question, noun: str, kind: list[str]) -> bool:
-    """Whether the question speaks of these things, and names the kind."""
+    """True if the question speaks of these things, and names the kind."""
     lowered = question.text.lower()
     return all(re.search(rf"\b{re.escape(word)}s?\b", lowered) for word in (noun, *kind))
 
@@ -295,7 +295,7 @@ def _ordered(question: Question, reference: Answer, answer: Answer) -> Iterator[
 
 
 def allows_closed_form(question: Question, answer: Answer) -> bool:
-    """Whether powers, factorials, binomials or a product of primes answer for the number that they are: nobody asks to
+    """True if powers, factorials, binomials or a product of primes answer for the number that they are: nobody asks to
     compute them, and they are not the question's own arithmetic."""
     value = answer.parts[-1] if answer.kind == "equation" and not answer.words else answer
     if value.kind != "scalar" or not value.node or names_of(value.node) or question.says(_NO_CLOSED_FORM):
@@ -314,7 +314,7 @@ def allows_closed_form(question: Question, answer: Answer) -> bool:
 
 
 def _is_factored(node: Node) -> bool:
-    """Whether it is a product of powers of primes, each prime once: `2^3 \\cdot 3^2 \\cdot 5`."""
+    """True if it is a product of powers of primes, each prime once: `2^3 \\cdot 3^2 \\cdot 5`."""
     factors = factors_of(node)
     bases = [each[1] if each[0] == "^" else each for each in factors]
     plain = all(each[0] == "number" and is_prime(each[1]) for each in bases)
@@ -322,7 +322,7 @@ def _is_factored(node: Node) -> bool:
 
 
 def _is_padded(node: Node) -> bool:
-    """Whether it has a sum with zero, a product with one, or products of plain numbers beside its powers."""
+    """True if it has a sum with zero, a product with one, or products of plain numbers beside its powers."""
     if node[0] in _CLOSED or node[0] == "number":
         return False
     if node[0] in "+-" and ("number", Fraction(0)) in node[1 if node[0] == "+" else 2 :]:
@@ -338,6 +338,6 @@ def _plain_factors(node: Node) -> Iterator[Fraction]:
 
 
 def _holds(more: list[Fraction], less: list[Fraction]) -> bool:
-    """Whether a list of numbers has all of another, each as often."""
+    """True if a list of numbers has all of another, each as often."""
     counts = {value: len([*group]) for value, group in itertools.groupby(more)}
     return all(counts.get(value, 0) >= len([*group]) for value, group in itertools.groupby(less))

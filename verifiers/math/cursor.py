@@ -46,7 +46,7 @@ class Cursor:
         return spelled(inside[1:-1] if inside[0].isa("{") else inside)
 
     def holds_function(self) -> bool:
-        """Whether the bracket that opens here holds a sine or the like."""
+        """True if the bracket that opens here holds a sine or the like."""
         begin = self.position
         self.skipped()
         inside, self.position = self.tokens[begin : self.position], begin

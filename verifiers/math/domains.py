@@ -106,6 +106,6 @@ def _letters(tokens: Tokens) -> set[str]:
 
 
 def _is_indexed(tokens: Tokens) -> bool:
-    """Whether this defines the members of a sequence, a_n = ..."""
+    """True if this defines the members of a sequence, a_n = ..."""
     begins = [*tokens[:2]]
     return len(begins) == 2 and begins[0].kind == "name" and begins[1].isa("_", "(") and any(t.isa("=") for t in tokens)

@@ -31,7 +31,7 @@ _LONGEST_QUESTION = 8192
 
 
 class Decision(NamedTuple):
-    """Whether the answer equals the reference; the tier that decided, and why."""
+    """True if the answer equals the reference; the tier that decided, and why."""
 
     same: bool
     tier: str

@@ -17,7 +17,7 @@ _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 
 
 def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
-    """Whether the answer is not evaluated although the reference is."""
+    """True if the answer is not evaluated although the reference is."""
     if reference is None or answer is None:
         return False
     left = _is_number(reference) and not _is_number(answer)
@@ -31,7 +31,7 @@ def _uses_of_i(node: Node) -> int:
 
 
 def matrices_left(answer: Answer) -> bool:
-    """Whether sums, products or powers of matrices of numbers are left to do; a number times one matrix is not."""
+    """True if sums, products or powers of matrices of numbers are left to do; a number times one matrix is not."""
     nodes = nodes_of(answer.node) if answer.kind == "scalar" and answer.node else []
     matrices = sum(each[0] == "rows" for each in nodes)
     is_power = any(each[0] == "^" and each[1][0] == "rows" for each in nodes)

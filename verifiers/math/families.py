@@ -22,7 +22,7 @@ Flat = tuple[list[Fraction], list[list[Fraction]]]
 
 
 def same_progression(one: Node, other: Node) -> bool:
-    """Whether a + bk and c + dm are the same numbers for all integers: b is ±d, and divides a - c."""
+    """True if a + bk and c + dm are the same numbers for all integers: b is ±d, and divides a - c."""
     ours, theirs = _progression(one), _progression(other)
     if not ours or not theirs or abs(abs(ours[1]) - abs(theirs[1])) > _CLOSE * abs(ours[1]):
         return False
@@ -53,13 +53,13 @@ def in_residue_class(congruence: Answer, equation: Answer) -> bool:
 
 
 def is_of_integers(answer: Answer) -> bool:
-    """Whether it is a number for each integer, such as k\\pi."""
+    """True if it is a number for each integer, such as k\\pi."""
     names = names_of(answer.node) if answer.kind == "scalar" and answer.node else frozenset()
     return len(names) == 1 and names <= INTEGERS
 
 
 def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
-    """Whether two integrals with an arbitrary constant differ by a number: they gain the same between two points."""
+    """True if two integrals with an arbitrary constant differ by a number: they gain the same between two points."""
     ours, theirs = without_constant(one), without_constant(other)
     if ours is None or theirs is None or names_of(ours) != names_of(theirs) or len(names_of(ours)) != 1:
         return False
@@ -75,7 +75,7 @@ def flat(answer: Answer) -> Flat | None:
 
 
 def same_lattice(one: Answer, other: Answer) -> bool:
-    """Whether both are the same points for all integers: x = 2 + 5t, y = -1 - 3t and (-3 + 5n, 2 - 3n)."""
+    """True if both are the same points for all integers: x = 2 + 5t, y = -1 - 3t and (-3 + 5n, 2 - 3n)."""
     ours, theirs = _of_integers(one), _of_integers(other)
     if not ours or not theirs or len(ours[0]) != len(theirs[0]) or len(ours[1]) != 1 or len(theirs[1]) != 1:
         return False
@@ -97,7 +97,7 @@ def _of_integers(answer: Answer) -> Flat | None:
 
 
 def is_factor(node: Node) -> bool:
-    """Whether it may stand before a direction: a number, a parameter, or both."""
+    """True if it may stand before a direction: a number, a parameter, or both."""
     return kinds_of(node) <= {"number", "name", "*", "/"} and names_of(node) <= _PARAMETERS
 
 

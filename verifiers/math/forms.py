@@ -37,7 +37,7 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
 
 
 def _repeats(question: Question, answer: Answer) -> bool:
-    """Whether a quantity of the question is given in its own unit although another one is asked for."""
+    """True if a quantity of the question is given in its own unit although another one is asked for."""
     asked = question.unit
     if not asked or answer.unit is None or answer.unit.size == asked[1].size or answer.kind != "scalar":
         return False
@@ -54,7 +54,7 @@ def _value(answer: Answer) -> Answer:
 
 
 def _is_solved(letter: str, reference: Answer, answer: Answer) -> bool:
-    """Whether an equation has the letter alone on one side, as the reference does; only equations can fail."""
+    """True if an equation has the letter alone on one side, as the reference does; only equations can fail."""
     if answer.kind != "equation" or answer.words or len(answer.parts) != 2 or None in (p.node for p in answer.parts):
         return True
     if reference.kind == "equation" and not _has_alone(letter, reference):
@@ -83,7 +83,7 @@ def _is_turned(question: Question, reference: Answer, answer: Answer) -> str:
 
 
 def _is_measured(answer: Answer) -> bool:
-    """Whether a number has a unit of measure."""
+    """True if a number has a unit of measure."""
     unit = answer.unit or (with_letter_unit(answer, apart=True).unit if answer.value is None else None)
     return unit is not None and not unit.words and unit.dimension != (("unit", 1),)
 
@@ -135,7 +135,7 @@ def _is_lowest(answer: Answer, reference: Answer) -> bool:
 
 
 def _has_power(radicand: Fraction, index: int) -> bool:
-    """Whether a whole number is divisible by the power of another."""
+    """True if a whole number is divisible by the power of another."""
     if radicand.denominator > 1 or not 0 < radicand < 10**9:
         return False
     return any(radicand.numerator % each**index == 0 for each in range(2, round(radicand.numerator ** (1 / index)) + 1))
@@ -210,4 +210,4 @@ _FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
     "in slope-intercept form": _is_expanded,
     "in vertex form": _is_vertex,
 }
-"""Whether an answer has the form, given the reference."""
+"""True if an answer has the form, given the reference."""

@@ -62,7 +62,7 @@ def _is_label(token: Token) -> bool:
 
 
 def _is_letters(token: Token) -> bool:
-    """Whether these are letters apart: of what a word names, they are the unit."""
+    """True if these are letters apart: of what a word names, they are the unit."""
     return token.gap and token.kind in ("name", "run")
 
 

@@ -14,7 +14,7 @@ _LARGEST = 10**9
 
 
 def same_product(one: Node, other: Node) -> bool | None:
-    """Whether two products of positive numbers, powers and factorials are equal; None for anything else."""
+    """True if two products of positive numbers, powers and factorials are equal; None for anything else."""
     with PRECISION, ctx.workprec(_BITS):
         ours, theirs = _logarithm(one), _logarithm(other)
         if ours is None or theirs is None:

@@ -42,13 +42,13 @@ def labels_of(members: tuple[Answer, ...]) -> list[str]:
 def paired(
     reference: tuple[Answer, ...], answer: tuple[Answer, ...], same: Callable[[Answer, Answer], bool | None]
 ) -> bool | None:
-    """Whether the members are the same, one to one, in some order."""
+    """True if the members are the same, one to one, in some order."""
     edges = [[same(one, other) for other in answer] for one in reference]
     return _matched(edges, (True,)) or (None if _matched(edges, (True, None)) else False)
 
 
 def _matched(edges: list[list[bool | None]], accepted: tuple[bool | None, ...]) -> bool:
-    """Whether there is a perfect matching, by augmenting paths (Kuhn 1955)."""
+    """True if there is a perfect matching, by augmenting paths (Kuhn 1955)."""
     owner: dict[int, int] = {}
 
     def place(row: int, seen: set[int]) -> bool:

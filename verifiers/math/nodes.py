@@ -33,7 +33,7 @@ def is_sum(node: Node) -> bool:
 
 
 def is_prime(value: Fraction) -> bool:
-    """Whether it is a prime number below a million."""
+    """True if it is a prime number below a million."""
     return value.denominator == 1 and 1 < value < 10**6 and all(value % each for each in range(2, int(value**0.5) + 1))
 
 

@@ -158,7 +158,7 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
 
 
 def _may_be_product(suffix: Tokens, value: Tokens) -> bool:
-    """Whether letters that stand for a unit may be factors: `3mg`, `2\\mu g`, `2km` with a spring's constant.
+    """True if letters that stand for a unit may be factors: `3mg`, `2\\mu g`, `2km` with a spring's constant.
     Upright letters, words of three letters, and a few shorter ones apart from the number, are a unit."""
     letters = suffix[0]
     if letters.isa("\\mu"):
@@ -233,7 +233,7 @@ def prose(tokens: Tokens) -> str:
 
 
 def _is_word(token: Token, count: int) -> bool:
-    """Whether letters are a word: upright ones, many, or names of points alone."""
+    """True if letters are a word: upright ones, many, or names of points alone."""
     if token.kind != "run" or token.text.isupper():
         return token.kind == "word" or (token.kind == "run" and (count == 1 or len(token.text) > 3))
     return len(token.text) > 3 or (len(token.text) == 3 and count > 1)

@@ -131,7 +131,7 @@ class Question:
         return bool(pattern.search(self.text))
 
     def names(self, name: str) -> bool:
-        """Whether it has this name of a variable."""
+        """True if it has this name of a variable."""
         return bool(re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", self.text))
 
     @functools.cached_property
@@ -167,7 +167,7 @@ class Question:
 
     @functools.cached_property
     def is_count(self) -> bool:
-        """Whether it asks last how many there are of something that is no unit: `how many 15 cm pieces`, not `how many
+        """True if it asks last how many there are of something that is no unit: `how many 15 cm pieces`, not `how many
         square meters`."""
         match = _COUNTED.search(self.text)
         nouns = re.findall(r"[A-Za-z]+|\d+", match[1]) if match else []
@@ -179,7 +179,7 @@ class Question:
 
     @functools.cached_property
     def is_percentage(self) -> bool:
-        """Whether a bare number answers with so many percent."""
+        """True if a bare number answers with so many percent."""
         return self.says(_PERCENT)
 
     @functools.cached_property
@@ -240,7 +240,7 @@ class Question:
         return {match[1]: text for match, text in zip(begins, plain, strict=True)}
 
     def orders(self, count: int) -> bool:
-        """Whether it sets the order of a list of `count` values: it says so, has a blank for each, or asks for things
+        """True if it sets the order of a list of `count` values: it says so, has a blank for each, or asks for things
         that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
         sentences = [each for each in _SENTENCE.split(self.text[-2000:]) if each]
         asking = [each for each in sentences if _ASKING.search(each)] or sentences[-1:]

@@ -95,7 +95,7 @@ def without_constant(node: Node) -> Node | None:
 
 
 def _is_added(node: Node, name: str) -> bool:
-    """Whether it is a sum with this name, and has it nowhere else: the constant of an integral."""
+    """True if it is a sum with this name, and has it nowhere else: the constant of an integral."""
     if not is_sum(node) or repr(node).count(repr(("name", name))) != 1:
         return False
     return ("name", name) in node[1:] or (node[0] == "+" and _is_added(node[1], name)) or _is_added(node[1], name)

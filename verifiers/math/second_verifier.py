@@ -31,7 +31,7 @@ class MathVerify(Domain):
 
 
 def accepts(reference: str, answer: str) -> bool:
-    """Whether math-verify accepts the answer. It accepts nothing that it cannot parse."""
+    """True if math-verify accepts the answer. It accepts nothing that it cannot parse."""
     from math_verify import LatexExtractionConfig, parse, verify
 
     def read(text: str) -> list:

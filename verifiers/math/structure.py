@@ -55,7 +55,7 @@ def parse_tokens(tokens: Tokens) -> Answer:
 
 
 def is_list(answer: Answer) -> bool:
-    """Whether it lists values, not the members of a set or the cases of a function."""
+    """True if it lists values, not the members of a set or the cases of a function."""
     return answer.kind == "collection" and not answer.brackets and len(answer.parts) > 1
 
 

@@ -14,7 +14,7 @@ _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", 
 
 
 def is_symbol(answer: Answer) -> bool:
-    """Whether this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
+    """True if this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
     if any(token.kind in ("word", "run") and token.text.lower() == "not" for token in answer.tokens):
         return False
     if answer.kind == "tuple":

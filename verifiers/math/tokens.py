@@ -30,7 +30,7 @@ class Token(NamedTuple):
     vector: bool = False
 
     def isa(self, *texts: str) -> bool:
-        """Whether it is one of these operators or commands."""
+        """True if it is one of these operators or commands."""
         return self.text in texts and (self.kind == "op" or self.kind == "command")
 
 

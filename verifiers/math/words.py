@@ -102,7 +102,7 @@ def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
 
 
 def is_noun_phrase(words: list[str], count: Fraction | None) -> bool:
-    """Whether the words after a count only name what is counted: a noun, with at most two words before it, or with
+    """True if the words after a count only name what is counted: a noun, with at most two words before it, or with
     `of …` after it."""
     lowered = [text.lower() for text in words]
     if len(words) == 1 and words[0] in _MEASURES:

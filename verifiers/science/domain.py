@@ -87,7 +87,7 @@ class Quantity(NamedTuple):
     apart: str = ""
     """The same, if letters written together are units of their own: ms^{-1} is m s^{-1} where m/s is asked for."""
     evaluated: bool = True
-    """Whether no division is left to do: 34/2 is no answer for 17, as in math."""
+    """True if no division is left to do: 34/2 is no answer for 17, as in math."""
 
 
 class Reference(NamedTuple):
@@ -272,7 +272,7 @@ def _with_its_capitals(name: str) -> str:
 
 
 def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance: float) -> bool:
-    """Whether they differ by at most this share of the reference, which is in its unit times `scale`. An answer without
+    """True if they differ by at most this share of the reference, which is in its unit times `scale`. An answer without
     a unit is in the requested one, with or without that power of ten."""
     values = [answer.value, answer.value / scale]
     if answer.unit:
