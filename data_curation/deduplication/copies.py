@@ -50,7 +50,7 @@ class Deduplicate(CurationStep):
 
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
         table = rows.mapped(context.folder)
-        verdicts, context.facts["summary"] = judge(table, self.parameters(context))
+        verdicts, context.result.summary = judge(table, self.parameters(context))
         return splits(table, verdicts)
 
 
