@@ -1,4 +1,4 @@
-"""`ratchet verify --rollouts`: what a finished run was paid for wrongly."""
+"""`ratchet verify --rollouts`: the rewards of a run that the current verifier would not give."""
 
 import json
 from collections import Counter, defaultdict
@@ -19,18 +19,18 @@ LISTED = 20
 def verify_rollouts(
     settings: Settings, what: str, wanted: "RolloutFilter", target: Path | None, workers: int | None
 ) -> None:
-    """Judge the kept rollouts of a stage or run again; count and list those that today's verifier would pay otherwise.
+    """Judge the kept rollouts of a stage or run again; count and list those whose reward would now differ.
     `target` gets all of them as JSON lines, with both verdicts and the response."""
     from ratchet.data_curation.base.files import replacing
-    from ratchet.tasks.rollouts import rescored, stages_of
+    from ratchet.tasks.rollouts import kept_rollouts, rescored
 
     counts, problems = defaultdict[tuple[str, str], Counter[str]](Counter), defaultdict[tuple[str, str], set[str]](set)
     changes: list[dict[str, Any]] = []
     with ExitStack() as stack:
         draft = stack.enter_context(replacing(target)) if target else None
         file = stack.enter_context(draft.open("w", encoding="utf-8")) if draft else None
-        for stage in stages_of(settings, what):
-            for each in rescored(settings, stage, wanted, workers):
+        for stage in kept_rollouts(settings, what):
+            for each in rescored(stage, wanted, workers):
                 row, verdict = each.row, each.verdict
                 counts[stage.name, row["domain"]][each.change] += 1
                 if not each.change:
@@ -66,4 +66,4 @@ def verify_rollouts(
     )  # fmt: skip
     if len(changes) > LISTED:
         rest = f"all are in {target}" if target else "`--output FILE` gets all"
-        hint(f"{len(changes):,} rollouts would be paid otherwise, {LISTED} are listed; {rest}.")
+        hint(f"{len(changes):,} rewards would differ, {LISTED} are listed; {rest}.")

@@ -18,10 +18,10 @@ from ratchet.infra.store.artifacts import Artifact, ArtifactStore, matches, reso
 from ratchet.infra.store.lineage import Lineage
 from ratchet.infra.tracking.run_record import find_run
 from ratchet.training.rollout_log import RolloutFilter, read_rollouts, rollout_files
-from ratchet.verifiers.domains import domain_of
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome, Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.reward import is_graded, reward_of
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
@@ -55,63 +55,95 @@ def stages_of(settings: Settings, what: str) -> list[Artifact]:
 
 
 @dataclass(frozen=True)
+class KeptRollouts:
+    """The rollouts of a stage, and what they are judged by."""
+
+    name: str
+    path: Path
+    problems: Sequence[Path]
+    graded: Sequence[str]
+    settings: JudgeSettings
+    response_prefix: str
+
+    @classmethod
+    def of_artifact(cls, stage: Artifact, store: ArtifactStore) -> "KeptRollouts":
+        parameters = stage.manifest.parameters
+        asked, either = parameters["stage"], parameters.get("verified") == "either"
+        graded = [domain for domain in asked["mix"] if is_graded(domain, asked.get("graded", ()))]
+        problems = [each.kept for each in store.parents(stage) if each.kind == "problems" and each.kept.is_file()]
+        settings = JudgeSettings(bool(graded), either, asked.get("total_time_limit_s"))
+        return cls(stage.name, stage.path, problems, graded, settings, parameters["prompt"].get("response_prefix", ""))
+
+    @classmethod
+    def of_directory(cls, work: Path, spec: TrainingSpec) -> "KeptRollouts":
+        """Those of a stage in its own directory, finished or not, which `spec` describes."""
+        stage, recipe = spec.stage_settings, spec.recipe
+        graded = [domain for domain in stage.domains if is_graded(domain, stage.advanced.graded)]
+        settings = recipe.verification.settings(bool(graded), stage.advanced.total_time_limit_s)
+        files = list(spec.problems.values())
+        return cls(work.name, work, files, graded, settings, recipe.model.prompt.response_prefix)
+
+
+def kept_rollouts(settings: Settings, what: str) -> list[KeptRollouts]:
+    """The rollouts of the stages that `stages_of` names, or of a stage's directory: the `work` of `train_stage`, or an
+    unfinished one in the store. Raises RatchetError if there are none."""
+    work = Path(what).expanduser()
+    if not (work.is_dir() and rollout_files(work)) or (work / "manifest.json").is_file():
+        store = ArtifactStore(settings.artifacts)
+        return [KeptRollouts.of_artifact(stage, store) for stage in stages_of(settings, what)]
+    work = work.resolve()
+    specifications = (work / "spec.json", settings.logs / f"{work.name}.spec.json")
+    if (file := next(filter(Path.is_file, specifications), None)) is None:
+        raise RatchetError(f"{work}: there is no spec.json, which says what its responses are judged by.")
+    return [KeptRollouts.of_directory(work, TrainingSpec.read(file))]
+
+
+@dataclass(frozen=True)
 class Rescored:
-    """A rollout, and what today's verifier says of it."""
+    """A rollout, what the current verifier says of it, and its rewards then and now, without penalties of length."""
 
     row: dict[str, Any]
     verdict: Verdict
-    graded: bool
-
-    @property
-    def paid(self) -> float:
-        """What the rollout earned for its verdict, without penalties of length."""
-        return self.row["fraction"] if self.graded else float(self.row["outcome"] == Outcome.PASSED.value)
-
-    @property
-    def due(self) -> float:
-        """What it would earn today."""
-        return self.verdict.fraction if self.graded else float(self.verdict.passed)
+    paid: float | None
+    due: float | None
 
     @property
     def change(self) -> str:
-        """`overpaid`, `underpaid`, or "" if both verdicts pay the same or one of them is an infrastructure error."""
-        if Outcome.INFRA_ERROR in (self.verdict.outcome, self.row["outcome"]) or abs(self.paid - self.due) < 1e-9:
+        """`overpaid`, `underpaid`, or "" if both rewards are the same or a verdict is an infrastructure error."""
+        if self.paid is None or self.due is None or abs(self.paid - self.due) < 1e-9:
             return ""
         return "overpaid" if self.paid > self.due else "underpaid"
 
 
-def rescored(
-    settings: Settings, stage: Artifact, wanted: RolloutFilter, workers: int | None = None
-) -> Iterator[Rescored]:
-    """Each judged rollout of a stage that matches, with the verdict of today's verifier, as it is judged. Truncated
-    responses are left out: training judges none. Raises RatchetError if the stage's problems are gone."""
-    parameters = stage.manifest.parameters
-    asked, prefix = parameters["stage"], parameters["prompt"].get("response_prefix", "")
-    problems = _problems(stage, ArtifactStore(settings.artifacts))
-    graded = {d for d in asked["mix"] if d in asked.get("graded", ()) or domain_of(d).reward == "graded"}
-    judged = JudgeSettings(bool(graded), parameters.get("verified") == "either", asked.get("total_time_limit_s"))
+def rescored(rollouts: KeptRollouts, wanted: RolloutFilter, workers: int | None = None) -> Iterator[Rescored]:
+    """Each judged rollout that matches, with the verdict of the current verifier, as it is judged. Truncated responses
+    are left out: training judges none. Raises RatchetError if a rollout's problem is gone."""
+    tables = [pq.read_table(file) for file in rollouts.problems if file.is_file()]
+    problems = {problem.problem_id: problem for table in tables for problem in from_table(table)}
     waiting: dict[int, dict[str, Any]] = {}
 
     def done(verdicts: Iterator[tuple[int, Verdict]]) -> Iterator[Rescored]:
         for ticket, verdict in verdicts:
             row = waiting.pop(ticket)
-            yield Rescored(row, verdict, row["domain"] in graded)
+            paid, due = (
+                reward_of(row["domain"], outcome, fraction, rollouts.graded)
+                for outcome, fraction in (
+                    (Outcome(row["outcome"]), row["fraction"]),
+                    (verdict.outcome, verdict.fraction),
+                )
+            )
+            yield Rescored(row, verdict, paid, due)
 
-    with open_pool(workers=workers, settings=judged) as pool:
-        for ticket, row in enumerate(read_rollouts(stage.path, wanted)):
+    with open_pool(workers=workers, settings=rollouts.settings) as pool:
+        for ticket, row in enumerate(read_rollouts(rollouts.path, wanted)):
             if row["truncated"]:
                 continue
             if (problem := problems.get(row["problem_id"])) is None:
-                raise RatchetError(f"{stage.ref}: the problem {row['problem_id']} is not among its inputs any more.")
+                raise RatchetError(f"{rollouts.name}: the problem {row['problem_id']} is no longer among its inputs.")
             waiting[ticket] = row
-            pool.submit(ticket, problem, prefix + row["response"])
+            pool.submit(ticket, problem, rollouts.response_prefix + row["response"])
             yield from done(pool.results(wait=len(waiting) > AHEAD))
         yield from done(pool.results())
-
-
-def _problems(stage: Artifact, store: ArtifactStore) -> dict[str, Problem]:
-    files = [each.kept for each in store.parents(stage) if each.kind == "problems" and each.kept.is_file()]
-    return {problem.problem_id: problem for file in files for problem in from_table(pq.read_table(file))}
 
 
 def rollouts_page(stages: Sequence[tuple[str, Path]], title: str) -> str:

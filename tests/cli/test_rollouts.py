@@ -11,13 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.run_record import all_runs
-from ratchet.tasks.rollouts import _problems, rollouts_page, stages_of
+from ratchet.tasks.rollouts import KeptRollouts, rollouts_page, stages_of
 from ratchet.training.rollout_log import FOLDER, SCHEMA, read_rollouts, rollout_files
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.commands import in_process
+from tests.flows.commands import MINI, in_process
 
 
 @pytest.fixture
@@ -66,7 +68,8 @@ def test_judging_again_finds_what_was_paid_for_wrongly(finished_home, stages, tm
     step, file = rollout_files(home / "artifacts" / stages[0].kind / stages[0].path.name)[-1]
     rows = pq.ParquetFile(file).read().to_pylist()
     wrong, right, *_ = [row for row in rows if not row["truncated"] and row["outcome"] != "passed"]
-    answers = {p.problem_id: p.answer for p in _problems(stages[0], ArtifactStore(home / "artifacts")).values()}
+    files = KeptRollouts.of_artifact(stages[0], ArtifactStore(home / "artifacts")).problems
+    answers = {p["problem_id"]: p["answer"] for file in files for p in pq.read_table(file).to_pylist()}
     wrong["outcome"], right["response"] = "passed", f"\\boxed{{{answers[right['problem_id']]}}}"
     pq.write_table(pa.Table.from_pylist(rows, SCHEMA), file)
     target = tmp_path / "changes.jsonl"
@@ -80,6 +83,24 @@ def test_judging_again_finds_what_was_paid_for_wrongly(finished_home, stages, tm
     }  # fmt: skip
     written = [json.loads(line) for line in target.read_text().splitlines()]
     assert {line["response"] for line in written} == {wrong["response"], right["response"]}
+
+
+def test_a_stage_is_judged_again_in_its_own_directory(finished_home, stages, tmp_path):
+    work = tmp_path / "work"
+    shutil.copytree(stages[0].path / FOLDER, work / FOLDER)
+    with pytest.raises(RatchetError, match=r"no spec\.json"):
+        in_process("verify", "--rollouts", work, "--home", finished_home)
+    files = KeptRollouts.of_artifact(stages[0], ArtifactStore(finished_home / "artifacts")).problems
+    spec = TrainingSpec(
+        kind="stage", recipe=load_recipe(MINI), stage=stages[0].name, work_dir=work,
+        problems={str(number): file for number, file in enumerate(files)},
+    )  # fmt: skip
+    (work / "spec.json").write_text(spec.model_dump_json())
+    found, same = (
+        json.loads(in_process("verify", "--rollouts", what, "--home", finished_home, "--json"))
+        for what in (work, stages[0].ref)
+    )
+    assert found["changes"] == [] and found["stages"][0]["judged again"] == same["stages"][0]["judged again"] > 0
 
 
 def test_the_page_holds_whole_groups_and_runs_nothing_but_its_script(stages, tmp_path):
