@@ -37,7 +37,7 @@ class Catalog(Mapping[str, Mapping[str, Any]]):
         yield from dict.fromkeys([*self._shipped, *self._installed.names])
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)
 
 
 CATALOG = Catalog()
