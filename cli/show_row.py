@@ -65,7 +65,7 @@ def _show(chain: Chain, row: dict[str, Any], store: ArtifactStore) -> None:
     if not dropped and chain.curated:
         console.print(Text.assemble(("✓ ", "green"), f"curated: it is in {chain.curated.ref}"))
     elif not dropped:
-        console.print("… the run has not got further yet", style="yellow")
+        console.print("… no later step has finished yet", style="yellow")
     console.print()
 
 

@@ -1,4 +1,4 @@
-"""The last words of a command that was interrupted: where it stopped, and how it goes on."""
+"""What an interrupted command prints: where it stopped, and how to continue."""
 
 import shlex
 import shutil
@@ -20,7 +20,7 @@ def watch(reporter: "ProgressReporter") -> None:
 
 
 def say_where_it_stopped() -> None:
-    """Where the command stopped, and the same command, which goes on from there or starts over."""
+    """Print where the command stopped, and the command that continues from there or starts over."""
     if _watched:
         at = f" in {now}" if (now := _watched[0].now) else ""
         words = f"Interrupted{at}. Finished work is kept; the same command continues from there:"

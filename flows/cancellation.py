@@ -39,7 +39,7 @@ def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
         return work()
     except BaseException:
         if _is_cancelled(run):
-            return Cancelled(message="Its processes have ended. Retry goes on where it was.")
+            return Cancelled(message="Its processes have ended. Retry continues where it was.")
         raise
     finally:
         over.set()
@@ -63,7 +63,7 @@ def _watch(run: UUID, over: threading.Event, flow_thread: int) -> None:
 
 
 def _is_cancelled(run: UUID) -> bool:
-    """False too where the server does not answer: the run goes on."""
+    """False too where the server does not answer, so that the run continues."""
     try:
         with get_client(sync_client=True) as client:
             state = client.read_flow_run(run).state

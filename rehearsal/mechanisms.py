@@ -351,7 +351,7 @@ def _end(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
         yield Mechanism("registration", bool(registered), f"a version of {registered[-1]}" if registered else "none")
     for gate in recipe.approve:
         decided = [approval for approval in evidence.approvals.all() if approval.gate == gate and approval.approved]
-        yield Mechanism(f"approval of {gate}", bool(decided), str(decided[0]) if decided else "nobody was asked")
+        yield Mechanism(f"approval of {gate}", bool(decided), str(decided[0]) if decided else "not requested")
     if recipe.gate:
         verdict = evidence.find("gate", recipe.name)
         yield Mechanism(

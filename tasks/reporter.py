@@ -54,7 +54,7 @@ class ProgressReporter:
 
     @property
     def now(self) -> str:
-        """The step at work and how far it is, "train math-36 (12/40)"; "" between steps."""
+        """The current step and how far it is, "train math-36 (12/40)"; "" between steps."""
         done = f" ({self._progress.done:,}/{self._progress.total:,})" if self._progress.total else ""
         return f"{self._progress.title}{done}" if self._progress.title else ""
 

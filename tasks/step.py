@@ -169,7 +169,7 @@ def _warn_of_newer(run: RunContext, step: Step, target: Artifact) -> None:
         if other.manifest.step == step.name and version > step.version:
             run.reporter.warning(
                 f"{other.ref} is of a newer Ratchet (version {version} of the step {step.name}, here {step.version}) "
-                "and is not used. Update Ratchet to go on from it."
+                "and is not used. Update Ratchet to continue from it."
             )
             return
 

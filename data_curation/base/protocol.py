@@ -31,7 +31,7 @@ class Request:
     """One sample of one prompt.
 
     `key` is the caller's name for it and is returned with the completion. Either `prompt_ids` (local engines) or
-    `messages` (OpenAI-compatible endpoints and the tiny world's teacher) is set; an engine given the other one raises
+    `messages` (OpenAI-compatible endpoints and the tiny recipe's teacher) is set; an engine given the other one raises
     RatchetError.
     """
 

@@ -103,7 +103,7 @@ def page(file: Path) -> str:
         "",
         f"Fields are those of `{main}` where no other recipe is named. This page is made from `docs/facts/{file.name}` "
         "(`python -m docs.tools.fidelity`); a test compares every value with its recipe and every mechanism with the "
-        "rehearsals. *Pre-registered* are experiments in small worlds that were written down before they were run "
+        "rehearsals. *Pre-registered* are experiments on synthetic tasks that were written down before they were run "
         "([findings](findings.md)).",
         "",
     ]

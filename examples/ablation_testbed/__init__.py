@@ -1,1 +1,1 @@
-"""A world in which the effects of a training recipe show within minutes; `recipes/ablations` trains in it."""
+"""Synthetic tasks in which the effects of a training recipe show within minutes; `recipes/ablations` trains on them."""

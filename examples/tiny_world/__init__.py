@@ -1,1 +1,1 @@
-"""The embedded default: a procedural world of problems, a teacher, and held-out benchmarks."""
+"""The synthetic tasks of the tiny recipe: problems, a teacher, and held-out benchmarks, all generated."""

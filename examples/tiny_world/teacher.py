@@ -72,7 +72,7 @@ class ProceduralTeacher(TeacherEngine):
         """Raises RatchetError for a `model` that is not in `HABITS`."""
         if teacher.model not in HABITS:
             raise RatchetError(
-                f"The tiny world's teacher has no model {teacher.model!r}: set it to {' or '.join(HABITS)}."
+                f"The teacher of the tiny recipe has no model {teacher.model!r}: set it to {' or '.join(HABITS)}."
             )
         return cls(habits=HABITS[teacher.model])
 
