@@ -230,3 +230,18 @@ def _label(artifact: Artifact, lineage: Lineage) -> Text:
         return Text.assemble(artifact.ref, (" (no longer in the store)", "yellow"))
     style = "green" if artifact.kind == "evaluation" else "dim"
     return Text.assemble(artifact.ref, (f"  {artifact.summary}", style))
+
+
+def show_previews(sources: Sequence[str], domain: str, columns: Mapping[str, str]) -> None:
+    """Print how the rows of each source are read."""
+    from ratchet.data_curation.preview import preview_sources
+
+    previews = [preview for source in sources for preview in preview_sources(source, domain, columns)]
+    if output.json:
+        print_json([preview.as_json() for preview in previews])
+        return
+    for preview in previews:
+        for line in preview.lines():
+            text = clean(line)
+            text.stylize("yellow" if line.startswith("!") else "dim" if line.startswith("      ") else "")
+            console.print(text, soft_wrap=True)

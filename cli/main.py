@@ -5,6 +5,7 @@ import them when they run: then `--help`, `show` and a misspelled recipe answer 
 """
 
 import json
+import locale
 import os
 import signal
 import sys
@@ -42,11 +43,9 @@ from ratchet.cli.preflight import preflight
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.renamed import answer_old_names
 from ratchet.cli.rollouts import rollouts
-from ratchet.cli.run_flow import overrides_of, run_flow
+from ratchet.cli.run_flow import load_with, run_flow
 from ratchet.cli.show import show
-from ratchet.cli.show_preview import show_previews
 from ratchet.cli.stopped import say_where_it_stopped
-from ratchet.cli.surroundings import disable_telemetry, keep_loopback_off_proxies, read_text_as_utf8, require_folder
 from ratchet.cli.terminal import console, errors
 from ratchet.cli.ui import ui
 from ratchet.cli.verify import verify
@@ -64,6 +63,7 @@ app = typer.Typer(
 RUN, LOOK, DATA, MACHINES = "Run", "Inspect", "Data", "Machines"
 WAITING = 3
 LEAVE_AFTER_S = 20
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def _version(wanted: bool) -> None:
@@ -120,10 +120,8 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
-    from ratchet.infra.recipe import load_recipe
-
-    overrides = overrides_of(set_, seed)
-    run_flow("pipeline", load_recipe(recipe, overrides), (), dry_run, home, overrides, decision=(approve, reject))
+    loaded, overrides = load_with(recipe, set_, seed)
+    run_flow("pipeline", loaded, (), dry_run, home, overrides, decision=(approve, reject))
 
 
 @command(RUN)
@@ -161,19 +159,19 @@ def curate(
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
     from ratchet.data_curation.settings.curation import Steps
-    from ratchet.infra.recipe import load_recipe
 
-    overrides = overrides_of(set_, seed)
-    overrides += [f"curation.{domain}.inputs={json.dumps(input_)}"] if input_ else []
-    overrides += [f"curation.{domain}.benchmarks={json.dumps(benchmarks)}"] if benchmarks else []
-    if check:
-        show_previews(check, domain, load_recipe(recipe, overrides).curation_of(domain).columns)
-        return
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
+    files = {"inputs": input_, "benchmarks": benchmarks}
+    given = [f"curation.{domain}.{name}={json.dumps(paths)}" for name, paths in files.items() if paths]
+    loaded, overrides = load_with(recipe, set_, seed, *given)
+    if check:
+        from ratchet.cli.inspection import show_previews
+
+        show_previews(check, domain, loaded.curation_of(domain).columns)
+        return
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
-    resolved = load_recipe(recipe, overrides)
-    run_flow("curate", resolved, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
+    run_flow("curate", loaded, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
 
 
 @command(RUN)
@@ -195,11 +193,8 @@ def train(
 
     Example: `ratchet train tiny --stage math-44 --model checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
-    from ratchet.infra.recipe import load_recipe
-
-    overrides = overrides_of(set_, seed)
-    resolved = load_recipe(recipe, overrides)
-    run_flow("train", resolved, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
+    loaded, overrides = load_with(recipe, set_, seed)
+    run_flow("train", loaded, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
 
 
 @command(RUN)
@@ -226,13 +221,11 @@ def evaluate(
         raise RatchetError(
             "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME."
         )
-    from ratchet.infra.recipe import load_recipe
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
-    overrides = overrides_of(set_, None)
-    chosen = select_benchmarks(load_recipe(recipe, overrides), names, samples)
-    run_flow("evaluate", chosen, (model,), dry_run, home, overrides)
+    loaded, overrides = load_with(recipe, set_)
+    run_flow("evaluate", select_benchmarks(loaded, names, samples), (model,), dry_run, home, overrides)
 
 
 command(LOOK)(show)
@@ -314,6 +307,36 @@ def _on_signal(number: int, frame: Any) -> None:
     leave.daemon = True
     leave.start()
     raise KeyboardInterrupt
+
+
+def read_text_as_utf8() -> None:
+    """Start again in Python's UTF-8 mode where the locale has another encoding, so that this process and those that it
+    starts read and write files and names as UTF-8."""
+    if not sys.flags.utf8_mode and locale.getencoding().lower().replace("-", "") != "utf8":
+        os.environ["PYTHONUTF8"] = "1"
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def require_folder() -> None:
+    """Raises RatchetError where the working directory has been deleted: every relative path would fail in its own
+    way."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise RatchetError("The folder of this terminal has been deleted: change to another with cd.") from error
+
+
+def disable_telemetry() -> None:
+    """Libraries send no statistics of use: where nothing answers, each process would wait for it in silence."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+
+
+def keep_loopback_off_proxies() -> None:
+    """Prefect's server, MLflow, reward servers and engines of this machine are not behind the environment's proxy."""
+    for name in ("no_proxy", "NO_PROXY"):
+        hosts = [host for host in os.environ.get(name, "").split(",") if host]
+        os.environ[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])
 
 
 def main() -> None:

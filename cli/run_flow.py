@@ -19,8 +19,14 @@ if TYPE_CHECKING:
     from ratchet.tasks.run_context import PlannedStep
 
 
-def overrides_of(set_: list[str] | None, seed: int | None) -> list[str]:
-    return [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
+def load_with(
+    recipe: str, set_: Sequence[str] | None, seed: int | None = None, *further: str
+) -> "tuple[Recipe, list[str]]":
+    """The recipe with the overrides of a command, and these overrides."""
+    from ratchet.infra.recipe import load_recipe
+
+    overrides = [*(set_ or ()), *([f"seed={seed}"] if seed is not None else []), *further]
+    return load_recipe(recipe, overrides), overrides
 
 
 def run_flow(
