@@ -56,5 +56,8 @@ def gc(
         runs = [{"run": run.run_id, "name": run.name} for run in unused.runs]
         print_json({"directories": rows, "runs": runs, "kept": list(unused.unsent), "bytes": total, "deleted": delete})
         return
+    if not rows and not unused.runs:
+        console.print("Nothing to delete.")
+        return
     done = "deleted" if delete else "dry run; pass --delete to remove them"
     console.print(f"{len(rows)} directories, {len(unused.runs)} runs, {total:,} bytes: {done}")

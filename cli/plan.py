@@ -97,7 +97,7 @@ def _show(plan: "Plan") -> None:
     summary, hardware = plan.summary(), plan.training.hardware
     copied = plan.stages[0][1].copied_among
     partition = f"ZeRO {hardware.sharding}" + (
-        f" with a copy of the weights on each {copied} GPUs" if copied > 1 else ""
+        f" with a copy of the weights on every {copied} GPUs" if copied > 1 else ""
     )
     apart = f" and {plan.gpus - plan.machine.count} that only sample" if plan.gpus > plan.machine.count else ""
     console.print(f"{plan.shape.parameters:,} parameters on {plan.machine}{apart}, {partition}, {hardware.dtype}")

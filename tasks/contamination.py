@@ -52,8 +52,8 @@ def contamination(
         items_flagged = len({(row["benchmark"], row["problem_id"]) for row in flagged})
         draft.counts = {"training_rows": rows, "items_flagged": items_flagged, "rows_sharing": sharing}
         draft.result.headline = (
-            f"{items_flagged} benchmark items among {rows:,} training rows; {sharing:,} more times a row shares an "
-            "n-gram with a benchmark"
+            f"{items_flagged} benchmark items among {rows:,} training rows; {sharing:,} further pairs of row and "
+            "benchmark share an n-gram"
         )
 
     parameters = {"benchmarks": [[name, domain] for name, domain, _ in benchmarks], "settings": settings}

@@ -144,7 +144,7 @@ def test_gpus_that_only_sample_are_paid_for(model, tmp_path):
     assert found["gpus"] == 16 and found["gpu_hours"] == pytest.approx(16 * found["hours"])
     assert "8 x H100 (79 GiB) and 8 that only sample" in in_process(*asked)
     many = ("plan", "acereason-7b", "--machine", "16x8xH100", "--set", model, "--home", tmp_path)
-    assert "ZeRO 3 with a copy of the weights on each 8 GPUs" in " ".join(in_process(*many).split())
+    assert "ZeRO 3 with a copy of the weights on every 8 GPUs" in " ".join(in_process(*many).split())
 
 
 def test_without_a_machine_the_recipes_is_assumed_and_said(model, tmp_path, monkeypatch):
