@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RunState:
-    words: str
+    status: str
     seconds: float
     unfinished: list[str]
     """Titles of the steps that have not ended."""
@@ -68,7 +68,7 @@ class RunState:
 def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dict[str, Any]:
     """What `show_run` prints, as data."""
     state = _state(settings, record, price)
-    about = {"run": record.run_id, "name": record.name, "state": state.words, "seconds": state.seconds}
+    about = {"run": record.run_id, "name": record.name, "state": state.status, "seconds": state.seconds}
     return {**about, "unfinished": state.unfinished, "stages": [asdict(row) for row in state.rows]}
 
 
@@ -93,7 +93,7 @@ def _state(settings: Settings, record: RunRecord, price: float | None) -> RunSta
 def show_run(settings: Settings, record: RunRecord, price: float | None) -> None:
     """Print a run's state and a table of its stages and evaluations; `price` is that of a GPU-hour."""
     state = _state(settings, record, price)
-    console.print(Text(f"{record.name} {record.run_id}: {state.words} {duration(state.seconds)}"), soft_wrap=True)
+    console.print(Text(f"{record.name} {record.run_id}: {state.status} {duration(state.seconds)}"), soft_wrap=True)
     if state.unfinished:
         console.print(Text(f"unfinished: {', '.join(state.unfinished)}"), soft_wrap=True)
     if state.plan:

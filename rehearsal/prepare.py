@@ -45,7 +45,7 @@ a benchmark's puzzle, which may have no shorter ones; longer ones cost time and 
 
 
 @dataclass
-class Asked:
+class SampledProblem:
     """A problem, `share` of whose traces are right, and `messages`, the user turns that ask for it, of training and of
     benchmarks. `right` is none where no candidate passed its verifier; `is_question`: of a benchmark only."""
 
@@ -56,7 +56,7 @@ class Asked:
     right: str | None = None
 
 
-def read_all(run: RunContext) -> list[Asked]:
+def read_all(run: RunContext) -> list[SampledProblem]:
     """The problems of every source and benchmark that is evaluated. A file that cannot be read is left to the pipeline,
     which says why."""
     recipe = run.recipe
@@ -69,7 +69,7 @@ def read_all(run: RunContext) -> list[Asked]:
         for benchmark in recipe.evaluation.benchmarks
         if benchmark.path
     ]
-    problems: dict[tuple[str, str], Asked] = {}
+    problems: dict[tuple[str, str], SampledProblem] = {}
     for domain, path, columns, prompt_format, select, shares in wanted:
         try:
             table = read_problems(_local(run, path), domain, columns=columns).kept
@@ -80,7 +80,7 @@ def read_all(run: RunContext) -> list[Asked]:
         for place, problem in enumerate(map(by_id.__getitem__, select(by_id))):
             is_question = shares is SHARES_OF_BENCHMARKS
             untold = (problem.answer or "") in OTHER_AMOUNT and not is_question
-            new = Asked(problem, 0.5 if untold else shares[place % len(shares)], is_question)
+            new = SampledProblem(problem, 0.5 if untold else shares[place % len(shares)], is_question)
             asked = problems.setdefault((problem.domain, problem.problem_id), new)
             if (message := user_message(problem, prompt_format)) not in asked.messages:
                 asked.messages.append(message)
@@ -95,7 +95,7 @@ def _local(run: RunContext, path: str) -> str:
     return str(generated(run, name).path / file)
 
 
-def answer(problems: Sequence[Asked], workers: int) -> None:
+def answer(problems: Sequence[SampledProblem], workers: int) -> None:
     """Note the first candidate for each problem that its verifier passes."""
     pairs = [(asked, text) for asked in problems for text in candidates(asked.problem)]
     verdicts = verify_all([(asked.problem, text) for asked, text in pairs], workers)
@@ -104,7 +104,7 @@ def answer(problems: Sequence[Asked], workers: int) -> None:
             asked.right = text
 
 
-def lessons(problems: Sequence[Asked], recipe: Recipe) -> Iterator[dict[str, Any]]:
+def lessons(problems: Sequence[SampledProblem], recipe: Recipe) -> Iterator[dict[str, Any]]:
     """As `small_model.Lesson`: responses with thinking where the recipe's begin with it. Those of `RAMBLING` go on."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix

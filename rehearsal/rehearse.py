@@ -24,7 +24,7 @@ from ratchet.rehearsal.hub import hub
 from ratchet.rehearsal.loopback import serving
 from ratchet.rehearsal.mechanisms import Evidence, Mechanism, mechanisms
 from ratchet.rehearsal.samples import collect, on_hub
-from ratchet.rehearsal.smaller import Change, smaller
+from ratchet.rehearsal.smaller import Reduction, smaller
 from ratchet.rehearsal.teacher import teacher
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, free_port, last_lines
@@ -40,7 +40,7 @@ DATA = ("datasets", "files")
 @dataclass(frozen=True)
 class Rehearsal:
     rows: Sequence[Mechanism]
-    changes: Sequence[Change]
+    changes: Sequence[Reduction]
     seconds: float
     exit_code: int
     """Exit code of the pipeline."""

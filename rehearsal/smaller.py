@@ -29,7 +29,7 @@ class Rule:
     """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null. No `value`: what
     becomes of the field depends on others."""
 
-    words: str
+    summary: str
     fields: tuple[str, ...]
     value: Callable[[Any], Any] | None = None
 
@@ -84,7 +84,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Change:
+class Reduction:
     field: str
     before: Any
     after: Any
@@ -93,7 +93,7 @@ class Change:
 
 def smaller(
     recipe: Recipe, rows: Mapping[str, int], processes: int, engine: Mapping[str, Any] | None
-) -> tuple[Recipe, list[Change]]:
+) -> tuple[Recipe, list[Reduction]]:
     """The recipe with every length and count reduced, and what was changed. `rows`: of each domain, at most, for the
     length of an epoch; `engine`: instead of the recipe's.
 
@@ -121,7 +121,7 @@ def smaller(
         _pace(stage, rows)
     before, after = flat(recipe.model_dump(mode="json")), flat(data)
     changes = [
-        Change(path, before.get(path), value, rule.words)
+        Reduction(path, before.get(path), value, rule.summary)
         for rule in RULES
         for path, value in after.items()
         if rule.is_of(path) and before.get(path) != value

@@ -43,8 +43,8 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Change:
-    words: str
+class PlanChange:
+    summary: str
     settings: tuple[str, ...] = ()
     exactness: str = EXACT
     machines: int | None = None
@@ -69,10 +69,10 @@ class Advisor:
         layout that suits it best, those that none as exact beats in both hours and GPU hours; the cheapest first."""
         machines = self._machines()
         alone = [*self._layouts(), *self._schedules(machines[0].machines), *machines[1:]]
-        rows = [self._try((change,)) for change in (Change(""), *alone)]
+        rows = [self._try((change,)) for change in (PlanChange(""), *alone)]
         together = []
         for fewer in machines:
-            for schedule in (Change(""), *self._schedules(fewer.machines)):
+            for schedule in (PlanChange(""), *self._schedules(fewer.machines)):
                 start = tuple(each for each in (fewer, schedule) if each.settings)
                 together.append(self._with_best_layout(start))
         planned = [row for row in together if row]
@@ -80,8 +80,8 @@ class Advisor:
         saving = {row.settings: row for row in rows if row and (not row.settings or row.times_fewer >= SAVES)}
         return sorted(saving.values(), key=lambda row: row.gpu_hours)
 
-    def _with_best_layout(self, changes: tuple[Change, ...]) -> Advice | None:
-        best, groups = self._try(changes), dict[str, list[Change]]()
+    def _with_best_layout(self, changes: tuple[PlanChange, ...]) -> Advice | None:
+        best, groups = self._try(changes), dict[str, list[PlanChange]]()
         for layout in self._layouts():
             groups.setdefault(layout.settings[0].split("=")[0], []).append(layout)
         replaced = any(setting.startswith(f"{ENGINE}=") for change in changes for setting in change.settings)
@@ -94,14 +94,14 @@ class Advisor:
                 best, changes = row, longer
         return best
 
-    def _try(self, changes: tuple[Change, ...]) -> Advice | None:
+    def _try(self, changes: tuple[PlanChange, ...]) -> Advice | None:
         """The plan with these changes; None if the recipe refuses them together or they do not fit."""
         settings = tuple(setting for change in changes for setting in change.settings)
         if settings not in self._tried:
             self._tried[settings] = self._planned(changes, settings)
         return self._tried[settings]
 
-    def _planned(self, changes: tuple[Change, ...], settings: tuple[str, ...]) -> Advice | None:
+    def _planned(self, changes: tuple[PlanChange, ...], settings: tuple[str, ...]) -> Advice | None:
         machine = self._plan.machine
         training = min((change.machines for change in changes if change.machines), default=machine.machines)
         if training < machine.machines:
@@ -112,7 +112,7 @@ class Advisor:
             if settings and not plan.fits:
                 return None
             exactness = next((change.exactness for change in changes if change.exactness != EXACT), EXACT)
-            words = ", ".join(change.words for change in changes if change.words)
+            words = ", ".join(change.summary for change in changes if change.summary)
             saved = self._without / plan.gpu_hours
             return Advice(
                 words or "current settings", settings, exactness if settings else "", plan.gpus, plan.hours,
@@ -121,50 +121,50 @@ class Advisor:
         except RatchetError:
             return None
 
-    def _layouts(self) -> list[Change]:
+    def _layouts(self) -> list[PlanChange]:
         """Where and how wide things are computed; of those with the same setting, one at a time."""
         plan, hardware, engine = self._plan, self._plan.training.hardware, self._plan.training.engine
         changes = []
         if isinstance(engine, Vllm):
             sizes = [n for n in (1, 2, 4, 8) if plan.machine.in_one % n == 0 and n != engine.tensor_parallel]
-            changes += [Change(f"{n} GPUs per engine", (f"{ENGINE}.tensor_parallel={n}",)) for n in sizes]
+            changes += [PlanChange(f"{n} GPUs per engine", (f"{ENGINE}.tensor_parallel={n}",)) for n in sizes]
         for times in (2, 4):
             wide = times * hardware.rollout_batch
-            changes.append(Change(f"{wide} responses decoded together", (f"{HARDWARE}.rollout_batch={wide}",)))
+            changes.append(PlanChange(f"{wide} responses decoded together", (f"{HARDWARE}.rollout_batch={wide}",)))
         if hardware.zero_stage == 3:
-            changes.append(Change("ZeRO 2", (f"{HARDWARE}.zero_stage=2",)))
+            changes.append(PlanChange("ZeRO 2", (f"{HARDWARE}.zero_stage=2",)))
             other = plan.stages[0][1].copied_among == 1
             words = "a copy of the weights on each machine" if other else "no copy of the weights on each machine"
-            changes.append(Change(words, (f"{HARDWARE}.advanced.hierarchical={str(other).lower()}",)))
+            changes.append(PlanChange(words, (f"{HARDWARE}.advanced.hierarchical={str(other).lower()}",)))
         return changes
 
-    def _schedules(self, machines: int | None) -> Iterator[Change]:
+    def _schedules(self, machines: int | None) -> Iterator[PlanChange]:
         """The responses that a step learns from, on so many machines (None means all)."""
-        yield Change("tail batching", (f"{STAGES}.*.advanced.tail_batching={TAIL}",), ORDER)
+        yield PlanChange("tail batching", (f"{STAGES}.*.advanced.tail_batching={TAIL}",), ORDER)
         settings = []
         for stage in self._plan.training.stages:
             settings.append(f"{STAGES}.{stage.name}.prompts_per_batch={2 * stage.prompts_per_batch}")
             settings.append(f"{STAGES}.{stage.name}.steps={max(1, stage.steps // 2)}")
-        yield Change("twice the prompts in half the steps", tuple(settings), BATCH)
+        yield PlanChange("twice the prompts in half the steps", tuple(settings), BATCH)
         total, on_each = machines or self._plan.machine.machines, self._plan.machine.in_one
         if not isinstance(self._plan.training.engine, Vllm):
             return
         for staleness in (1, 2):
             stale = f"{STAGES}.*.advanced.max_staleness={staleness}"
-            yield Change(f"staleness {staleness}", (stale,), STALE.format(staleness))
+            yield PlanChange(f"staleness {staleness}", (stale,), STALE.format(staleness))
             for train in {total // 2, total // 4} - {0}:
                 serve = total - train
                 urls = ", ".join(f"http://machine-{train + 1 + i}:8700" for i in range(serve))
                 engine = f"{{kind: vllm-server, url: [{urls}], tensor_parallel: {on_each}, memory_share: 0.9}}"
                 words = f"staleness {staleness}, {train} machines train and {serve} serve, {on_each} GPUs per engine"
                 asked = (stale, f"{ENGINE}={engine}", f"{HARDWARE}.machines={train}")
-                yield Change(words, asked, STALE.format(staleness), machines=train)
+                yield PlanChange(words, asked, STALE.format(staleness), machines=train)
 
-    def _machines(self) -> list[Change]:
+    def _machines(self) -> list[PlanChange]:
         """All machines, and fewer."""
         total = self._plan.machine.machines
         fewer = [total // part for part in (2, 4, 8) if total >= part]
         return [
-            Change("", machines=None),
-            *(Change(f"{n} of {total} machines", (f"{HARDWARE}.machines={n}",), machines=n) for n in fewer),
+            PlanChange("", machines=None),
+            *(PlanChange(f"{n} of {total} machines", (f"{HARDWARE}.machines={n}",), machines=n) for n in fewer),
         ]
