@@ -3,7 +3,6 @@
 A step is a class with its settings as fields, in one file. A domain's plan (`domains/`), a recipe
 (`curation.math.steps`) or a Python program lists them:
 
-from ratchet.data_curation.base.draft import DatasetResult
 from ratchet.data_curation.steps import run_steps
 from ratchet.data_curation.rule_filter import FilterByRules
 splits = run_steps(rows, [FilterByRules(), DropShort(least_words=8)], StepContext(domain="math"))
