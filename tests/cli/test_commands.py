@@ -34,7 +34,7 @@ COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "deploy", *EXPORTS]
 
 def test_the_help_groups_the_commands():
     shown = in_process("--help")
-    assert all(title in shown for title in ("─ Run ─", "─ Look ─", "─ Data ─", "─ Machines ─"))
+    assert all(title in shown for title in ("─ Run ─", "─ Inspect ─", "─ Data ─", "─ Machines ─"))
     assert len(typer.main.get_command(app).commands) == 19  # pyright: ignore
 
 
