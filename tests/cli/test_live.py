@@ -58,5 +58,5 @@ def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
     assert process.wait() == 130
     text = shown.decode(errors="replace")
     assert re.search(r"Interrupted( in [a-z ]+( \(\d+/\d+\))?)?\. Finished work is kept", " ".join(text.split()))
-    assert "the same command goes on from there:" in " ".join(text.split()) and "Traceback" not in text
+    assert "the same command continues from there:" in " ".join(text.split()) and "Traceback" not in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l"), "the cursor is shown again"

@@ -100,7 +100,7 @@ def test_advice_is_a_plan_with_other_settings(model, tmp_path):
     assert rows == sorted(rows, key=lambda row: row["gpu_hours"]) and len(rows) < 30
     (plain,) = [row for row in rows if not row["settings"]]
     assert rows[-1] == plain and plain["times_fewer"] == 1.0
-    assert {row["exactness"].rstrip("12") for row in rows} >= {"", "as before, but for rounding"}
+    assert {row["exactness"].rstrip("12") for row in rows} >= {"", "identical up to rounding"}
     first = rows[0]
     machines = next((int(each.split("=")[1]) for each in first["settings"] if "hardware.machines" in each), 2)
     other = [word for each in first["settings"] for word in ("--set", each)]
