@@ -101,7 +101,7 @@ def run_flow(
         show_result(caller.opened, result)
 
 
-def _training(recipe: Recipe, settings: Settings) -> tuple[str, list[str]]:
+def _training(recipe: "Recipe", settings: Settings) -> tuple[str, list[str]]:
     """Time and memory of the training in a line, if it would run on this machine; and why it cannot."""
     from ratchet.tasks.plan import GIB, Plan
     from ratchet.tasks.progress import duration
