@@ -1,0 +1,107 @@
+"""CPU time of judging one short program, beside LiveCodeBench's executor.
+
+    python -m benchmarks.judge_cost --tests 20 --programs 64
+    python -m benchmarks.judge_cost --tests 20 --programs 16 --livecodebench CHECKOUT
+
+Three kinds of tests: `call` (JSON in and out), `stdin`, `check` (a published `check(candidate)` whose assertions stay
+together). CPU time is that of judge, fork server and programs, per program, after both sides have started; it hardly
+depends on what else the machine does, wall time does. LiveCodeBench's `check_correctness` (CHECKOUT is its repository)
+judges the same programs in the same turns, and has no checks.
+"""
+
+import argparse
+import gc
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ratchet.verifiers.code.domain import inputs_and_outputs
+from ratchet.verifiers.code.judge import judge
+from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.sandbox.server import Sandbox
+
+KINDS = ("call", "stdin", "check")
+
+
+def doubling(kind: str, tests: int) -> Problem:
+    numbers = range(1, tests + 1)
+    rows: dict[str, list[dict[str, Any]]] = {
+        "call": [{"call": {"args": [number]}, "output": 2 * number} for number in numbers],
+        "stdin": [{"input": f"{number}\n", "output": str(2 * number)} for number in numbers],
+    }
+    lines = "".join(f"    assert candidate({number}) == {2 * number}\n" for number in numbers)
+    rows["check"] = [{"check": f"def check(candidate):\n    start = 0\n{lines}"}]
+    return Problem("doubling", "code", "", entry_point=None if kind == "stdin" else "f", tests=json.dumps(rows[kind]))
+
+
+def program(kind: str, number: int) -> str:
+    if kind == "stdin":
+        return f"x = int(input())\ny = {number}\nprint(2 * x)\n"
+    return f"def f(x):\n    y = {number}\n    return 2 * x\n"
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process and of all children that it has waited for."""
+    gc.collect()
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def ours(kind: str, tests: int, sources: list[str]) -> None:
+    problem = doubling(kind, tests)
+    with Sandbox() as sandbox:
+        assert all(judge(problem, source, sandbox).passed for source in sources)
+
+
+def theirs(checkout: str, kind: str, tests: int, sources: list[str]) -> None:
+    sys.path.insert(0, checkout)
+    from lcb_runner.evaluation.compute_code_generation_metrics import check_correctness
+
+    sample = {"input_output": inputs_and_outputs(doubling(kind, tests))}
+    assert all(result is True for source in sources for result in check_correctness(sample, source, 6, False)[0])
+
+
+def spent(work: Callable[..., None], *arguments: Any) -> tuple[float, float]:
+    """CPU and wall seconds of `work` in a process of its own, with those of its start."""
+    process = get_context("spawn").Process(target=work, args=arguments)
+    before, began = cpu_s(), time.perf_counter()
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"{work.__name__} fails on a right program, or cannot start")
+    return cpu_s() - before, time.perf_counter() - began
+
+
+def per_program_ms(work: Callable[..., None], *arguments: Any, sources: list[str], turns: int) -> tuple[float, float]:
+    """Medians over turns of CPU and wall milliseconds: many programs less one, so that starting does not count."""
+    turned = [(spent(work, *arguments, sources), spent(work, *arguments, sources[:1])) for _ in range(turns)]
+    count = len(sources) - 1
+    return tuple(1000 * median((many[i] - one[i]) / count for many, one in turned) for i in (0, 1))  # type: ignore[return-value]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", type=int, default=20)
+    parser.add_argument("--programs", type=int, default=64)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--livecodebench", type=Path, metavar="CHECKOUT")
+    options = parser.parse_args()
+    for kind in KINDS:
+        sources = [program(kind, number) for number in range(options.programs + 1)]
+        cpu, wall = per_program_ms(ours, kind, options.tests, sources=sources, turns=options.turns)
+        line = f"{kind + ':':6} {options.tests} tests: {cpu:.2f} ms CPU a program, {wall:.2f} ms wall"
+        if options.livecodebench and kind != "check":
+            peer, peer_wall = per_program_ms(
+                theirs, str(options.livecodebench), kind, options.tests, sources=sources, turns=options.turns
+            )
+            line += f"; LiveCodeBench {peer:.2f}, {peer_wall:.2f}; ratio {peer / cpu:.1f}, {peer_wall / wall:.1f}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
