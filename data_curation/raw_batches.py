@@ -14,7 +14,7 @@ import pyarrow as pa
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.readers.columns import Format, RawRow, restored, unicode_text
-from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names
+from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.rl_formats import openthoughts, verified
 from ratchet.data_curation.readers.templates import Statement, clean_statement
@@ -60,7 +60,15 @@ class RawFile:
         """Looked up by name in each process: functions cannot be pickled."""
         if self.layout == OWN_COLUMNS:
             return self._by_own_columns
-        return next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
+        convert = next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
+        names = respelled(self.seen)
+
+        def respell(row: RawRow) -> Row:
+            for name in names.keys() & row.keys():
+                row[names[name]] = row.pop(name)
+            return convert(row)
+
+        return respell if names else convert
 
     def _by_own_columns(self, row: RawRow) -> Row:
         for path in mapped_names(self.columns):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ratchet.data_curation.curation_step import BATCH_ROWS
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
-from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names
+from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.settings.curation import CurationDetails
@@ -53,7 +53,7 @@ def open_raw_file(
                 )
         return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window)
     formats = formats_of(domain)
-    layout = next((f.name for f in formats if f.matches(seen)), None)
+    layout = next((f.name for f in formats if f.matches(seen | {*respelled(seen).values()})), None)
     if layout is None:
         raise RatchetError(
             f"{path}: unknown {domain} format, its columns are {there}. Say in the recipe which holds what, "

@@ -2,7 +2,7 @@
 columns that has a value."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ _TAKE = {
 MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(
     Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8")
 ).values()
+_SPELLED_FREELY = {
+    name for field in ("tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb")
+    for name in CODE_COLUMNS[field]
+}  # fmt: skip
 SOLUTIONS = ("solution", "Solution", "matched_solution", "ground_truth_solution")
 """Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
@@ -39,9 +43,9 @@ _PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
 _CONTEXTS = {
     "context": "\n\n", "passage": "\n\n", "article": "\n\n", "paragraph": "\n\n", "story": "\n\n", "premise": "\n\n",
-    "table": "\n\n", "Body": " ", "body": " ",
+    "narrative": "\n\n", "scenario": "\n\n", "table": "\n\n", "Body": " ", "body": " ",
 }  # fmt: skip
-"""Columns of what a question is about, and what separates them from it: OlympiadBench, AGIEval, RACE, TabMWP, SVAMP."""
+"""Columns of what a question is about, and what separates them from it (OlympiadBench, RACE, MuSR, TabMWP, SVAMP)."""
 
 
 _ASKED_TOO = ("context", "options")
@@ -169,6 +173,12 @@ def _reference(solution: Any) -> str | None:
     if isinstance(solution, str):
         return marked_answer(solution) or (solution.strip() if _A_WORD.fullmatch(solution) else None)
     return answer_text(solution) if isinstance(solution, float | int) else None
+
+
+def respelled(columns: Collection[str]) -> dict[str, str]:
+    """From columns such as `time-limit` and `Memory Limit` to their usual names, where a file has not both."""
+    usual = {name: re.sub(r"[-\s]", "_", name).lower() for name in columns}
+    return {name: other for name, other in usual.items() if other in _SPELLED_FREELY and other not in columns}
 
 
 def check_fields(columns: Columns) -> None:
