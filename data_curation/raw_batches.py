@@ -44,7 +44,7 @@ class RawFile:
     domain: str
     layout: str
     seen: frozenset[str]
-    """Its columns."""
+    """The file's columns."""
     columns: Columns
     """The recipe's mapping of fields to columns."""
     source: str
@@ -52,7 +52,7 @@ class RawFile:
 
     @property
     def title(self) -> str:
-        """Its name in the summary."""
+        """Name of the file in the summary."""
         *folders, _ = self.source.split("/")
         return "/".join([*folders, self.path.name]) + f" ({self.layout})"
 
@@ -77,7 +77,7 @@ class RawFile:
 
 
 def formats_of(domain: str) -> tuple[Format, ...]:
-    """In the order in which they are tried."""
+    """The published layouts of a domain, in the order in which they are tried."""
     return *SHARED_FORMATS, *plan_of(domain).formats
 
 

@@ -1,4 +1,4 @@
-"""From files to problems: find the layout by the columns, and read the rows in batches. The first step of curation."""
+"""Read files as problems: find the layout by the columns, and read the rows in batches. The first step of curation."""
 
 import contextlib
 import json

@@ -74,25 +74,25 @@ Day = Annotated[date, BeforeValidator(_day)]
 """A date, never a number of seconds since 1970."""
 
 Count = Annotated[int, Field(ge=1, le=10**9), INTEGER]
-"""Rows, problems, traces."""
+"""Number of rows, problems or traces."""
 CountOrZero = Annotated[int, Field(ge=0, le=10**9), INTEGER]
 Tokens = Annotated[int, Field(ge=1, le=2**24), INTEGER]
 """Tokens of a response, a prompt or a micro-batch."""
 TokensOrZero = Annotated[int, Field(ge=0, le=2**24), INTEGER]
 Steps = Annotated[int, Field(ge=1, le=10**7), INTEGER]
-"""Batches, optimizer steps, validations."""
+"""Number of batches, optimizer steps or validations."""
 StepsOrZero = Annotated[int, Field(ge=0, le=10**7), INTEGER]
 Prompts = Annotated[int, Field(ge=1, le=2**20), INTEGER]
 """Prompts of one batch."""
 Rollouts = Annotated[int, Field(ge=2, le=2**16), INTEGER]
-"""Responses of one group: one response alone has nothing to be compared with."""
+"""Responses per group: one response alone has nothing to be compared with."""
 Samples = Annotated[int, Field(ge=1, le=2**16), INTEGER]
 """Responses per question: n, and k, of pass@k."""
 Attempts = Annotated[int, Field(ge=1, le=64), INTEGER]
 """A teacher's answers per problem."""
 OpenCalls = Annotated[int, Field(ge=1, le=1000), INTEGER]
 Responses = Annotated[int, Field(ge=1, le=2**20), INTEGER]
-"""Decoded together."""
+"""Responses decoded together."""
 Rounds = Annotated[int, Field(ge=0, le=1024), INTEGER]
 Ngram = Annotated[int, Field(ge=1, le=100), INTEGER]
 """Tokens per n-gram."""
@@ -111,7 +111,7 @@ Rank = Annotated[int, Field(ge=1, le=2**14), INTEGER]
 
 Machines = Annotated[int, Field(ge=1, le=2**16), INTEGER]
 Processes = Annotated[int, Field(ge=1, le=2**12), INTEGER]
-"""On one machine: ranks, GPUs."""
+"""Ranks or GPUs on one machine."""
 ProcessesOrZero = Annotated[int, Field(ge=0, le=2**12), INTEGER]
 DeviceIndex = Annotated[int, Field(ge=0, lt=2**12), INTEGER]
 """Index of a GPU on its machine."""
@@ -137,7 +137,7 @@ GradientNorm = Annotated[float, Field(ge=1e-9, le=1e12), NUMBER]
 Coefficient = Annotated[float, Field(ge=0, le=100), NUMBER]
 """Coefficient of a term of the loss or the reward."""
 Nats = Annotated[float, Field(ge=1e-9, le=100), NUMBER]
-"""Per token."""
+"""Nats per token."""
 Temperature = Annotated[float, Field(ge=0, le=10), AfterValidator(_greedy_or_warm), NUMBER]
 """Temperature of evaluations and teachers; 0 takes the most likely token."""
 TrainingTemperature = Annotated[float, Field(ge=COLDEST, le=10), NUMBER]
@@ -167,6 +167,6 @@ TemperatureSchedule = Annotated[
 ]
 """A list has a value for each epoch."""
 Price = Annotated[float, Field(ge=0, le=1e9), NUMBER]
-"""In the currency of your bill."""
+"""Price in the currency of your bill."""
 Budget = Annotated[float, Field(gt=0, le=1e12), NUMBER]
-"""In the currency of your bill."""
+"""Ceiling in the currency of your bill."""

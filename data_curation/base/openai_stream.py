@@ -16,7 +16,7 @@ BROKEN = (
     "abort", "cancelled", "error", "network_error", "server_error", "timeout",  # codespell:ignore cancelled
     "insufficient_system_resource",
 )  # fmt: skip
-"""Their words for a failure of the server, including those of DeepSeek, OpenRouter and Zhipu."""
+"""Servers' words for a failure of the server, including those of DeepSeek, OpenRouter and Zhipu."""
 
 
 class CallFailed(Exception):

@@ -1,4 +1,4 @@
-"""From a problem to the token ids of its prompt, for training, evaluation and the teacher."""
+"""Prompts of problems, as text and as token ids, for training, evaluation and the teacher."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any

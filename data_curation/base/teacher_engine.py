@@ -32,10 +32,10 @@ class TeacherEngine(ABC):
 
     @abstractmethod
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """As `protocol.Engine`; requests carry `messages`."""
+        """Yield one completion per request, as each finishes (see `protocol.Engine`); requests carry `messages`."""
 
     def close(self) -> None:
-        """As `protocol.Engine`."""
+        """Release memory, connections and processes. Safe to call twice."""
         return
 
 

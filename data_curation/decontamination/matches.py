@@ -53,7 +53,7 @@ class Text(NamedTuple):
 class Match(NamedTuple):
     kind: Kind
     numbers: tuple[list[str], list[str]] = ([], [])
-    """Of a variant: the numbers that only the row has, and those that only the item has."""
+    """Numbers of a variant: those that only the row has, and those that only the item has."""
 
     @property
     def evidence(self) -> dict[str, Any]:

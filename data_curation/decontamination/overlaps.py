@@ -136,7 +136,7 @@ class BenchmarkIndex:
         return np.array(counts, np.int64)[place]
 
     def whole_matches(self, tokens: Tokens) -> dict[int, int]:
-        """By row the longest item in it that is too short for an n-gram."""
+        """The longest item in each row that is too short for an n-gram."""
         matches: dict[int, int] = {}
         row_lengths = np.diff(tokens.bounds)
         held = np.flatnonzero(look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
@@ -309,7 +309,7 @@ def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
 def _best_evidence(
     index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap]
 ) -> dict[str, Any] | None:
-    """Of the items with the highest coverage, the one with the longest shared text."""
+    """Evidence from the item with the longest shared text, among those with the highest coverage."""
     best = sorted(overlap.item for overlap in overlaps if overlap.coverage == overlaps[0].coverage)[:TIED_ITEMS]
     candidates = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
     return max(candidates, key=lambda evidence: evidence["tokens"], default=None)

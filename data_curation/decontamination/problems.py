@@ -151,5 +151,5 @@ def reject(
 
 
 def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
-    """From problem keys of known platforms to items."""
+    """Items by their problem key on a known platform."""
     return {key: item for item, url in enumerate(urls.to_pylist()) if (key := problem_key(url))}

@@ -41,7 +41,7 @@ class Shingles:
 
 
 Kind = Callable[[Tokens], tuple[np.ndarray, np.ndarray, np.ndarray]]
-"""Of each text of a chunk: the hashes of its shingles, at least one, how many these are, and a hash of the text."""
+"""Gives the hashes of each text's shingles, at least one, how many these are, and a hash of the text."""
 
 
 def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]:

@@ -68,7 +68,7 @@ class RawRow(Row):
         return names[0]
 
     def take_text(self, *names: str) -> str:
-        """As `take`; raises Malformed unless it is a text."""
+        """Remove and return the first of these columns with a value; raises Malformed unless it is a text."""
         name = self.filled(names)
         value = self.pop(name, None)
         if value in (None, ""):
@@ -158,7 +158,7 @@ class RawRow(Row):
             raise Malformed(name, fault.reason) from None
 
     def final_answer(self, value: str | None) -> str | None:
-        """As `take_answer`, for a text that was taken before."""
+        """The reference in a text that was taken before (see `take_answer`)."""
         if value is None:
             return None
         final = marked_answer(value)

@@ -97,7 +97,7 @@ def submissions(package: Path, verdict: str) -> list[tuple[str, str]]:
 
 
 def _included(package: Path) -> dict[str, dict[str, str]]:
-    """By language what its programs are built with: its own files and those for every language."""
+    """What a problem's programs are built with, by language: its own files and those for every language."""
     included: dict[str, dict[str, str]] = {}
     for language, name in _INCLUDED.items():
         files = _texts(package, "default") | _texts(package, name)

@@ -49,7 +49,7 @@ _LISTED = 2  # options at least
 
 class Options(NamedTuple):
     texts: list[str]
-    """As published, perhaps with their own labels."""
+    """The options as published, perhaps with their own labels."""
     right: int | str | None
     """The place of the right one; a text if it is none of them; None if the row names none."""
 

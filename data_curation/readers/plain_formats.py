@@ -16,7 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 Columns = Mapping[str, str]
-"""From a problem's field, or `metadata.NAME`, to the file's column."""
+"""Maps a problem's field, or `metadata.NAME`, to the file's column."""
 _TAKE = {
     "prompt": RawRow.take_statement,
     "answer": RawRow.take_answer,
@@ -176,7 +176,7 @@ def _reference(solution: Any) -> str | None:
 
 
 def respelled(columns: Collection[str]) -> dict[str, str]:
-    """From columns such as `time-limit` and `Memory Limit` to their usual names, where a file has not both."""
+    """Maps columns such as `time-limit` and `Memory Limit` to their usual names, where a file has not both."""
     usual = {name: re.sub(r"[-\s]", "_", name).lower() for name in columns}
     return {name: other for name, other in usual.items() if other in _SPELLED_FREELY and other not in columns}
 

@@ -72,7 +72,7 @@ def read_rows(path: Path) -> Iterator[Row | Malformed]:
 
 
 def raw_rows(path: Path) -> Iterator[Raw]:
-    """As `read_rows`, before parsing."""
+    """Each record of the file in order, unparsed (see `read_rows`)."""
     if path.is_dir():
         packages = kattis.packages(path)
         yield from kattis.rows(packages) if packages else map(_only_row, data_files(path))
@@ -112,7 +112,7 @@ def has_a_file_per_row(files: Sequence[Path]) -> bool:
 
 
 def _only_row(file: Path) -> Row | Malformed:
-    """Of a file in a folder; `rows` is the field at fault where it has none or several."""
+    """The only row of a file in a folder; `rows` is the field at fault where it has none or several."""
     try:
         rows = list(islice(read_rows(file), 2))
     except RatchetError as error:

@@ -8,7 +8,7 @@ from ratchet.verifiers.instructions.language import NO_LANGUAGE, probabilities
 from ratchet.verifiers.problem import Problem
 
 MIN_LETTERS = 25
-"""With fewer letters of prose, only another script counts as another language."""
+"""Fewest letters of prose whose language is judged; with fewer, only another script counts as another language."""
 MAX_FOREIGN_SCRIPT = 0.3
 MAX_ENGLISH = 0.1
 """A lower probability of English means another language."""

@@ -56,7 +56,7 @@ _NO_VALUE = re.compile(  # asks for a drawing or a reason
     r"\b(?:sketch|draw|construct|plot|make|explain|why|prove|show that|describe|discuss|how do(?:es)?)\b", re.IGNORECASE
 )
 MOST_FORMULAS = 1
-"""With more formulas, or a number, the text may describe its picture."""
+"""A text with more formulas, or a number, may describe its picture."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
 _ASKS = re.compile(r"\?|\b(?:find|determine|compute|calculate|evaluate|what|how)\b", re.IGNORECASE)
 _SHADED = re.compile(  # not "the shaded region $ABC$", nor "the mirror (the shaded region)"

@@ -238,7 +238,7 @@ class _Collection:
                 writer.write_table(pa.Table.from_pylist(some, schema=ATTEMPTS_SCHEMA))
 
     def _keys(self, prompt: Prompt) -> list[str]:
-        """Of all attempts at a question."""
+        """Keys of all attempts at a question."""
         messages = [{"role": "user", "content": prompt.text}]
         content = [self.teacher.kind, self.teacher.model, asdict(self.sampling), messages]
         head = hashlib.sha256(json.dumps(content, ensure_ascii=False)[:-1].encode())

@@ -57,7 +57,7 @@ class Bill(Mapping[str, float]):
 
     @property
     def cost(self) -> float:
-        """Of all answers so far, and of this run's interrupted calls."""
+        """Cost of all answers so far, and of this run's interrupted calls."""
         lost_calls, lost_pieces = (getattr(self.traffic, name, 0) for name in ("lost_calls", "lost_pieces"))
         uncounted = (self.answered - self._counted + lost_calls) * self.prompt_tokens_per_answer
         response_tokens = self.response_tokens + self.uncounted * self.tokens_per_answer

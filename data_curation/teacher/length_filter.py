@@ -46,8 +46,9 @@ class FilterByLength(CurationStep):
 
 
 def filter_by_length(problems: pa.Table, limits: LengthFilter, seed: int) -> Split:
-    """By `teacher_tokens`, the teacher's mean response length: drop rows below the first limit, downsample below the
-    second. Downsampling depends on (seed, problem_id) only. Raises ValueError for a row without `teacher_tokens`."""
+    """Drop rows whose `teacher_tokens`, the teacher's mean response length, is below the first limit; downsample those
+    below the second. Downsampling depends on (seed, problem_id) only. Raises ValueError for a row without
+    `teacher_tokens`."""
     verdicts = []
     columns = (problems[name].to_pylist() for name in ("problem_id", "teacher_tokens", "metadata"))
     for problem_id, tokens, metadata in zip(*columns, strict=True):

@@ -29,7 +29,7 @@ STEP = "majority_vote"
 Attempt = dict[str, Any]
 """A row of `ATTEMPTS_SCHEMA` with `answer` and `truncated` for `response`."""
 Verify = Callable[[str, str], Verdict]
-"""From an answer and a reference."""
+"""Gives the verdict on an answer and a reference."""
 RULES = (
     "no_attempt", "unverifiable_reference", "no_answer", "undecided", "tie", "likely_wrong_reference", "no_majority"
 )  # fmt: skip
