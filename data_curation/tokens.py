@@ -14,40 +14,21 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import yaml
 
 from ratchet.data_curation.folding import Origin, folded_bytes
 
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
-LOOK_ONLY = """
-    left right big bigg bigl bigr text textbf textit textrm texttt mathrm mathbf mathit mathsf mathbb mathcal mathfrak
-    boldsymbol bm operatorname displaystyle textstyle limits nolimits quad qquad hspace vspace emph underline overline
-    mbox hbox nonumber noindent smallskip medskip bigskip biggl biggr middle textsc mathscr mathnormal mathop pmb rm bf
-    it tt cal small large huge normalsize scriptstyle vec bar hat tilde widehat widetilde overrightarrow langle rangle
-    ldots dots cdots dotsc dotsb vdots"""
-SYNONYMS = {
-    "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "land": "∧", "wedge": "∧", "lor": "∨", "vee": "∨", "lnot": "¬",
-    "neg": "¬", "lvert": "|", "rvert": "|", "vert": "|", "mid": "|", "pmod": "mod", "bmod": "mod",
-    "times": "*", "cdot": "*", "ast": "*", "lt": "<", "gt": ">", "le": "≤", "leq": "≤", "leqslant": "≤", "ge": "≥",
-    "geq": "≥", "geqslant": "≥", "ne": "≠", "neq": "≠", "to": "→", "rightarrow": "→", "rarr": "→", "infty": "∞",
-    "pm": "±", "div": "÷", "sqrt": "√", "in": "∈", "cup": "∪", "cap": "∩", "subset": "⊂", "perp": "⊥", "angle": "∠",
-    "triangle": "△", "approx": "≈", "equiv": "≡", "varnothing": "∅", "emptyset": "∅", "sum": "∑", "prod": "∏",
-    "int": "∫", "partial": "∂", "nabla": "∇", "mp": "∓", "notin": "∉", "ni": "∋", "subseteq": "⊆", "supset": "⊃",
-    "supseteq": "⊇", "setminus": "∖", "parallel": "∥", "cong": "≅", "sim": "∼", "propto": "∝", "forall": "∀",
-    "exists": "∃", "leftarrow": "←", "gets": "←", "implies": "⇒", "iff": "⇔", "mapsto": "↦", "oplus": "⊕",
-    "otimes": "⊗",
-    "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "ell": "l", "star": "*", "leftrightarrow": "↔",
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
-    "theta": "θ", "vartheta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π",
-    "rho": "ρ", "varrho": "ρ", "sigma": "σ", "varsigma": "σ", "tau": "τ", "upsilon": "υ", "phi": "φ", "varphi": "φ",
-    "chi": "χ", "psi": "ψ", "omega": "ω",
-}  # fmt: skip
-"""Other spellings of commands; the right sides have no synonyms themselves."""
+_COMMANDS = yaml.safe_load(Path(__file__).with_name("tokens.yaml").read_text(encoding="utf-8"))
+LOOK_ONLY = _COMMANDS["look_only"].split()
+SYNONYMS = dict(pair.split("=", 1) for pair in _COMMANDS["synonyms"].split())
 _CANONICAL = {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}
 _FLOORS = "⌊⌋⌈⌉"
 _PLANE = 0x10000
@@ -356,9 +337,8 @@ assert sys.byteorder == "little", "words are hashed as little-endian numbers"
 @cache
 def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each synonym and ignored command: its hash, sorted, the hash that replaces it, and whether it is ignored."""
-    hidden = LOOK_ONLY.split()
-    words = [*SYNONYMS, *hidden]
-    meant = [*SYNONYMS.values(), *hidden]
+    words = [*SYNONYMS, *LOOK_ONLY]
+    meant = [*SYNONYMS.values(), *LOOK_ONLY]
     commands, replaced_by = (
         np.array([_word_hash(word.encode()) for word in side], np.uint64) for side in (words, meant)
     )

@@ -204,25 +204,23 @@ def _note_function(row: RawRow, problem: Row) -> None:
 def code_contests_plus(row: RawRow) -> Row:
     """CodeContests+: `test_cases`, and submissions with their languages. Its checkers need testlib's header, which it
     does not have; they stay in the metadata, as text."""
-    languages, programs = _columns(row, "correct_submissions", "language", "code")
     row.pop("incorrect_submissions", None)  # many, long and not needed
-    if not row.get("test_cases"):
-        raise Malformed("test_cases", "missing: take a configuration of CodeContests+ with tests, such as 1x")
-    problem = plain_code(row, {})
-    golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
-    return problem | {"golden_solutions": golden}
+    return _joined(row, "correct_submissions", {}, "take a configuration of CodeContests+ with tests, such as 1x")
 
 
 def hardtests(row: RawRow) -> Row:
     """HardTests: statements, and the test cases of its other data set, joined by `pid`."""
+    elsewhere = "HardTests has them in another data set, hardtests_tests; join it by pid"
+    return _joined(row, "solutions", {"prompt": "question_content"}, elsewhere)
+
+
+def _joined(row: RawRow, solutions: str, columns: Columns, elsewhere: str) -> Row:
+    """Problems whose tests are published apart, with solutions in several languages."""
     if not (row.get("test_cases") or row.get("tests")):
-        raise Malformed(
-            "test_cases", "missing: HardTests has them in another data set, hardtests_tests; join it by pid"
-        )
-    languages, programs = _columns(row, "solutions", "language", "code")
-    problem = plain_code(row, {"prompt": "question_content"})
+        raise Malformed("test_cases", f"missing: {elsewhere}")
+    languages, programs = _columns(row, solutions, "language", "code")
     golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
-    return problem | {"golden_solutions": golden}
+    return plain_code(row, columns) | {"golden_solutions": golden}
 
 
 def _columns(row: RawRow, name: str, *fields: str) -> list[list[Any]]:
