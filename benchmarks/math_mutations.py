@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.math_references import published_references, shipped_references
 from ratchet.verifiers.math.equivalence import reference_fault, reference_text, verify_answer
+from ratchet.verifiers.math.families import same_families
 from ratchet.verifiers.math.structure import parse_answer
 
 Change = Callable[[re.Match[str]], str]
@@ -104,7 +105,7 @@ REASONS: list[tuple[str, str, str]] = [
     ("case.*", r"\\(?:text|mbox)|[A-Za-z]{3,}", "words have any case"),
     (
         "case.*|another (?:letter|index)",
-        r"^(?:y\s*=\s*)?C[ex]|\bC(?![a-z])|c_\d|^t\\begin|\)\+?[st]\(|^.\(.\)|_n",
+        r"^(?:y\s*=\s*)?C[ex]|\bC(?![a-z])|c_\d|^t\\begin|\)\+?[st]\(|[a-z]\([a-z]\)\s*=|_n",
         "constants, parameters and arguments have any name",
     ),
     (
@@ -145,6 +146,10 @@ def reason(kind: str, reference: str, answer: str) -> str:
     one, other = parse_answer(reference), parse_answer(answer)
     if one.value is not None and one.value == other.value:
         return "the same number"
+    if reference.partition("\\approx")[0] == answer.partition("\\approx")[0] != reference:
+        return "the exact side decides, not what it is about"
+    if same_families(one, other):
+        return "the same numbers for all integers"
     for kinds, holds, why in REASONS:
         if re.fullmatch(kinds, kind) and re.search(holds, reference):
             return why

@@ -51,6 +51,11 @@ class Answer:
         )
 
     @functools.cached_property
+    def is_column(self) -> bool:
+        """True if it is a matrix of one column, in round brackets."""
+        return self.kind == "matrix" and self.brackets == "(" and all(len(row.parts) == 1 for row in self.parts)
+
+    @functools.cached_property
     def text(self) -> str:
         return spelled(self.tokens)
 

@@ -6,19 +6,21 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
-from ratchet.verifiers.math import families
+from ratchet.verifiers.math import cases, families
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
-from ratchet.verifiers.math.labels import with_letters
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.structure import named_values
-from ratchet.verifiers.math.symbols import is_same_name, is_symbol, with_argument
+from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
 from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN, Unit
 from ratchet.verifiers.math.words import folded, moment
+
+_GROWTHS = {"O", "o", "\\Theta", "\\Omega"}
+"""Symbols of Landau: their argument has no factor."""
 
 
 @dataclass
@@ -37,28 +39,9 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if reference.domain and answer.domain and not _same_domain(reference.domain, answer.domain):
         return False
     same = _same_shape(reference, answer, evidence)
-    return _same_flat(reference, answer) or same if same is False else same
-
-
-def _same_flat(reference: Answer, answer: Answer) -> bool:
-    """True if both are the same line or plane, which the reference writes as one."""
-    if reference.kind in ("scalar", "text"):
-        return False
-    ours, theirs = _coordinates(reference), _coordinates(answer)
-    if reference.domain == "Z":
-        return families.same_lattice(ours, theirs)
-    if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
-        return False
-    if "Z" in (reference.domain, answer.domain) or theirs.kind not in ("tuple", "matrix", "equation", "collection"):
-        return False
-    found = families.flat(ours)
-    return found is not None and found == families.flat(theirs)
-
-
-def _coordinates(answer: Answer) -> Answer:
-    """Without the name of what has them: `\\vec r = ...`, `(x, y, z) = ...`."""
-    named = answer.kind == "equation" and len(answer.parts) == 2 and not answer.words and is_symbol(answer.parts[0])
-    return answer.parts[1] if named and answer.parts[1].kind in ("tuple", "matrix") else answer
+    if same is False:
+        return families.same_flat(reference, answer) or families.same_families(reference, answer)
+    return same
 
 
 def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
@@ -88,7 +71,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
             if "or" in (reference.words, answer.words) and len({*labels_of(reference.parts)}) > 1:
                 return False  # x = 2 or y = 3, not both
         if "cases" in (reference.brackets, answer.brackets):
-            return _same_cases(reference, answer, evidence)
+            is_same = _same_cases(reference, answer, evidence)
+            return cases.same_function(reference, answer, evidence.work) or is_same if is_same is False else is_same
         return _same_collection(reference, answer, evidence)
     if reference.kind in ("phrase", "chain") and reference.words != answer.words:
         return False
@@ -178,18 +162,13 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     if ("name", "i") in nodes_of(one) and not names_of(one) and "." in answer.text:  # 0.6-0.8j, as programs print
         other = replaced(other, {("name", "j"): ("name", "i")})
     evidence.numeric = True
+    if one[0] == other[0] == "applied" and one[1] == other[1] in _GROWTHS:
+        return proportional(one[2], other[2], True, evidence.work)
     one, other = together(one, other)
     same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
     if same is False and scale == 1:
         if any(same_value(one, each, evidence.work) for each in renamed(one, other)):
             return True
-        if (
-            reference.variable == answer.variable == ""
-            and families.is_of_integers(reference)
-            and families.is_of_integers(answer)
-        ):
-            is_periodic = "Z" in (reference.domain, answer.domain) or "\\pi" in kinds_of(one, names=True)
-            return is_periodic and families.same_progression(one, other)
         return families.differ_by_constant(one, other, evidence.work)
     return same
 
@@ -252,13 +231,6 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     if one.kind == "collection" and not one.parts and other.kind == "text":
         spoken = any(token.kind in ("word", "run") for token in one.tokens[:1])  # no solution, and not the empty set
         return other.words == "none" and spoken
-    if (
-        one.kind == "collection"
-        and one.brackets == ""
-        and families.is_of_integers(other)
-        and all(map(families.is_of_integers, one.parts))
-    ):
-        return _all(same(part, other) for part in one.parts)  # x \\pm k\\pi
     if one.kind == "collection" and len(one.parts) == 1:
         node = one.parts[0].node if one.brackets == "{" else None
         if node and names_of(node):  # a fractional part?
@@ -277,8 +249,7 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return part is not None and whole not in (None, 0, 1) and part / whole == other.value
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
-    is_column = one.kind == "matrix" and one.brackets == "(" and all(len(row.parts) == 1 for row in one.parts)
-    if is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
+    if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
         return same(replace(one, kind="tuple", brackets="()", parts=tuple(row.parts[0] for row in one.parts)), other)
     if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):
         cells = [[cell.node for cell in row.parts] for row in one.parts]
@@ -292,7 +263,9 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         terms = [("*", node, ("vector", unit)) for node, unit in zip(nodes, "ijk", strict=False)]
         return len(nodes) in (2, 3) and same(replace(other, node=reduce(lambda x, y: ("+", x, y), terms)), other)
     if one.kind == "tuple" and one.brackets == "()":
-        if other.kind == "matrix" and all(len(row.parts) == 1 for row in other.parts):
+        if other.kind == "matrix" and other.brackets == "(" and len(other.parts) == 1:
+            return same(one, replace(one, parts=other.parts[0].parts))
+        if other.is_column:
             return same(one, replace(one, parts=tuple(row.parts[0] for row in other.parts)))
         if other.kind == "collection" and (named := named_values(other)):
             return same(one, named)
@@ -318,7 +291,6 @@ def _same_cases(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | None:
     """One to one. 1,2,3 is not 1,2,3,3; {5} answers 5, but {1, {5}} is not {1, 5}. In any order, unless only one of the
     two says which value is which (x = 2, y = 3; 5 dimes, 3 nickels), or the reference is ordered."""
-    one, other = with_letters(one, other), with_letters(other, one)
     one, other = ungrouped(one, other), ungrouped(other, one)
     reference, answer = one.parts, other.parts
     if len(reference) != len(answer):
@@ -330,15 +302,16 @@ def _same_collection(one: Answer, other: Answer, evidence: Evidence) -> bool | N
     ours, theirs = labels_of(reference), labels_of(answer)
     is_told = max(len(set(ours)), len(set(theirs))) > 1
     is_ordered = one.ordered or is_ranking(reference)
-    if ours != theirs if is_told else is_ordered:
+    are_named = all(part.kind == "equation" or part.variable for part in (*reference, *answer))
+    if (ours != theirs and not are_named) if is_told else is_ordered:
         return _all(same(one, other) for one, other in zip(reference, answer, strict=True))
     return paired(reference, answer, same)
 
 
 def _is_one_value(values: list[Answer], evidence: Evidence) -> bool:
-    """True if an equation of constants is true: 1500 m = 1.5 km, \\arctan 1 = \\pi/4."""
+    """True if an equation is true: 1500 m = 1.5 km, \\arctan 1 = \\pi/4, x^2 - 1 = (x - 1)(x + 1)."""
     first = values[0]
-    if any(value.node is None or value.percent or names_of(value.node) for value in values):
+    if any(value.node is None or value.percent for value in values):
         return False
     units = [value.unit or Unit(()) for value in values]
     if len({(unit.dimension, unit.words) for unit in units}) > 1:
@@ -358,11 +331,12 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
         if equation.domain:
             equation = _with_domain(equation)
         name, *values = equation.parts
-        if equation.words:  # an inequality
+        if equation.words or (other.variable and not is_same_text(name, other.variable)):  # an inequality; F(1, 2)
             return False
         if not is_symbol(name):
             values = [*equation.parts]
-            if _is_one_value(values, evidence):
+            has_names = any(names_of(value.node) for value in values if value.node)
+            if (equation is answer or not has_names) and _is_one_value(values, evidence):
                 return any(
                     same_answer(*((v, other) if equation is reference else (other, v)), evidence) for v in values
                 )
@@ -376,6 +350,11 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
                 return False
             else:  # 3 + 14 = 17 says 17
                 values = [value for value in values if not arithmetic_left(value.node, other.node)] or values
+        if equation is answer and len(values) > 1:  # E = \\frac12 \\cdot 2 \\cdot 3^2 = 9
+            work = Evidence(closed_form=True, work=evidence.work)
+            if not _all(same_answer(other, value, work) for value in values[:-1]):
+                return False
+            values = values[-1:]
         pairs = [(value, other) if equation is reference else (other, value) for value in values]
         return _all(same_answer(one, two, evidence) for one, two in pairs)
     if reference.words != answer.words:

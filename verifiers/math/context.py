@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import words
+from ratchet.verifiers.math import families, permutations, reactions, restated, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import Node, factors_of, is_prime, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.question import Question
+from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
 from ratchet.verifiers.math.tokens import spelled
 from ratchet.verifiers.math.units import parse_unit
@@ -23,21 +24,22 @@ _EXTREMES = (
     (re.compile(r"\b(?:greatest|largest|maximum|maximal|most|highest|longest)\b", re.IGNORECASE), ("at", "most")),
     (re.compile(r"\b(?:least|smallest|minimum|minimal|fewest|lowest|shortest)\b", re.IGNORECASE), ("at", "least")),
 )
-_REPEATING = re.compile(
-    r"(?P<sign>-?)(?P<whole>\d+)\.(?P<first>\d{0,3}?)(?P<block>\d{2,6}?|(?P<digit>\d)(?=(?P=digit){2}))(?P=block)+\.\.\."
-)
 _ROOTS = re.compile(r"\b(?:roots?|solutions?|zeros?|zeroes)\b", re.IGNORECASE)
 _SOLVING = re.compile(r"\bsolv|\bsolutions?\b|\broots?\b", re.IGNORECASE)
 _POLYNOMIAL = re.compile(
     r"\b(?:polynomial|quadratic|cubic|quartic|expression|formula|function|equation)\b", re.IGNORECASE
 )
-_NUMBERED = re.compile(r"([A-Za-z]) _ (\d)")
+_DEFINED = re.compile(r"y|[A-Za-z](?: \^ \{ - 1 \})? \( (?:x|n) \)|[A-Za-z] _ n")
+_NUMBERED = re.compile(r"([A-Za-z]|\\[a-z]+) _ (\d)")
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 _NO_CLOSED_FORM = re.compile(
     r"\bsimplif|\bas an? (?:integer|decimal|whole|number)|\bdecimal\b|\bdigits?\b"
     r"|\bpower\b|\bfactorial\b|\bsquared\b|\bcubed\b|\bremainder\b|\bscientific\b|\bnearest\b|\bround|\bexpand|\bexponent",
     re.IGNORECASE,
 )
+_ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
+_CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
+_CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
 _MOST_NUMBERS = 6
 _CLOSED = {"^", "binomial", "factorial"}
 Pair = tuple[Answer, Answer]
@@ -75,7 +77,7 @@ def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
     asked = question.unit
     if (match := _LETTERS.fullmatch(text)) and (unit := parse_unit(match[2].replace("²", "^2").replace("³", "^3"))):
         shown = re.search(rf"(?<![\w\\])\d[\d.,]*\s*{re.escape(match[3])}(?!\w)", question.text)
-        is_unit = shown or (asked and asked[1].dimension == unit.dimension)
+        is_unit = shown or (asked and asked[1].dimension == unit.dimension) or not question.names(match[3])
         is_variable = any(spelled(formula) == match[3] for formula in question.formulas)
         return parse_answer(f"{match[1]} \\text{{ {match[2]}}}") if is_unit and not is_variable else reference
     if not asked or reference.node is None or names_of(reference.node):
@@ -86,6 +88,8 @@ def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
 def other_readings(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """Reference and answer as the question lets them be read; the pair that is the same makes the answer right."""
     yield from _words(question, reference, answer)
+    if reference.kind == "congruence" and answer.kind == "equation" and not answer.domain:
+        yield reference, replace(answer, domain="Z")
     if answer.kind == "congruence" and str(answer.parts[1].value) in question.moduli:
         yield reference, answer.parts[0]
     for one, other in ((reference, answer), (answer, reference)):
@@ -98,9 +102,9 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
         yield reference, bare
     if (bare := _without_unit(question, answer)) is not None:
         yield reference, bare
-    if (kept := _without_rejected(answer)) is not None:
-        yield reference, kept
-    if (value := _repeating(answer)) is not None:
+    if question.says(_ANTIDERIVATIVE) and answer.node and (node := without_constant(answer.node)):
+        yield reference, replace(answer, node=node)
+    for value in restated.values(question, reference, answer):
         yield reference, value
     yield from _of_parts(reference, answer)
     yield from _renamed(question, reference, answer)
@@ -127,9 +131,11 @@ def _words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pa
         for more, less in ((ours, theirs), (theirs, ours)):  # the green cup, of cups: red, green or blue
             if len(more) == len(less) + 1 and more[:-1] == less and less and _asks_noun(question, more[-1], less):
                 yield reference, reference
-        asked = re.search(r"\bwho\s+([a-z ]+)\?\s*\Z", question.text, re.IGNORECASE)  # Who finished third? Cleo did
-        if asked and " ".join([*ours, *asked[1].lower().split()]) == " ".join(theirs):
+        if restated.who(question, reference, answer):
             yield reference, reference
+    is_claim = reference.words in ("yes", "no") and answer.words != reference.words
+    if is_claim and restated.is_yes(question, answer.tokens) is (reference.words == "yes"):
+        yield reference, reference
     for pattern, said in _EXTREMES if len(answer.tokens) > 2 else ():
         if tuple(map(words.word, answer.tokens[:2])) == said and question.says(pattern):
             yield reference, parse_tokens(answer.tokens[2:])
@@ -153,34 +159,6 @@ def rounded(question: Question, answer: Answer) -> Answer:
         return answer
     is_near = abs(exactly - value.value) <= Fraction(1, 2 * 10 ** len(number.partition(".")[2]))
     return value if is_near and exact.unit in (None, value.unit) else answer
-
-
-def _without_rejected(answer: Answer) -> Answer | None:
-    """`x = 8` of `x = 8 (x = -2 is extraneous)`."""
-    at = next((i for i, token in enumerate(answer.tokens) if i and token.isa("(")), 0)
-    inside = answer.tokens[at + 1 : -1]
-    if not at or len(inside) < 4 or not answer.tokens[-1].isa(")"):
-        return None
-    if words.word(inside[-1]) not in ("extraneous", "rejected"):
-        return None
-    inside = inside[: -2 if words.word(inside[-2]) == "is" else -1]
-    kept, rejected = parse_tokens(answer.tokens[:at]), parse_tokens(inside)
-    if rejected.kind != "equation" or rejected.words or len(rejected.parts) != 2:
-        return None
-    values = [each.parts[-1].value if each.kind == "equation" else each.value for each in (kept, rejected)]
-    is_other = None not in values and values[0] != values[1]
-    return kept if is_other else None
-
-
-def _repeating(answer: Answer) -> Answer | None:
-    """`0.4545...` as the fraction whose digits repeat: those that end it twice, or one digit three times."""
-    spelling = answer.spelling.replace("\\ldots", "...").replace("\\dots", "...").replace(" ", "")
-    match = _REPEATING.fullmatch(spelling)
-    if match is None:
-        return None
-    sign, whole, first, block = match["sign"], match["whole"], match["first"], match["block"]
-    digits = int(whole + first + block) - int(whole + first)
-    return parse_answer(f"{sign}\\frac{{{digits}}}{{{(10 ** len(block) - 1) * 10 ** len(first)}}}")
 
 
 def _of_parts(reference: Answer, answer: Answer) -> Iterator[Pair]:
@@ -207,9 +185,10 @@ def _without_place(question: Question, said: list[str]) -> list[str]:
 
 
 def _asks_noun(question: Question, noun: str, kind: list[str]) -> bool:
-    """True if the question speaks of these things, and names the kind."""
+    """True if the question asks which of these things, and names the kind."""
+    asked = rf"\b(?:which|what|the)\s+(?:\w+\s+){{0,2}}{re.escape(noun)}s?\b(?<!ly)"
     lowered = question.text.lower()
-    return all(re.search(rf"\b{re.escape(word)}s?\b", lowered) for word in (noun, *kind))
+    return bool(re.search(asked, lowered)) and all(re.search(rf"\b{re.escape(word)}s?\b", lowered) for word in kind)
 
 
 def _without_condition(question: Question, answer: Answer) -> Answer | None:
@@ -240,14 +219,36 @@ def _without_unit(question: Question, answer: Answer) -> Answer | None:
 def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """With the reference's name for a variable that the question does not name, and its numbers of unordered roots."""
     ours, theirs = _names(reference), _names(answer)
-    if len(ours) == len(theirs) == 1 and ours != theirs and question.says(_POLYNOMIAL):
-        [own], [other] = ours, theirs
-        if len(own) == len(other) == 1 and not any(question.names(name) for name in (own, other)):
+    if len(ours - theirs) == len(theirs - ours) == 1:
+        [own], [other] = ours - theirs, theirs - ours
+        letters = [name.lstrip("\\") for name in (own, other)]
+        is_free = all(len(letter) == 1 or f"\\{letter}" in (own, other) for letter in letters)
+        is_free &= not any(question.names(letter) for letter in letters)
+        is_free &= own.lower() != other.lower() and (len(ours) == 1 or not {own, other} & {*"xyz"})
+        value = (reference.parts[-1] if reference.kind == "equation" else reference).node
+        is_formula = value and (len(names_of(value)) > 1 or kinds_of(value) - {"*", "number", "name"})  # no `5m`
+        if is_free and (is_formula or question.says(_POLYNOMIAL)):
             yield reference, _with_name(answer, other, own)
     if reference.kind == answer.kind == "equation" and not (reference.words or answer.words):
-        name, *sides = (each.parts[0].text for each in (reference, answer))
-        if name.endswith("( x )") and sides == ["y"] and not question.names("y"):  # y for f(x)
+        sides = [each.parts[0].text for each in (reference, answer)]
+        named = ["y"] if "y" in sides else [side[:1] for side in sides]
+        is_other = sides[0][:1] != sides[1][:1] and any(map(question.names, named))
+        if all(map(_DEFINED.fullmatch, sides)) and not is_other:  # y for f(x), T_n for a_n, a(n)
             yield reference.parts[-1], answer.parts[-1]
+    is_chemical = question.says(_CHEMICAL) and reactions.reaction(reference.tokens)
+    if is_chemical and is_chemical == reactions.reaction(answer.tokens):
+        yield reference, reference
+    if question.says(_CYCLES):
+        one, other = (permutations.cycles(each.tokens, 0, loose=True) for each in (reference, answer))
+        if one is not None and other is not None:
+            yield one, other
+    if (together := question.vectors) is not None and families.same_span(reference, answer, together):
+        yield reference, reference
+    numbered = [_NUMBERED.fullmatch(part.parts[0].text) for part in answer.parts if part.kind == "equation"]
+    bases = {match[1] for match in numbered if match}
+    is_list = 1 < len(numbered) == len(answer.parts) and all(numbered) and len(bases) == 1
+    if is_list and not any(map(_NUMBERED.search, map(spelled, question.formulas))):  # x_1 = 2, x_2 = 3
+        yield reference, _right_sides(answer)
     numbers = [_NUMBERED.fullmatch(part.parts[0].text) for part in reference.parts if part.kind == "equation"]
     if len(numbers) == len(reference.parts) > 1 and all(numbers) and question.says(_ROOTS):
         is_ranked = any(
@@ -302,6 +303,8 @@ def allows_closed_form(question: Question, answer: Answer) -> bool:
         return False
     kinds, numbers = kinds_of(value.node), [each[1] for each in nodes_of(value.node) if each[0] == "number"]
     if len(numbers) > _MOST_NUMBERS or kinds - _CLOSED - {"+", "-", "*", "/", "number"}:
+        return False
+    if any(number.denominator > 1 for number in numbers):
         return False
     given = {*re.findall(r"\d+", question.text)}
     if not kinds & _CLOSED:

@@ -19,6 +19,7 @@ _SETS = {"\\Z": "Z", "\\N": "N", "\\R": "R", "\\Q": "Q", "\\C": "C"}
 _RANGE = re.compile(r"(?:= )?([01]) , (?:\\pm )?[12] (?:, (?:\\pm )?[23] )?(?:, )?\.\.\.")
 _INDEX = re.compile(r"(\\ge|>) (\d+)")
 _MOST_LETTERS = 3
+_EVERY = {"all", "any", "every", "each", "\\forall"}
 
 
 def qualified(tokens: Tokens) -> tuple[Tokens, str]:
@@ -38,7 +39,8 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
 def _candidates(tokens: Tokens) -> list[int]:
     """Where it may begin: at a comma, a bracket, a word, or a letter after a gap."""
     marked = any(
-        token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS for token in tokens[2:]
+        token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS | _EVERY
+        for token in tokens[2:]
     )
     if not marked and not any(words.word(token) in _KINDS for token in tokens):
         return []
@@ -59,10 +61,15 @@ def _said(tail: Tokens) -> tuple[Tokens, str] | None:
     """The letters, and what they are."""
     if tail and tail[0].isa("(") and closing(tail) == len(tail) - 1:
         tail = tail[1:-1]
-    while tail and (words.word(tail[0]) or tail[0].text) in _LEADING:
-        tail = tail[1:]
+    led = list[str]()
+    while tail and (said := words.word(tail[0]) or tail[0].text) in _LEADING:
+        led, tail = [*led, said], tail[1:]
+    if tail and words.word(tail[0]) in ("constant", "constants"):
+        led, tail = [*led, "any"], tail[1:]
+    if tail and len(tail) <= _MOST_LETTERS and all(token.kind == "name" for token in tail) and _EVERY & {*led}:
+        return tail, "any"  # f(x) = x for all x
     spoken = [token for token in tail if words.word(token)]
-    names = tuple(token for token in tail if token.kind == "name" and token.text not in (*_SETS, "a"))
+    names = tuple(token for token in tail if token.kind == "name" and token.text not in (*_SETS, *["a"] * bool(spoken)))
     if not names or len(names) > _MOST_LETTERS:
         return None
     if spoken and not any(token.kind in ("number", "command") for token in tail):

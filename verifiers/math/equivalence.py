@@ -83,10 +83,13 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):
         decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
     readings = () if decision.same else context.other_readings(asked, wanted, parsed)
-    found = next((found for pair in readings if (found := _compared(*pair, texts)).same), decision)
-    if found.same and (why := forms.refusal(asked, wanted, parsed)):
+    for pair in readings:
+        if (read_so := _compared(*pair, texts)).same:
+            decision, parsed = read_so, parsed if pair[1] is wanted else pair[1]
+            break
+    if decision.same and (why := forms.refusal(asked, wanted, parsed)):
         return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
-    return found
+    return decision
 
 
 @functools.lru_cache(maxsize=16_384)

@@ -24,6 +24,12 @@ def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     return left or (_uses_of_i(reference) == 1 < _uses_of_i(answer) and not names_of(answer))
 
 
+def is_left_to_do(node: Node) -> bool:
+    """True if an expression is more than a number or a name."""
+    inner = node[2] if node[0] == "-" and node[1] == ZERO else node
+    return inner[0] not in ("name", "vector", "call", "applied") and not _is_number(node)
+
+
 def _uses_of_i(node: Node) -> int:
     """1 for a complex number as people write it; more where sums, products or powers of such are left to do."""
     nodes = nodes_of(node)

@@ -338,6 +338,11 @@ class Parser(Cursor):
             return calculus.series(self, name, depth)
         if name == "mean":
             return ("call", "\\mean", *self._arguments(depth))
+        if name == "cis":
+            self._in_function += 1
+            angle = self._group(depth) if self.token.isa("(", "[", "{") else self.power(depth)
+            self._in_function -= 1
+            return ("^", ("name", "e"), ("*", ("name", "i"), angle))
         token = self.tokens[self.position - 1]
         if token.upright or token.text in _OPAQUE:
             mark = name + self.eat("\\cdot", "\\times")

@@ -7,55 +7,136 @@ import itertools
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, rational_value, replaced
+from ratchet.verifiers.math.nodes import Node, kinds_of, linear, names_of, nodes_of, rational_value, replaced
 from ratchet.verifiers.math.numeric import constant_value, same_value
 from ratchet.verifiers.math.points import drawn
 from ratchet.verifiers.math.readings import without_constant
+from ratchet.verifiers.math.symbols import is_symbol
 
 INTEGERS = frozenset("klmnpqj")
 _PARAMETERS = frozenset("tskrumnpqahcvw") | {"\\lambda", "\\mu", "\\alpha", "\\beta"}
 _COORDINATES = ("x", "y", "z", "w")
 _CLOSE = Fraction(1, 10**30)
 _MOST_PARAMETERS = 3
+_MOST_RESIDUES = 64
+Progression = tuple[Fraction, Fraction]
+"""The first of its members, and the step between them."""
 Flat = tuple[list[Fraction], list[list[Fraction]]]
 """A point and independent directions, reduced: the same for the same line or plane."""
 
 
-def same_progression(one: Node, other: Node) -> bool:
-    """True if a + bk and c + dm are the same numbers for all integers: b is ±d, and divides a - c."""
-    ours, theirs = _progression(one), _progression(other)
-    if not ours or not theirs or abs(abs(ours[1]) - abs(theirs[1])) > _CLOSE * abs(ours[1]):
+def same_families(reference: Answer, answer: Answer) -> bool:
+    """True if two lists of numbers for each integer are the same numbers: \\pm\\frac{\\pi}{3} + 2k\\pi in any way."""
+    is_periodic = "Z" in (reference.domain, answer.domain) or any(
+        "\\pi" in part.symbols for part in _members(reference)
+    )
+    ours, theirs = _progressions(reference), _progressions(answer)
+    if (
+        not is_periodic
+        or not ours
+        or not theirs
+        or len({*map(_name, (*_members(reference), *_members(answer))), ""}) > 2
+    ):
         return False
-    steps = (ours[0] - theirs[0]) / ours[1]
-    return abs(steps - round(steps)) < _CLOSE
+    step = ours[0][1]
+    for _, other in ours + theirs:  # a common multiple
+        ratio = (other / step).limit_denominator(_MOST_RESIDUES)
+        if abs(ratio - other / step) > _CLOSE:
+            return False
+        step *= ratio.numerator
+    if any(abs(step / other) > _MOST_RESIDUES for _, other in ours + theirs):
+        return False
+    mine, others = (_residues(each, abs(step)) for each in (ours, theirs))
+    return len(mine) == len(others) and all(any(_are_close(a, b, abs(step)) for b in others) for a in mine)
 
 
-def _progression(node: Node) -> tuple[Fraction, Fraction] | None:
+def _members(answer: Answer) -> tuple[Answer, ...]:
+    return answer.parts if answer.kind == "collection" else (answer,)
+
+
+def _name(member: Answer) -> str:
+    return member.parts[0].text if member.kind == "equation" else ""
+
+
+def _progressions(answer: Answer) -> list[Progression]:
+    """Those of all members; empty if one is no family. (-1)^k is one sign for even numbers, the other for odd ones."""
+    found: list[Progression] = []
+    for member in _members(answer):
+        value = member.parts[-1] if member.kind == "equation" and not member.words else member
+        names = names_of(value.node) if value.kind == "scalar" and value.node else frozenset()
+        if len(names) != 1 or not names <= INTEGERS or value.unit or value.percent or not _is_arithmetic(value.node):
+            return []
+        at = [constant_value(replaced(value.node or (), {("name", *names): ("number", Fraction(i))})) for i in range(6)]
+        values = [each for each in at if each is not None]
+        steps = [two - one for one, two in zip(values, values[2:], strict=False)]
+        if len(values) < 6 or not steps[0] or any(abs(each - steps[0]) > _CLOSE * abs(steps[0]) for each in steps):
+            return []
+        is_one = abs(2 * (values[1] - values[0]) - steps[0]) <= _CLOSE * abs(steps[0])
+        found += [(values[0], steps[0] / 2)] if is_one else [(values[0], steps[0]), (values[1], steps[0])]
+    return found
+
+
+def _is_arithmetic(node: Node | None) -> bool:
+    """True if it has only sums, products, roots and arcs, and powers of -1."""
+    nodes = nodes_of(node or ())
+    known = {"+", "-", "*", "/", "number", "name", "root", "arcsin", "arccos", "arctan", "^"}
+    return {each[0] for each in nodes} <= known and all(
+        rational_value(each[1]) == -1 for each in nodes if each[0] == "^"
+    )
+
+
+def _residues(progressions: list[Progression], step: Fraction) -> list[Fraction]:
+    """The different residues of all members modulo the step."""
+    found: list[Fraction] = []
+    for begin, each in progressions:
+        for turn in range(round(abs(step / each))):
+            residue = (begin + turn * each) % step
+            found += [residue] * (not any(_are_close(residue, other, step) for other in found))
+    return found
+
+
+def _are_close(one: Fraction, other: Fraction, step: Fraction) -> bool:
+    distance = abs(one - other)
+    return min(distance, step - distance) < _CLOSE * step
+
+
+def _progression(node: Node) -> Progression | None:
     """Beginning and step of numbers that are linear in one integer."""
-    names = names_of(node)
-    if len(names) != 1 or not names <= INTEGERS or kinds_of(node) - {"+", "-", "*", "/", "number", "name", "root"}:
-        return None
-    at = [constant_value(replaced(node, {("name", *names): ("number", Fraction(each))})) for each in range(3)]
-    if None in at:
-        return None
-    zero, one, two = (each or Fraction(0) for each in at)
-    step = one - zero
-    return (zero, step) if step and abs(two - one - step) <= _CLOSE * abs(step) else None
+    found = _progressions(Answer("scalar", node=node))
+    return found[0] if len(found) == 1 else None
 
 
 def in_residue_class(congruence: Answer, equation: Answer) -> bool:
     """`n = 7k + 2` for `n \\equiv 2 \\pmod 7`."""
     residue, modulus = (part.value for part in congruence.parts)
     found = _progression(equation.node) if equation.node else None
-    if found is None or residue is None or not modulus or abs(found[1]) != modulus:
+    if found is None or residue is None or not modulus or abs(abs(found[1]) - modulus) > _CLOSE:
         return False
-    return (found[0] - residue) % modulus == 0
+    distance = (found[0] - residue) % modulus
+    return min(distance, modulus - distance) < _CLOSE
 
 
-def is_of_integers(answer: Answer) -> bool:
-    """True if it is a number for each integer, such as k\\pi."""
-    names = names_of(answer.node) if answer.kind == "scalar" and answer.node else frozenset()
-    return len(names) == 1 and names <= INTEGERS
+def same_span(one: Answer, other: Answer, together: bool) -> bool:
+    """True if vectors of numbers span the same: all `together` (bases), or each of one as one of the other."""
+    ours, theirs = _vectors(one), _vectors(other)
+    if not ours or not theirs or len(ours) != len(theirs) or {len(each) for each in ours + theirs} != {len(ours[0])}:
+        return False
+    if together:
+        mine, others = (_canonical([Fraction(0)] * len(ours[0]), each) for each in (ours, theirs))
+        return mine is not None and mine == others
+    lines = [[_canonical([Fraction(0)] * len(v), [v]) for v in each] for each in (ours, theirs)]
+    return None not in lines[0] and sorted(map(repr, lines[0])) == sorted(map(repr, lines[1]))
+
+
+def _vectors(answer: Answer) -> list[list[Fraction]]:
+    members = answer.parts if answer.kind == "collection" else (_coordinates(answer),)
+    columns = [[row.parts[0] for row in each.parts] if each.is_column else [*each.parts] for each in members]
+    values = [[entry.value for entry in column] for column in columns]
+    if any(member.kind not in ("tuple", "matrix") for member in members) or any(
+        None in v or len(v) < 2 for v in values
+    ):
+        return []
+    return [[each or Fraction(0) for each in vector] for vector in values]
 
 
 def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
@@ -67,6 +148,27 @@ def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
     shifted = {("name", name): ("+", ("name", name), ("number", drawn(one, other)))}
     ours, theirs = (("-", node, replaced(node, shifted)) for node in (ours, theirs))
     return same_value(ours, theirs, work) is True
+
+
+def _coordinates(answer: Answer) -> Answer:
+    """Without the name of what has them: `\\vec r = ...`, `(x, y, z) = ...`."""
+    named = answer.kind == "equation" and len(answer.parts) == 2 and not answer.words and is_symbol(answer.parts[0])
+    return answer.parts[1] if named and answer.parts[1].kind in ("tuple", "matrix") else answer
+
+
+def same_flat(reference: Answer, answer: Answer) -> bool:
+    """True if both are the same line or plane, which the reference writes as one, or the same points of a lattice."""
+    if reference.kind in ("scalar", "text"):
+        return False
+    ours, theirs = _coordinates(reference), _coordinates(answer)
+    if reference.domain == "Z":
+        return same_lattice(ours, theirs)
+    if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
+        return False
+    if "Z" in (reference.domain, answer.domain) or theirs.kind not in ("tuple", "matrix", "equation", "collection"):
+        return False
+    found = flat(ours)
+    return found is not None and found == flat(theirs)
 
 
 def flat(answer: Answer) -> Flat | None:
@@ -103,8 +205,7 @@ def is_factor(node: Node) -> bool:
 
 def _of_entries(answer: Answer) -> Flat | None:
     """Of `(1 + 3t, -t, 2 + t)`, also as a column."""
-    is_column = answer.kind == "matrix" and all(len(row.parts) == 1 for row in answer.parts)
-    entries = [row.parts[0] for row in answer.parts] if is_column else [*answer.parts]
+    entries = [row.parts[0] for row in answer.parts] if answer.is_column else [*answer.parts]
     if answer.kind == "tuple" and (answer.brackets != "()" or answer.variable):
         return None
     return _reduced([entry.node for entry in entries])
@@ -181,10 +282,10 @@ def _symmetric(answer: Answer) -> Flat | None:
         if len(names) != 1 or not names <= {*_COORDINATES} or kinds_of(part.node or ()) - {*"+-*/", "number", "name"}:
             return None
         [name] = names
-        zero, one, two = (rational_value(part.node or (), {name: Fraction(at)}) for at in range(3))
-        if name in point or zero is None or one is None or two is None or one - zero != two - one or one == zero:
+        crossing = linear(part.node or (), name)
+        if name in point or crossing is None:
             return None
-        point[name], direction[name] = zero / (zero - one), 1 / (one - zero)
+        point[name], direction[name] = crossing[0], 1 / crossing[1]
     if len(point) < 2:
         return None
     return _canonical(

@@ -172,7 +172,15 @@ def _is_mixed_form(answer: Answer) -> bool:
 
 
 def _is_mixed(answer: Answer, reference: Answer) -> bool:
-    return answer.value is None or abs(answer.value) < 1 or answer.node is None or answer.node[0] != "/"
+    if answer.value is None or abs(answer.value) < 1 or answer.node is None:
+        return True
+    return answer.node[0] != "/" and not any(token.kind == "number" and "." in token.text for token in answer.tokens)
+
+
+def _is_decomposed(answer: Answer, reference: Answer) -> bool:
+    """True if it is a sum, perhaps with a factor."""
+    node = answer.node or ZERO
+    return any(is_sum(factor) for factor in factors_of(node[1] if node[0] == "/" else node))
 
 
 def _is_of_primes(answer: Answer, reference: Answer) -> bool:
@@ -207,6 +215,7 @@ _FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
     "a percentage": _is_percentage,
     "a product of primes": _is_of_primes,
     "a power": _is_power,
+    "in partial fractions": _is_decomposed,
     "in slope-intercept form": _is_expanded,
     "in vertex form": _is_vertex,
 }

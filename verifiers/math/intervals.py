@@ -4,7 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import ZERO, Node, kinds_of, minus, names_of, rational_value
+from ratchet.verifiers.math.nodes import ZERO, Node, kinds_of, linear, minus, names_of, rational_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}
@@ -66,11 +66,10 @@ def _linear(operator: str, left: Answer, right: Answer) -> tuple[list[str], list
     if len(names) != 1 or kinds_of(difference) - {"+", "-", "*", "/", "number", "name"}:
         return None
     [name] = names
-    zero, one, two = (rational_value(difference, {name: Fraction(at)}) for at in range(3))
-    if zero is None or one is None or two is None or two - one != one - zero or one == zero:
+    if (crossing := linear(difference, name)) is None:
         return None
-    bound = ("number", zero / (zero - one))
-    return [operator if one > zero else RELATIONS[operator]], [expression(("name", name)), expression(bound)]
+    bound, slope = crossing
+    return [operator if slope > 0 else RELATIONS[operator]], [expression(("name", name)), expression(("number", bound))]
 
 
 def _distance(operator: str, inside: Node, bound: Answer) -> tuple[Answer, ...]:

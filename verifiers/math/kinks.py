@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import Node, Point, names_of, nodes_of, rational_value
+from ratchet.verifiers.math.nodes import Node, Point, linear, names_of, nodes_of, rational_value
 
 KINKED = {"abs", "floor", "root"}
 _MOST_KINKS, _MOST_RUNGS = 12, 6
@@ -24,8 +24,8 @@ def far_points(node: Node, names: list[str], draw: random.Random) -> Iterator[Po
     for name in names:
         inside = sorted((each for each in arguments if name in names_of(each)), key=repr)[:_MOST_KINKS]
         others = {each: Fraction(draw.randrange(2**31, 2**33), 2**31) for each in names}
-        zeros = [_zero(each, name, others) for each in inside]
-        places = _between(sorted({zero for zero in zeros if zero is not None}))
+        zeros = [linear(each, name, others) for each in inside]
+        places = _between(sorted({zero[0] for zero in zeros if zero is not None}))
         curved = [each for each, zero in zip(inside, zeros, strict=True) if zero is None]
         for place in places + _ladder(curved):
             yield others | {name: place * (1 + Fraction(draw.getrandbits(30), 2**60))}
@@ -34,14 +34,6 @@ def far_points(node: Node, names: list[str], draw: random.Random) -> Iterator[Po
 def _base(node: Node) -> Node:
     """x - c of (x - c)^2, whose root has its kink where that is zero."""
     return _base(node[1]) if node[0] == "^" and node[2][0] == "number" else node
-
-
-def _zero(node: Node, name: str, others: Point) -> Fraction | None:
-    """Where it vanishes, if it is linear in the name and rational."""
-    zero, one, two = (rational_value(node, others | {name: Fraction(at)}) for at in range(3))
-    if zero is None or one is None or two is None or two - one != one - zero or one == zero:
-        return None
-    return zero / (zero - one)
 
 
 def _between(zeros: list[Fraction]) -> list[Fraction]:

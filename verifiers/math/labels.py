@@ -1,10 +1,6 @@
-"""Lists whose values have names in words, or a place of their own: `length 12 cm, width 5 cm`, `13 R 2`, `12 by 5`.
-
-Names in words are those in letters that they begin with: `\\ell = 12, w = 5`.
-"""
+"""Lists whose values have names in words, or a place of their own: `length 12 cm, width 5 cm`, `13 R 2`, `12 by 5`."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
@@ -90,32 +86,3 @@ def _dimensions(tokens: Tokens, spoken: list[str], depth: int, parse: Parse) -> 
     if any(value.kind != "scalar" or value.node is None or (needs_unit and not value.unit) for value in values):
         return None
     return Answer("collection", tokens, parts=values, ordered=True)
-
-
-def with_letters(one: Answer, other: Answer) -> Answer:
-    """The first list with letters for the words that name its values, where the other names them by those letters."""
-    ours, theirs = _names(one), _names(other)
-    letters = [name if name in theirs else name[:1] for name in ours]
-    if not ours or sorted(letters) != sorted(theirs) or ours == theirs or len({*letters}) < len(letters):
-        return one
-    exact = dict(zip(theirs, other.parts, strict=True))
-    if any(
-        exact[letter].kind == "tuple" != (part.parts or (part,))[-1].kind
-        for letter, part in zip(letters, one.parts, strict=True)
-    ):
-        return one
-    parts = (
-        replace(part.parts[-1], variable=exact[letter].variable)  # C(4, -1) for center (4, -1)
-        if exact[letter].kind == "tuple"
-        else replace(part, parts=(exact[letter].parts[0], *part.parts[1:]))
-        for letter, part in zip(letters, one.parts, strict=True)
-    )
-    return replace(one, parts=tuple(parts))
-
-
-def _names(answer: Answer) -> list[str]:
-    """The names of a list of equations and points in small letters, `\\ell` as l; empty if a member has none."""
-    names = [
-        part.parts[0].text if part.kind == "equation" and not part.words else part.variable for part in answer.parts
-    ]
-    return [name.lower().replace("\\ell", "l") for name in names] if all(names) else []

@@ -33,6 +33,7 @@ _ROOM = re.compile(
 )
 _MARKED = re.compile(r"\s*(\*\*|__|`+)([^*`]+)\1\s*(\.?)\s*")
 _NEGATED = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
+_MEASURE = re.compile(r"(?<![A-Za-z])m\s*(?=\\angle(?![A-Za-z]))")
 _INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
 
 
@@ -56,6 +57,7 @@ def standard(text: str) -> str:
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:
         text = _EXPONENT.sub(r"e\1\2", _ROOM.sub("", text))
+        text = _MEASURE.sub("", text) if "angle" in text else text
         if "\\not" in text:
             text = _NEGATED.sub(lambda match: "\\ne " if match[1] == "=" else "\\notin ", text)
         if "\\dot" in text:

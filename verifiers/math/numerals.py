@@ -23,7 +23,7 @@ def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) ->
     if not _is_numeral(text, base[0].value):
         return None
     if base[0].value == 10:
-        return replace(parse(sign + rest[:at], depth), tokens=tokens)
+        return replace(parse(sign + rest[: at - rest[at - 1].isa("(")], depth), tokens=tokens)
     return Answer("based", tokens, words=f"{'-' if sign else ''}{text}_{base[0].value}")
 
 

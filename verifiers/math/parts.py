@@ -48,6 +48,15 @@ def split(tokens: Tokens, *separators: str) -> list[Tokens]:
     return _parts(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
 
 
+def split_groups(tokens: Tokens) -> list[Tokens]:
+    """The contents of groups in braces that follow each other; empty if anything else is there."""
+    groups = []
+    while tokens and tokens[0].isa("{") and (end := closing(tokens)) > 1:
+        groups.append(tokens[1:end])
+        tokens = tokens[end + 1 :]
+    return [] if tokens else groups
+
+
 def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
     separate."""

@@ -12,6 +12,7 @@ from ratchet.verifiers.math import units, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import is_sum, kinds_of, names_of, rational_value
+from ratchet.verifiers.math.parts import split_groups
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens
 from ratchet.verifiers.math.units import Unit, parse_unit
 from ratchet.verifiers.math.vocabulary import VOCABULARY
@@ -117,7 +118,9 @@ def _measured(tokens: Tokens, parse: Parse) -> Answer | None:
             depth -= 1
         elif depth == 0 and position:
             upright = token.kind == "name" and token.upright and token.text not in ("i", "e")
-            if upright or token.kind in ("word", "run") or token.isa("\\mu", "\\angstrom", "\\Omega", "\\sec"):
+            is_fraction = token.isa("\\frac") and len(tokens) > position + 2 and tokens[position + 2].upright
+            signs = ("\\mu", "\\angstrom", "\\Omega", "\\sec")
+            if upright or token.kind in ("word", "run") or token.isa(*signs) or is_fraction:
                 answer, tries = _suffixed(tokens, position, parse), tries + 1
                 if answer is not None or token.kind == "word" or tries == _MOST_TRIES:
                     return answer
@@ -131,8 +134,10 @@ def _suffixed(tokens: Tokens, position: int, parse: Parse) -> Answer | None:
     value, suffix = tokens[:position], tokens[position:]
     if value[-1].isa("\\cdot", "\\times"):
         value = value[:-1]
+    if not value:
+        return None
     is_argument = suffix[0].kind == "run" and not (suffix[0].gap and value[-1].kind == "number")
-    if not value or value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
+    if value[-1].isa(",") or (is_argument and any(token.text[1:] in FUNCTIONS for token in value)):
         return None  # \\cos 2\\pi ft
     if _may_be_product(suffix, value):
         return None
@@ -171,6 +176,8 @@ def _may_be_product(suffix: Tokens, value: Tokens) -> bool:
 
 def _unit_text(tokens: Tokens) -> str:
     """Text for `parse_unit`; "?" for tokens that no unit has."""
+    if tokens[0].isa("\\frac") and len(halves := split_groups(tokens[1:])) == 2:  # \\frac{miles}{hour}
+        return f"{_unit_text(halves[0])} / {_unit_text(halves[1])}"
     text = ""
     for token in tokens:
         if token.kind in ("word", "run", "name", "number"):

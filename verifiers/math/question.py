@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 
 from ratchet.verifiers.math.changes import direction
+from ratchet.verifiers.math.evaluated import is_left_to_do
+from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import trimmed
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
@@ -16,17 +18,19 @@ _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
 FORMS = {
     "factored": r"\bfactori[sz]e\b|\bfactor\b(?!s)(?! of)",
     "expanded": r"\bexpand\b|\bmultiply out\b|\bwithout (?:brackets|parentheses)",
-    "in lowest terms": r"\b(?:lowest|simplest) (?:terms|form)|\bsimplest\b|\bsimplif|\breduced\b|\birreducible",
+    "in lowest terms": r"\b(?:lowest|simplest) (?:terms|form)|\bsimplest\b|\bsimplif|\breduced?\b|\birreducible",
     "in scientific notation": r"\bscientific notation|\bstandard (?:index )?form of the number|\bexponential notation",
     "rounded": (
-        r"\bnearest\b|\bdecimal places?\b|\bsignificant (?:figures|digits)|\bround(?:ed)?\b(?: your| the| to| off|\.)"
+        r"\bnearest\b|\bdecimal places?\b|\bto (?:\w+|\d) decimals\b|\bsignificant (?:figures|digits)"
+        r"|\bround(?:ed)?\b(?: your| the| to| off|\.)"
     ),
-    "a fraction": r"\b(?:as|to|into) an? (?:\w+ )?fraction|\bas a quotient",
+    "a fraction": r"\b(?:as|to|into) an? (?:\w+ )?fraction|\bthe (?:\w+ )?fraction (?:that )?equal|\bas a quotient",
     "a decimal": r"\b(?:as|to|into) an? (?:\w+ )?decimal\b(?! place)|\bin decimal (?:form|notation)",
     "a mixed number": r"\bas a mixed (?:number|fraction)",
     "a percentage": r"\b(?:as|to|into) an? percent",
     "a product of primes": r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers",
     "a power": r"\bas a power of\b",
+    "in partial fractions": r"\bpartial fractions?\b",
     "in slope-intercept form": r"\bslope[-– ]+(?:y[-– ]*)?intercept\b",
     "in vertex form": r"\bvertex form|\bcomplet(?:e|ing) the square",
     "in the form of a line": r"\b(?:standard|general|point[-– ]slope) form",
@@ -84,6 +88,10 @@ _UNIT = re.compile(
 )
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
 _MODULUS = re.compile(r"(?:\bmod(?:ulo)?|\\p?mod|\bdivided by)\s*\$?\{?\s*(\d+)")
+_VECTORS = re.compile(r"\bbas[ie]s (?:of|for)\b|\beigenvectors?\b|\b(?:direction|normal) vectors?\b", _I)
+_FIXED_VECTORS = re.compile(r"\bunit\b|\borth|\bnormali[sz]ed\b|\blength\b", _I)
+_LAST = re.compile(r"\b(?:last (two |three |four )?|units )digits?\b", _I)
+_LAST_DIGITS = {"": "10", "two": "100", "three": "1000", "four": "10000"}
 _ASCENDING = re.compile(
     r"(?:small|low|least|short|young|light|slow)\w*\b.{0,40}\bto\b|\bincreasing|\bascending", _I
 )  # fmt: skip
@@ -135,6 +143,11 @@ class Question:
         return bool(re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", self.text))
 
     @functools.cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of its words."""
+        return frozenset(stem(word) for word in re.findall(r"[a-z]+|\d+", self.text.lower()))
+
+    @functools.cached_property
     def forms(self) -> frozenset[str]:
         """The names of FORMS that it asks for."""
         return frozenset(name for name, pattern in _FORMS.items() if self.says(pattern))
@@ -147,9 +160,11 @@ class Question:
 
     @functools.cached_property
     def given(self) -> frozenset[str]:
-        """The spellings of what is to be simplified, converted and the like."""
+        """The spellings of what is to be simplified, converted and the like, and of formulas that are left to do."""
         worked = (next(filter(None, match.groups())) for match in _WORK.finditer(self.text))
-        return frozenset(parse_answer(text.strip()).spelling for text in worked) - {""}
+        done = {parse_answer(text.strip()).spelling for text in worked} - {""}
+        expressions = (each for each in self.formulas if (node := parse_expression(each)) and is_left_to_do(node))
+        return frozenset(done | {spelled(each) for each in expressions if not self.options})
 
     @functools.cached_property
     def direction(self) -> int:
@@ -198,7 +213,15 @@ class Question:
 
     @functools.cached_property
     def moduli(self) -> frozenset[str]:
-        return frozenset(_MODULUS.findall(self.text))
+        """Numbers that it divides by; for its last two digits 100."""
+        last = {_LAST_DIGITS[(match[1] or "").lower().strip()] for match in _LAST.finditer(self.text)}
+        return frozenset(_MODULUS.findall(self.text)) | last
+
+    @functools.cached_property
+    def vectors(self) -> bool | None:
+        """True if it asks for a basis, False for vectors whose length is free, None for neither."""
+        is_fixed = not self.says(_VECTORS) or self.says(_FIXED_VECTORS)
+        return None if is_fixed else re.search(r"\bbas[ie]s\b", self.text, _I) is not None
 
     @functools.cached_property
     def ranking(self) -> str:
@@ -248,6 +271,14 @@ class Question:
         if count > 1 and count in (len(_BLANK.findall(self.text)), len(_PART.findall(self.text)), questions):
             return True
         return any(each in (count, 0) for sentence in asking for each in _asked(sentence))
+
+
+def stem(word: str) -> str:
+    """Of `needs` and `needed` need."""
+    for ending in ("ing", "ed", "es", "s", "d", "e"):
+        if len(word) > len(ending) + 2 and word.endswith(ending):
+            return stem(word.removesuffix(ending))
+    return word
 
 
 @functools.lru_cache(maxsize=4096)

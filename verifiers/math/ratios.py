@@ -1,6 +1,7 @@
 """Ratios: `3:4:5`, `3 to 4`, `a:b:c = 3:4:5`."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
@@ -27,6 +28,20 @@ def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     terms = tuple(parse(part, depth) for part in parts)
     is_ratio = all(term.kind == "scalar" and term.node and not term.percent for term in terms)
     return Answer("ratio", tokens, parts=terms) if is_ratio else None
+
+
+def share(tokens: Tokens, depth: int) -> Answer | None:
+    """`3 out of 8`, `3 in 8`."""
+    if len(tokens) not in (3, 4) or tokens[0].kind != "number":
+        return None
+    said = [words.word(token) for token in tokens[1:-1]]
+    numbers = tokens[:1] + tokens[-1:]
+    if said not in (["out", "of"], ["in"]) or not all(token.text.isdigit() for token in numbers):
+        return None
+    part, whole = (token.value or Fraction(0) for token in numbers)
+    if not 0 < part <= whole:
+        return None
+    return Answer("scalar", tokens, ("/", ("number", part), ("number", whole)), part / whole)
 
 
 def named_ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:

@@ -1,8 +1,10 @@
 """Parses the shape of an answer: number, text, tuple or interval, collection, matrix, equation, quantity."""
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 
 from ratchet.verifiers.math import (
     changes,
@@ -10,6 +12,7 @@ from ratchet.verifiers.math import (
     labels,
     numerals,
     options,
+    permutations,
     phrases,
     ratios,
     regions,
@@ -28,12 +31,14 @@ from ratchet.verifiers.math.parts import closing, grouped, listed, split, top_le
 from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantifiers import quantified
 from ratchet.verifiers.math.quantities import prose, quantity
-from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
+from ratchet.verifiers.math.tokens import Token, Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 Parse = Callable[[Tokens, int], Answer]
 Shape = Callable[[Tokens, int], Answer | None]
 _MAX_PARTS, _MAX_DEPTH = 64, 12
+_OF_ALL, _TENDING = (frozenset(VOCABULARY["described"][each].split()) for each in ("all", "tending"))
+_COMPARED = [(tuple(phrase.split()), sign) for phrase, sign in VOCABULARY["described"]["compared"].items()]
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 
 
@@ -51,7 +56,7 @@ def parse_tokens(tokens: Tokens) -> Answer:
     bare = words.without_order(unframed(tokens))
     answer = _parse(bare, 0)
     ordered = answer.ordered or (len(bare) < len(unframed(tokens)) and is_list(answer))
-    return replace(answer, spelling=spelled(tokens), ordered=ordered)
+    return replace(answer, spelling=spelled(tokens), ordered=ordered, tokens=answer.tokens or bare)
 
 
 def is_list(answer: Answer) -> bool:
@@ -82,6 +87,7 @@ def _number(tokens: Tokens) -> Answer:
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
     text = claim(tokens) or quantified(tokens) or prose(tokens)
+    text = "does not exist" if len(tokens) == 1 and tokens[0].isa("\\nexists") else text
     if text in _EMPTY or (len(tokens) == 1 and tokens[0].isa("\\emptyset")):
         return Answer("collection", tokens, brackets="{")
     if text in _ALL_REALS or (len(tokens) == 1 and tokens[0].text in ("\\R", "\\Reals")):
@@ -101,6 +107,31 @@ def _except(tokens: Tokens, depth: int) -> Answer | None:
     points = left_out.parts if left_out.kind == "collection" else (left_out,)
     values = [part.parts[-1] if part.kind == "equation" else part for part in points]
     return intervals.without(intervals.line(), values)
+
+
+def _described(tokens: Tokens, depth: int) -> Answer | None:
+    """`all real numbers greater than 3`, `all real x \\ge 3`, `diverges to infinity`."""
+    if depth > 5 or not any(token.kind in ("word", "run") for token in tokens):
+        return None
+    spoken = [words.word(token) for token in tokens]
+    at = next((i for i, word in enumerate(spoken) if word not in _OF_ALL), len(tokens))
+    if at == len(tokens):
+        return None
+    if tokens[-1].isa("\\infty") and at == 0 and all(word in _TENDING for word in spoken[:-1] if word) and spoken[0]:
+        is_negative = "negative" in spoken or tokens[-2].isa("-")
+        return _plain(tokens[-2:] if tokens[-2].isa("-") else (Token("op", "-"),) * is_negative + tokens[-1:])
+    rest = list[Token]()
+    i = at
+    while i < len(tokens):
+        sign, length = next(((s, len(p)) for p, s in _COMPARED if tuple(spoken[i : i + len(p)]) == p), ("", 1))
+        rest.append(Token("command" if sign[:1] == "\\" else "op", sign) if sign else tokens[i])
+        i += length
+    is_bare = at > 0 and rest[0].isa(*intervals.RELATIONS)
+    if not any(token.isa(*intervals.RELATIONS) for token in rest) or len(rest) == len(tokens):
+        return None
+    answer = _parse((Token("name", "x"), *rest) if is_bare else tuple(rest), depth)
+    is_region = answer.kind == "tuple" and answer.variable
+    return replace(answer, variable="" if is_bare else answer.variable) if is_region else None
 
 
 def _qualified(tokens: Tokens, depth: int) -> Answer | None:
@@ -146,7 +177,7 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
-    members = listed(tokens, in_braces=False)
+    members = _continued(listed(tokens, in_braces=False))
     if 1 < len(members) <= _MAX_PARTS and all(members):
         if (unequal := _unequal(members, depth)) is not None:
             return unequal
@@ -170,6 +201,8 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if 1 < len(both) <= _MAX_PARTS and all(both):
         known = [region for part in both if (region := regions.region_of(_parse(part, depth))) is not None]
         return regions.as_answer(regions.intersection(known)) if len(known) == len(both) else None
+    if len(tokens) > 9 and tokens[0].isa("\\{") and tokens[1].isa("\\begin") and tokens[-4].isa("\\end"):
+        return _parse(tokens[1:], depth)  # a system of equations
     if len(tokens) < 2 or not tokens[0].isa("\\{") or closing(tokens) != len(tokens) - 1:
         return None
     inside = tokens[1:-1]
@@ -180,7 +213,7 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
         parts = tuple(replace(part, variable="") for part in described.parts)
         is_known = described.kind in ("tuple", "collection")
         return replace(described, variable="", parts=parts) if is_known else None
-    members = listed(inside, in_braces=True) if inside else []
+    members = _continued(listed(inside, in_braces=True)) if inside else []
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
@@ -192,6 +225,25 @@ def _groups(tokens: Tokens, depth: int) -> tuple[Answer, ...]:
     if any(member.kind != "scalar" for group in groups for member in group):
         return ()
     return tuple(Answer("collection", parts=group, brackets=GROUP) for group in groups)
+
+
+def _continued(members: list[Tokens]) -> list[Tokens]:
+    """`-3, -2, ..., 3` with all of its members."""
+    if len(members) < 3 or not (len(members[-2]) == 1 and members[-2][0].isa("...")):
+        return members
+    ends = [_plain(member).value for member in (*members[:-2], members[-1])]
+    if any(each is None or each.denominator != 1 for each in ends):
+        return members
+    *first, last = [int(each or 0) for each in ends]
+    steps = {two - one for one, two in itertools.pairwise(first)} or {1 if first and last > first[0] else -1}
+    step = min(steps)
+    if len(steps) > 1 or not step or (last - first[-1]) % step or (abs(step) > 1 and len(first) < 3):
+        return members
+    numbers = range(first[0], last + (1 if step > 0 else -1), step)
+    if not len(first) < len(numbers) <= _MAX_PARTS:
+        return members
+    signs = ((Token("op", "-"),) * (number < 0) for number in numbers)
+    return [(*s, Token("number", str(abs(n)), value=Fraction(abs(n)))) for s, n in zip(signs, numbers, strict=True)]
 
 
 def _linked(members: list[Tokens]) -> Tokens:
@@ -245,11 +297,16 @@ def _unequal(members: list[Tokens], depth: int) -> Answer | None:
     differ = any(len(s) > 2 or (s[1:] and spelled(s[0]) != name) for s in sides)
     if differ or len(sides[0]) != 2 or len(sides[0][0]) != 1:
         return None
-    return intervals.without(intervals.line(variable=name), [_parse(side[-1], depth) for side in sides])
+    points = _flattened([_parse(side[-1], depth) for side in sides])
+    return intervals.without(intervals.line(variable=name), [*points])
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     """Equations, memberships, and inequalities; those in one variable are intervals."""
+    if any(token.isa("\\equiv") for token in tokens) and any(
+        (one.isa(")") or one.text in "fgh") and two.isa("\\equiv") for one, two in itertools.pairwise(tokens)
+    ):
+        tokens = tuple(Token("op", "=", token.gap) if token.isa("\\equiv") else token for token in tokens)
     symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *intervals.RELATIONS)
     relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*symbols)]
     minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
@@ -268,7 +325,12 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         left = regions.complement(region) if name and region else []
         return regions.as_answer(left, name) if left else None
     if relations == ["\\in"]:
+        if sides[1][0].text in ("\\Theta", "O", "\\Omega"):
+            return Answer("equation", tokens, parts=tuple(_parse(side, depth) for side in sides))
         name, inner = variable_of(_plain(sides[0])), _parse(sides[1], depth)
+        point = _parse(sides[0], depth) if not name else None
+        if point and point.kind == "tuple" and all(map(variable_of, point.parts)) and inner.kind == "collection":
+            return inner  # (x, y) \\in \\{(1, 2)\\}
         return replace(inner, variable=name) if name and inner.kind in ("tuple", "collection", "congruence") else None
     if relations == ["\\ne"]:
         return _unequal([tokens], depth)
@@ -309,6 +371,8 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
     if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
+    if len(tokens) > 5 and tokens[0].text.isupper() and tokens[1].isa("'", "''") and tokens[2].isa("("):
+        tokens = (tokens[0], *tokens[2:])  # P'(2, 5)
     if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
         if tokens[0].text == "C" and {"n", "k", "r"} & {token.text for token in tokens}:
             return None  # C(n, k)
@@ -329,10 +393,26 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
             if is_matrix
             else None
         )
+    if brackets == "()" and len(parts) > 1 and (points := _signed(tokens, depth)):
+        return points
+    if brackets == "[]" and len(parts) > 2:
+        brackets = "()"  # no interval
     if len(parts) == 1:
         is_whole = brackets == "()" and not name and not is_transposed
         return _parse(parts[0], depth) if is_whole else None
     return Answer("tuple", tokens, parts=tuple(_parse(part, depth) for part in parts), brackets=brackets, variable=name)
+
+
+def _signed(tokens: Tokens, depth: int) -> Answer | None:
+    r"""(0, \pm 3) as two points, (\pm 1, \pm 2) as four."""
+    signs = [i for i, token in enumerate(tokens) if token.isa("\\pm", "\\mp")]
+    if not 0 < len(signs) < 4 or depth > 5:
+        return None
+    if any(token.isa("\\mp") for token in tokens):
+        return _plus_minus(tokens, depth)
+    drawn = (dict(zip(signs, each, strict=True)) for each in itertools.product("+-", repeat=len(signs)))
+    points = ((Token("op", at[i]) if i in at else token for i, token in enumerate(tokens)) for at in drawn)
+    return Answer("collection", tokens, parts=tuple(_parse(tuple(point), depth) for point in points))
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
@@ -383,7 +463,8 @@ def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
 
 _SHAPES: tuple[Shape, ...] = (
     _moment, _nested(options.option), _nested(vectors.matrix), _formula, _qualified, _congruence, _prose, _except,
-    _nested(ratios.named_ratio), _duration, _nested(labels.labeled), _collection, _relation, _product, _bracketed,
+    _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration, _nested(labels.labeled),
+    _collection, _relation, _product, _bracketed,
     _nested(vectors.line), _plus_minus, _nested(numerals.based), _nested(ratios.ratio), _change,
     _nested(phrases.located), _scalar, _nested(phrases.phrase),
 )  # fmt: skip

@@ -18,7 +18,9 @@ def is_symbol(answer: Answer) -> bool:
     if any(token.kind in ("word", "run") and token.text.lower() == "not" for token in answer.tokens):
         return False
     if answer.kind == "tuple":
-        return answer.brackets == "[]" or all(variable_of(part) for part in answer.parts)  # a commutator
+        return (
+            answer.brackets == "[]" or bool(answer.variable) or all(variable_of(part) for part in answer.parts)
+        )  # a commutator
     if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
     tokens = [*answer.tokens]
@@ -47,7 +49,21 @@ def is_same_name(one: Answer, other: Answer) -> bool:
     if one.text == other.text or (one.node is not None and one.node == other.node):
         return True
     (name, variable), (other_name, other_variable) = map(_name_and_variable, (one, other))
+    if {one.kind, other.kind} == {"text", "tuple"}:  # (h, k) of a center
+        return True
+    if _is_initial(name, other_name) or _is_initial(other_name, name):
+        return True
     return name == other_name and (not variable or not other_variable or variable == other_variable)
+
+
+def is_same_text(name: Answer, variable: str) -> bool:
+    """True if a point or a set is called by this name, or by its initial: F(1, 2) is a focus."""
+    return name.text == variable or name.letters == variable or _is_initial(name.text, variable)
+
+
+def _is_initial(word: str, letter: str) -> bool:
+    """r of a radius."""
+    return len(word) > 2 and word.isalpha() and letter.replace("\\ell", "l").lower() == word[0].lower()
 
 
 def _name_and_variable(answer: Answer) -> tuple[str, str]:

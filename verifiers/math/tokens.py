@@ -59,6 +59,7 @@ _LEX = re.compile(
 _CYCLE = re.compile(
     r"\s*(?:\\(?:overline|bar)\s*\{(\d+)\}|\\(?:bar|overline)\s*(\d)|\\dot\{?(\d)\}?|\((\d+)\)(?![\d(]))"
 )
+_DOTS = re.compile(r"\s*(?:\.\.\.+|\\(?:l|c)?dots(?![a-z]))")
 _SCIENTIFIC = re.compile(r"[eE]([+-]?\d{1,4})(?![\dA-Za-z({^]|\.\d|\\(?!math|text|[ ,;:!]))")
 _ONE_LETTER = re.compile(r"\s*(\\?[A-Za-z]|\\[A-Za-z]+)\s*(?=_|$)")
 _INTERVAL = re.compile(r"\s*(?:\\left\s*)?(?:\\\{|[(\[][^()\[\]]*,)")
@@ -157,9 +158,9 @@ class _Lexer:
                 cycle = next(filter(None, repeating.groups()))
                 self.add("number", f"{digits}({cycle})", value + _cycle(cycle, places))
                 return repeating.end()
-            if self.text.startswith("...", position) and (continued := _continued(digits)) is not None:
+            if (dots := _DOTS.match(self.text, position)) and (continued := _continued(digits)) is not None:
                 self.add("number", digits + "...", continued)
-                return position + 3
+                return dots.end()
         if exponent := _SCIENTIFIC.match(self.text, position):
             digits, position, value = digits + exponent[0], exponent.end(), value * Fraction(10) ** int(exponent[1])
         self.add("number", digits, value)
@@ -260,10 +261,10 @@ class _Lexer:
 
 
 def _continued(digits: str) -> Fraction | None:
-    """0.333... and 0.142857142857...: only if the digits repeat at least three times (twice if long)."""
+    """0.333..., 0.4545... and 0.142857142857...: only if they end in a digit three times, or more of them twice."""
     decimals = digits.partition(".")[2]
     for length in range(1, len(decimals) // 2 + 1):
-        times = 3 if length < 4 else 2
+        times = 2 if length > 1 else 3
         if decimals.endswith(decimals[-length:] * times):
             start = len(decimals) - times * length
             return Fraction(digits[: len(digits) - times * length]) + _cycle(decimals[-length:], start)

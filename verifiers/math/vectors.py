@@ -20,8 +20,8 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     begin = next((i for i, token in enumerate(tokens) if token.isa("\\begin")), -1)
     if begin < 0 or len(tokens) < begin + 8:
         return None
-    if tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^"):
-        if (inner := parse(tokens[:-2], depth)).kind != "matrix":
+    if transposed := _without_transpose(tokens):
+        if (inner := parse(transposed, depth)).kind != "matrix":
             return None
         columns = zip(*(row.parts for row in inner.parts), strict=False)
         return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=column) for column in columns))
@@ -54,6 +54,14 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     return Answer("matrix", tokens, parts=parsed, brackets="|" if kind[0] in "vV" else "(")
 
 
+def _without_transpose(tokens: Tokens) -> Tokens:
+    """Of `M^T` and `M^{\\top}` the matrix; empty for anything else."""
+    at = -4 if tokens[-1].isa("}") else -2
+    sign = tokens[at:][1:] if len(tokens) > 8 and tokens[at].isa("^") else ()
+    letters = [token for token in sign if not token.isa("{", "}")]
+    return tokens[:at] if len(letters) == 1 and letters[0].text in ("T", "\\top") else ()
+
+
 def _case(cell: Tokens) -> Tokens:
     """Without `if` and punctuation."""
     while cell and (cell[0].isa(",") or words.word(cell[0]) in ("if", "for", "when")):
@@ -76,9 +84,10 @@ def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         vector, before, behind = parse(term[at : close + 1], depth), term[:at], term[close + 1 :]
         factor = before[:-1] if before and before[-1].isa("\\cdot") else before or behind
         node = parse_expression(factor) if factor else ("number", Fraction(1))
-        is_column = vector.kind == "matrix" and all(len(row.parts) == 1 for row in vector.parts)
-        entries = [row.parts[0].node for row in vector.parts] if is_column else [part.node for part in vector.parts]
-        is_vector = is_column or (vector.kind == "tuple" and vector.brackets in ("()", "[]"))
+        entries = (
+            [row.parts[0].node for row in vector.parts] if vector.is_column else [part.node for part in vector.parts]
+        )
+        is_vector = vector.is_column or (vector.kind == "tuple" and vector.brackets in ("()", "[]"))
         if not is_vector or node is None or None in entries or (before and behind):
             return None
         terms.append((sign, node, [entry for entry in entries if entry]))

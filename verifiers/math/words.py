@@ -15,6 +15,7 @@ _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
 )
+_HALVES = {"morning": "am", "afternoon": "pm", "evening": "pm", "night": "pm"}
 _IN_ORDER = (("respectively",), ("in", "this", "order"), ("in", "that", "order"))
 VOWELS = frozenset("aeiouy")
 _SHORT_WORDS = frozenset(VOCABULARY["short_words"].split())
@@ -64,6 +65,11 @@ def numbered(tokens: Tokens) -> Tokens:
     return tuple(result)
 
 
+def is_numeral(text: str) -> bool:
+    """True if this is a word of a number: six, tenths, million."""
+    return _singular(text) in _NUMERAL | _SMALL.keys()
+
+
 def _singular(text: str) -> str:
     return text[:-1] if text.endswith("s") and text[:-1] in _NUMERAL else text
 
@@ -73,6 +79,9 @@ def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
     is none."""
     total, current, last, end = Fraction(0), None, 0, begin
     index = begin
+    if tokens[begin].text.lower() in ("a", "an") and tokens[begin + 1 :]:  # a quarter, a dozen
+        follows = word(tokens[begin + 1])
+        current, last, index = (1, 1, begin + 1) if follows in _NUMERAL and follows != "half" else (None, 0, begin)
     if tokens[begin].kind == "number":
         follows = tokens[begin + 1] if begin + 1 < len(tokens) else tokens[begin]
         if (begin and tokens[begin - 1].isa("^", "_", "{", "/")) or word(follows) == "quarters":  # coins
@@ -140,7 +149,9 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
         kind, piece = match.lastgroup, match["word"] or ""
         field = "half" if kind == "half" else "time" if kind == "minute" else ""
         value = f"{match['half']}m" if kind == "half" else f"{match['hour']}:{match['minute']}"
-        if piece in ("noon", "midnight"):
+        if piece in _HALVES:
+            field, value = "half", _HALVES[piece]
+        elif piece in ("noon", "midnight"):
             field, value = "half", "pm" if piece == "noon" else "am"
             numbers = numbers or ["12"] if "time" not in fields else numbers
         elif piece in _MONTHS or piece in _WEEKDAYS:

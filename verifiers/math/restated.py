@@ -1,0 +1,184 @@
+r"""An answer that repeats words or formulas of its question: `3^{20} \text{ is larger}`, "91 is not prime".
+
+Only words that the question has are taken away, and none that change a value or take it back.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from ratchet.verifiers.math import words
+from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.changes import direction
+from ratchet.verifiers.math.nodes import names_of
+from ratchet.verifiers.math.parts import closing, split, trimmed
+from ratchet.verifiers.math.question import Question, stem
+from ratchet.verifiers.math.structure import parse_tokens
+from ratchet.verifiers.math.tokens import Token, Tokens, spelled
+from ratchet.verifiers.math.units import parse_unit
+from ratchet.verifiers.math.vocabulary import VOCABULARY
+
+_RESTATED = VOCABULARY["restated"]
+_NEUTRAL, _DENYING, _ALTERING = (frozenset(_RESTATED[each].split()) for each in ("neutral", "denying", "changing"))
+_CHANGING = frozenset(VOCABULARY["no_nouns"].split()) - _NEUTRAL | _DENYING | _ALTERING
+_APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _REASONS, _REJECTING = (
+    frozenset(_RESTATED[each].split())
+    for each in ("approximately", "places", "leading", "copulas", "reasons", "rejecting")
+)
+_TAKEN_BACK = frozenset(VOCABULARY["claims"]["taken_back"].split()) - {"so"} | _DENYING | _APPROXIMATELY
+_DECIDES = re.compile(
+    r"(?:^|[.?!:,]\s+)(?:is|are|does|do|did|can|could|will|was|were|has|have)\s([^.?!]*)\?", re.IGNORECASE
+)
+_WHO = re.compile(r"\b(?:who|which|what)\s+((?:[a-z]+ )*[a-z]+)", re.IGNORECASE)
+_EXTREMES = re.compile(r"\b(?:maxim|minim|largest|smallest|greatest|least|extreme)", re.IGNORECASE)
+_WHOLE = re.compile(r"\bintegers?\b|\bwhole numbers?\b", re.IGNORECASE)
+_MOST_INTEGERS = 63
+_LARGER = re.compile(r"\b(?:larger|greater|bigger|largest|greatest|biggest|maximum)\b", re.IGNORECASE)
+_SMALLER = re.compile(r"\b(?:smaller|less|lesser|smallest|least|minimum)\b", re.IGNORECASE)
+
+
+def values(question: Question, reference: Answer, answer: Answer) -> Iterator[Answer]:
+    """The answer without what it repeats."""
+    tokens = answer.tokens
+    yield from _without_words(question, reference, tokens)
+    if (value := _without_remark(tokens)) or (value := _without_place(question, tokens)):
+        yield parse_tokens(value)
+    if len(tokens) > 1 and words.word(tokens[0]) in _APPROXIMATELY and _is_rounded(question, reference):
+        yield parse_tokens(tokens[1:])
+    given = {spelled(formula): len(formula) for formula in question.formulas}
+    for formula, length in given.items():  # \\lim_{x \\to 0} f(x) does not exist
+        if len(tokens) > length > 2 and spelled(tokens[:length]) == formula and words.word(tokens[length]):
+            yield parse_tokens(tokens[length:])
+    if answer.kind == "equation" and not answer.words and len(answer.parts) == 2:
+        left, right = answer.parts
+        digits = left.tokens[0].text if left.tokens and "_" in left.symbols else ""
+        if left.text in given or (digits and re.search(rf"\b{re.escape(digits)}\b", question.text)):  # 1011_2 = 11
+            yield right
+    if answer.kind == "tuple" and answer.variable and question.says(_WHOLE) and reference.kind == "collection":
+        yield from _integers_in(answer)
+    for sign, pattern, other in (("<", _LARGER, _SMALLER), (">", _SMALLER, _LARGER)):
+        sides = split(tokens, "<", ">") if question.says(pattern) and not question.says(other) else []
+        if len(sides) == 2 and all(sides):
+            read = [parse_tokens(side) for side in sides]
+            if not any(each.node is None or names_of(each.node) for each in read):
+                yield read[1 if tokens[len(sides[0])].isa(sign) else 0]
+
+
+def _integers_in(interval: Answer) -> Iterator[Answer]:
+    """`-2 \\le n \\le 2` as the list of its integers."""
+    low, high = (end.value for end in interval.parts)
+    if low is None or high is None or not 0 <= high - low <= _MOST_INTEGERS:
+        return
+    begin = math.floor(low) + 1 if interval.brackets[0] == "(" else math.ceil(low)
+    end = math.ceil(high) - 1 if interval.brackets[1] == ")" else math.floor(high)
+    numbers = [Fraction(each) for each in range(begin, end + 1)]
+    yield Answer("collection", parts=tuple(Answer("scalar", node=("number", each), value=each) for each in numbers))
+
+
+def is_yes(question: Question, tokens: Tokens) -> bool | None:
+    """True for an answer that repeats a question of yes or no (`91 is prime`), False for one that denies it."""
+    asked = _DECIDES.findall(question.text)
+    if not asked or any(token.isa(",", ";") for token in tokens) or len(tokens) > 30:
+        return None
+    predicate = _letters(asked[-1])
+    said = [token.text.lower() for token in tokens if token.text.isalnum()]
+    rest = [word for word in said if word not in _NEUTRAL and word != "not"]
+    is_plain = "or" not in predicate and predicate and said.count("not") < 2
+    if not is_plain or not rest or rest[-1] != predicate[-1] or not {*rest} <= {*predicate}:
+        return None
+    return "not" not in said
+
+
+def who(question: Question, reference: Answer, answer: Answer) -> bool:
+    """True if the reference's words are followed by those that the question asks of: `Maria has the most`."""
+    ours, theirs = reference.words.split(), answer.words.split()
+    tail = theirs[len(ours) :]
+    if not ours or not tail or theirs[: len(ours)] != ours:
+        return False
+    asked = [match[1].lower().split() for match in _WHO.finditer(question.text)]
+    return any(each[at:][: len(tail)] == tail for each in asked for at in range(min(3, len(each) - 1)))
+
+
+def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Iterator[Answer]:
+    """`37` of `The bakery has 37 muffins left`, and what is behind "is" of a sentence that repeats the question."""
+    said = question.stems
+    begin, end = 0, len(tokens)
+    while begin < end and (_is_repeated(tokens[begin], said, True) or (begin and tokens[begin].isa(":", "=", "-"))):
+        begin += 1
+    while end > begin and _is_repeated(tokens[end - 1], said, False):
+        end -= 1
+    copulas = [i for i, token in enumerate(tokens) if words.word(token) in _COPULAS or token.isa(":")]
+    copula = copulas[0] if len(copulas) == 1 else 0
+    if copula and all(_is_said(question, token) for token in tokens[:copula]):
+        yield parse_tokens(tokens[copula + 1 :])
+    core, nouns = trimmed(tokens[begin:end]), reference.unit.words if reference.unit else ()
+    around = {words.word(token) for token in tokens[:begin] + tokens[end:]}
+    if not core or len(core) == len(tokens) or not {*nouns} <= {*words.noun_stem([*around])}:
+        return
+    bare = parse_tokens(core)
+    if bare.kind not in ("text", "option", "phrase") and (bare.node or bare.parts or bare.words):
+        yield bare
+
+
+def _is_repeated(token: Token, said: frozenset[str], leads: bool) -> bool:
+    text = token.text if words.word(token) or (token.upright and token.text.isalpha()) else ""
+    word = text.lower()
+    if word in _CHANGING or words.is_numeral(word) or direction(word) or text[1:] != word[1:]:
+        return word in _LEADING and leads
+    is_unit = not leads and parse_unit(text) is not None
+    return word in _NEUTRAL or (leads and word in _LEADING) or (len(word) > 2 and stem(word) in said and not is_unit)
+
+
+def _is_said(question: Question, token: Token) -> bool:
+    """True if the question has this word, number or letter, or it says nothing; a negation it is never."""
+    word = token.text.lower()
+    if word in _DENYING | _ALTERING or (token.kind == "word" and token.text[1:] != word[1:]):
+        return False
+    is_known = token.isa("'", ":") or word in _NEUTRAL | _LEADING or stem(word) in question.stems
+    return is_known or (token.kind in ("number", "name") and (token.upright or question.names(token.text)))
+
+
+def _without_remark(tokens: Tokens) -> Tokens:
+    """`9` of `9 \\text{ (attained at }x = 2)` and `54, because ...`: without a remark in brackets, or a reason, at its
+    end; empty for anything else. What may take the value back is no remark."""
+    at = next((i for i, token in enumerate(tokens) if i and words.word(token) in _REASONS), 0)
+    if tokens[-1:] and tokens[-1].isa(")"):
+        opened = [i for i in range(1, len(tokens)) if tokens[i].isa("(") and closing(tokens[i:]) == len(tokens) - 1 - i]
+        at = opened[0] if opened else at
+    remark = [words.word(token) or token.text for token in tokens[at:]]
+    spoken = [word for word in remark if len(word) > 2 and word.isalpha()]
+    is_remark = at and spoken and not _TAKEN_BACK & {*remark}
+    if any(words.is_numeral(word) or parse_unit(word) for word in spoken):  # 5 (in meters)
+        return ()
+    if "=" in remark and not (_REJECTING | _PLACES) & {*remark}:  # 8 (x = 1 is a root)
+        return ()
+    if is_remark and _REJECTING & {*remark}:  # x = 8 (x = -2 is extraneous)
+        rejected = tuple(token for token in tokens[at:] if not (words.word(token) or token.isa("(", ")")))
+        values = [_value(parse_tokens(part)) for part in (tokens[:at], rejected)]
+        is_remark = None not in values and values[0] != values[1]
+    return trimmed(tokens[:at]) if is_remark else ()
+
+
+def _value(answer: Answer) -> Fraction | None:
+    return answer.parts[-1].value if answer.kind == "equation" and not answer.words else answer.value
+
+
+def _without_place(question: Question, tokens: Tokens) -> Tokens:
+    """`9` of `9 \\text{ at }x = 2`, where the question asks for an extreme value; empty for anything else."""
+    spoken = [words.word(token) for token in tokens] if question.says(_EXTREMES) else []
+    at = next((i for i, word in enumerate(spoken) if i and word in _PLACES), 0)
+    rest = [token for i, token in enumerate(tokens[at:], at) if at and spoken[i] not in _PLACES]
+    is_plain = not any(token.isa(",") or words.word(token) for token in rest)
+    return trimmed(tokens[:at]) if is_plain and len(rest) > 2 and rest[0].kind == "name" and rest[1].isa("=") else ()
+
+
+def _is_rounded(question: Question, reference: Answer) -> bool:
+    """True if the question asks for a rounded number, or the reference is a decimal."""
+    if reference.value is None:
+        return False
+    return "." in reference.text or "rounded" in question.forms or bool(_APPROXIMATELY & {*_letters(question.text)})
+
+
+def _letters(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|\d+", text.lower())
