@@ -134,7 +134,9 @@ def test_the_recipes_of_the_pages_are_valid_sections():
 
 def test_the_page_on_runs_that_do_not_learn_has_every_alarm():
     table = (ROOT / "docs/howto/not_learning.md").read_text().partition("## Where")[0]
-    alarms = re.findall(r'^ +\w+\["(\w+)"\] = ', (ROOT / "training/alarms.py").read_text(), re.MULTILINE)
+    alarms = re.findall(
+        r'^ +\w+\[f?"(?:\{prefix\})?(\w+)"\] = ', (ROOT / "training/alarms.py").read_text(), re.MULTILINE
+    )
     assert sorted(set(alarms)) == sorted(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) != []
 
 
