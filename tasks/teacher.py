@@ -14,7 +14,7 @@ from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.store.manifest import AttemptsResult
+from ratchet.infra.store.manifest import AttemptsResult, TracesResult
 from ratchet.infra.store.own_code import own_code
 from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.run_context import RunContext
@@ -40,7 +40,7 @@ def teacher_attempts(run: RunContext, domain: str, problems: Artifact) -> Artifa
     def make(draft: Draft[AttemptsResult]) -> None:
         bill = draft_attempts(run, draft, prompts_of(prompt, problems), teacher, "curation")
         rows = pq.read_metadata(problems.kept).num_rows
-        draft.result.metrics = bill.totals()
+        draft.result.metrics = {**bill.totals()}
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
         missing = f", {bill.answers - bill.answered:,} refused" if bill.answers > bill.answered else ""
         draft.result.headline = f"{bill.answered:,} answers to {rows:,} problems{missing}, {bill.summary()}"
@@ -66,7 +66,11 @@ def _known(run: RunContext, problems: Artifact, teacher: Teacher, purpose: str) 
 
 
 def draft_attempts(
-    run: RunContext, draft: Draft[AttemptsResult], prompts: attempting.Prompts, teacher: Teacher, purpose: str
+    run: RunContext,
+    draft: Draft[AttemptsResult] | Draft[TracesResult],
+    prompts: attempting.Prompts,
+    teacher: Teacher,
+    purpose: str,
 ) -> Bill:
     """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
     where answers are free.

@@ -52,7 +52,7 @@ def test_one_answer_is_explained(ratchet):
         (["--gold", "5", "--response", "<think>\\boxed{5}"], "the thinking is not closed"),
         (["--gold", "", "--pred", "5"], "it has no reference answer"),
         (["--gold", "5", "--pred", "9^{9^{9^9}}"], "a tower of powers"),
-        (["--gold", "25", "--pred", "24", "--question", "What percent is left?"], "25%"),
+        (["--gold", "25", "--pred", "0.24", "--question", "What percent is left?"], "25%"),
     ],
 )
 def test_what_does_not_pass_ends_in_1_and_says_why(typed, arguments, expected):

@@ -65,6 +65,8 @@ def _as_option(question: Question, reference: Answer, text: str, same: Callable[
     if not listed or (reference.kind == "option" and reference.parts):
         return None
     letter = reference.words if reference.kind == "option" else reference.text
+    if re.fullmatch("[A-J]{2,}", text) and len(set(text)) == len(text) and set(text) <= set(listed):
+        return replace(parse_answer(", ".join(text)), spelling=reference.spelling)  # several choices: ACD
     if letter not in listed:
         equal = [letter for letter, option in listed.items() if same(option, text)]
         letter = equal[0] if len(equal) == 1 else ""

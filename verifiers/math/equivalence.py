@@ -78,6 +78,8 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         return Decision(True, "string", f"both are written {_shown(reference)}")
     if not question:
         return _compared(wanted, parsed, texts)
+    if wanted.percent and reference[-1].isdigit():
+        texts = (answer, f"{reference}%")
     parsed = context.rounded(asked, parsed)
     decision = _compared(wanted, parsed, texts)
     if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):

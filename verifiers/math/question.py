@@ -107,7 +107,7 @@ _ORDERED = re.compile(
     r"\brespectively\b|\bin (?:that|this|the (?:same|following|given|stated)) order\b|^(?:arrange|rank|sort|order)\b"
     r"|\b(?:in|by) (?:(?:an?|the|strictly|their|order|of) )*(?:in|de)creasing\b|\b(?:a|de)scending\b|\balphabetical"
     r"|\bfrom (?:the )?(?:least|smallest|largest|greatest|lowest|highest|\w+est|left|top|first)\b.{0,30}?\bto\b"
-    r"|\bfirst (?:\w+ )?(?:non-?zero )?(?:terms|members|elements)\b"
+    r"|\b(?:first|next|last|following|missing) (?:\w+ )?(?:non-?zero )?(?:terms|members|elements|numbers)\b"
     r"|\bfirst\b.{1,60}?\b(?:then|second)\b|\bsecond and third\b",
     _I | _S,
 )
@@ -122,8 +122,10 @@ _ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
 _NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
 _NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
 _ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
+_STYLE = r"\\(?:text|textbf|mathrm|mathbf)\{"
 _LISTED = re.compile(
-    r"(?:^|[\s(&])(?:\\(?:text|textbf|mathrm|mathbf)\{)?\(?([A-J])(?:\)|[.:](?=\s|\}))\s*\}?\s*(?:~|\\ |\\quad)?\s*",
+    rf"(?:(?:^|[\s(&$]|(?<=quad))(?:{_STYLE})?|(?<=[;,~}}]){_STYLE})"
+    r"\(?([A-J])(?:\)|[.:](?=\s|\}))\s*\}?\s*(?:~|\\ |\\quad)?\s*",
     re.MULTILINE,
 )
 _END = re.compile(r"(?:\\q?quad|\\\\|[\s,;.&~])+\Z")
@@ -259,7 +261,7 @@ class Question:
         texts = [_END.sub("", self.text[match.end() : end]).strip() for match, end in zip(begins, ends, strict=False)]
         if len(begins) < 2 or not all(texts) or any("\n\n" in text or len(text) > 300 for text in texts):
             return {}
-        plain = (text.strip("$") if text.count("$") == 2 else text for text in texts)
+        plain = (text.strip("$") if text.count("$") in (1, 2) else text for text in texts)
         return {match[1]: text for match, text in zip(begins, plain, strict=True)}
 
     def orders(self, count: int) -> bool:

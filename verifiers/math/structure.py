@@ -208,7 +208,7 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     inside = tokens[1:-1]
     if bar := _bar(inside):
         described = _parse(inside[bar + 1 :], depth)
-        if {part.variable for part in (described, *described.parts)} - {"", inside[0].text}:
+        if {part.variable for part in (described, *described.parts)} - {"", tokens[1].text}:
             return None  # y | x > 2
         parts = tuple(replace(part, variable="") for part in described.parts)
         is_known = described.kind in ("tuple", "collection")

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from types import CodeType
 
 from ratchet.verifiers.sandbox.proxies import STATEMENT
 from ratchet.verifiers.sandbox.vacuous import NUMBER
@@ -43,7 +44,7 @@ def prepare_checks(sources: tuple[str, ...], prelude: str | None, is_apart: bool
     return PreparedChecks(codes, frozenset(classes_named(sources, prelude)), needs_numpy)
 
 
-def _compiled(source: str, is_apart: bool) -> object:
+def _compiled(source: str, is_apart: bool) -> CodeType:
     tree = ast.parse(source)
     guard_operands(tree)
     if is_apart:

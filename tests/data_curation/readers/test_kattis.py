@@ -101,7 +101,7 @@ def test_the_default_validator_has_a_tolerance(tmp_path):
     ("asked", "is_used"),
     [
         ("", False), ("validation: default\n", False), ("problem_format_version: legacy-icpc\n", False),
-        ("validation: custom\n", True), ("problem_format_version: legacy\nvalidation: custom score\n", True),
+        ("validation: custom\n", True), ("problem_format_version: legacy\nvalidation: custom\n", True),
         ("problem_format_version: 2023-07-draft\n", True), ("problem_format_version: 2025-09\n", True),
     ],
 )  # fmt: skip
