@@ -38,7 +38,11 @@ LAB = {
     """,
     "k_rule.py": "def too_long(problem, limits):\n    return {} if len(problem.prompt) > 4000 else None\n",
     "k_made.py": "def make(directory, seed):\n    return None\n",
-    "k_loss.py": "def mine(inputs, settings):\n    return 0.5\n",
+    "k_loss.py": """
+        from ratchet.training.losses.loss import LossOutputs
+        def mine(inputs, settings):
+            return LossOutputs(-0.5 * inputs.advantages * inputs.logprobs)
+    """,
     "k_advantage.py": "def mine(groups, settings):\n    return 0.5\n",
     "k_engine.py": """
         from ratchet.infra.inference.with_transformers import Transformers

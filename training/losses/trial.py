@@ -7,7 +7,7 @@ import torch
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.advantages import ADVANTAGES, GroupRewards
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.loss import LossInputs, misshaped
+from ratchet.training.losses.loss import LossInputs, LossOutputs, misshaped
 from ratchet.verifiers.errors import RatchetError
 
 LENGTHS = (2, 3)
@@ -22,10 +22,13 @@ def try_loss(stage: Stage) -> None:
     inputs = LossInputs(logprobs, old, old, reference, advantages, torch.ones_like(old), LENGTHS)
     loss = LOSSES.get(stage.loss)
     try:
-        wrong = misshaped(loss(inputs, stage), inputs)
+        outputs = loss(inputs, stage)
     except Exception as error:
         raise _failed(f"the loss {stage.loss}", error) from error
-    if wrong:
+    if not isinstance(outputs, LossOutputs) or not isinstance(outputs.values, torch.Tensor):
+        kind = type(outputs.values if isinstance(outputs, LossOutputs) else outputs).__name__
+        raise RatchetError(f"the loss {stage.loss} must return LossOutputs with a tensor of values, not a {kind}")
+    if wrong := misshaped(outputs, inputs):
         raise RatchetError(f"the loss {stage.loss} must return one number per token; see {', '.join(wrong)}")
 
 
