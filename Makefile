@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := api cli data_curation evaluation examples flows infra rehearsal tasks training verifiers
-# Of pytest: half as many again as there are cores, for a third of the time a test waits: for a process, a server, a limit.
+# Half as many again as there are cores: tests also wait for processes, servers and limits.
 WORKERS ?= $(shell expr $$(nproc) + $$(nproc) / 2)
 # What is checked for spelling and style.
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes tests benchmarks research environments $(FOLDERS)
@@ -18,7 +18,7 @@ help:  ## What there is to make
 demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (two to four minutes)
 	$(BIN)/ratchet run tiny
 
-test: $(READY)  ## All tests (thirteen minutes on two cores); a failure is named when it happens
+test: $(READY)  ## All tests (nine minutes on two cores); a failure is named when it happens
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)  ## The tests that take too long for every change
