@@ -4,27 +4,24 @@ which runs in a second process. Report.
 Nothing here has an expected output, and nothing trusts a report: a lie about one's own output is just another output.
 """
 
-import _sitebuiltins
 import _thread
 import atexit
 import builtins
 import gc
-import importlib
 import io
 import json
 import marshal
 import os
 import random
 import re
-import signal
 import socket
 import sys
 import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, STOPPED, values
@@ -33,25 +30,6 @@ from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, open
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
 from ratchet.verifiers.sandbox.proxies import CheckEnd
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
-
-DEFAULT_PRELUDE = """
-import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
-from operator import *
-from string import *
-from math import *
-from bisect import *
-from collections import *
-from functools import *
-from heapq import *
-from itertools import *
-from typing import *
-try:
-    from sortedcontainers import SortedDict, SortedList, SortedSet
-except ImportError:  # installed where programs may not read
-    pass
-"""
-"""Imports that LeetCode gives its solutions, for problems in call form that come without a prelude of their own. They
-hide no built-in name: `math.pow` takes no modulus."""
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
 """An output above the first stays in its file instead of the report, and ends the process's tests. So does a report
@@ -110,9 +88,9 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         is_program, is_checker = test["kind"] != "call", test["kind"] == "checker"
         checker_files = GivenFiles(test["files"]) if is_checker else None
         if checker_files and not joined:
-            _fill(files.job, checker_files.content.get(test["input"], b""))
+            fill(files.job, checker_files.content.get(test["input"], b""))
         elif is_program and not joined:
-            _fill(files.job, test["input"].encode("utf-8", "surrogatepass"))
+            fill(files.job, test["input"].encode("utf-8", "surrogatepass"))
         if not joined and (is_program or candidate is None):
             os.dup2(files.job if is_program else files.null, 0)
             os.dup2(files.output if is_program else files.null, 1)
@@ -149,7 +127,7 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         if output is not None and fits:
             record["output"] = output.decode("latin-1")
         elif output is not None:
-            _fill(files.output, output)
+            fill(files.output, output)
         written += report(files.report, record)
         # The judge sends the rest to a new process. Daemon threads would continue into the next test.
         if not (fits and alone) or written > REPORT_BYTES:
@@ -168,11 +146,11 @@ def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_nam
 def answer_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
     """Run the job's `source` as a module, and serve the check at the other end of `channel`. The report gets a line if
     that is impossible."""
-    if program := _loaded_program(files, channel, default_names):
+    if program := load_program(files, channel, default_names):
         program.serve()
 
 
-def _loaded_program(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> ProgramEnd | None:
+def load_program(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> ProgramEnd | None:
     job = read_job(files)
     try:
         code, names, _ = _compiled(job, default_names)
@@ -238,7 +216,7 @@ def report(descriptor: int, record: dict[str, Any]) -> int:
     return os.write(descriptor, json.dumps(record).encode() + b"\n")
 
 
-def _fill(descriptor: int, content: bytes) -> None:
+def fill(descriptor: int, content: bytes) -> None:
     """Replace a file's content, and rewind it. Standard input is a file, not a pipe: `os.read(0, os.fstat(0).st_size)`
     is legal."""
     written = os.pwrite(descriptor, content, 0) if content else 0
@@ -408,73 +386,3 @@ def _encode(value: Any, exact: bool) -> bytes:
         with suppress(TypeError, ValueError, RecursionError):
             return b"n" + values.ENCODER.encode(values.with_numbers(value)).encode()
     return b"r" + repr(value).encode("utf-8", "backslashreplace")
-
-
-def prepare() -> dict[str, Any]:
-    """Once, in the server: set what all solutions inherit, import what most of them need, and return the builtins with
-    the default prelude."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of raising in it
-    sys.set_int_max_str_digits(0)
-    for name in ("exit", "quit"):  # from `site`, without which the server starts
-        setattr(builtins, name, _sitebuiltins.Quitter(name, ""))
-    default = names_with(DEFAULT_PRELUDE, {})
-    names = {**default, **vars(builtins)}
-    for module in ("array", "dataclasses", "decimal", "enum", "fractions", "queue", "statistics", "traceback"):
-        importlib.import_module(module)
-    _rehearse(names)
-    random.seed(0)
-    gc.collect()
-    gc.freeze()  # a collection in a child would otherwise copy every page of the server
-    return names
-
-
-_REHEARSALS = 16
-"""After which the interpreter has adapted the code to what it is used for."""
-
-
-class _Answered:
-    """A check's end of a connection on which a program in the same process answers each request at once."""
-
-    def __init__(self, channel: socket.socket, program: ProgramEnd) -> None:
-        self.recv, self._channel, self._program = channel.recv, channel, program
-
-    def sendall(self, message: bytes) -> None:
-        self._channel.sendall(message)
-        self._program.answer()
-
-
-def _rehearse(names: dict[str, Any]) -> None:
-    """Run programs of our own as each kind of test, and a check: what the interpreter creates on first use would cost
-    each child copies of the pages it lies on."""
-    modules, standard = dict(sys.modules), [os.dup(descriptor) for descriptor in range(3)]
-    source = "def f(x):\n    return x\nif __name__ == '__main__':\n    print(f(int(input())))\n"
-    call = {"kind": "call", "args": [1], "kwargs": {}, "exact": False}
-    program = {"source": source, "entry_point": "f", "prelude": None}
-    for entry_point, test in (("f", call), (None, {"kind": "stdin", "input": "1\n"})):
-        with _rehearsed(program | {"tests": [test] * 2 * _REHEARSALS, "entry_point": entry_point}) as files:
-            run_program(files, names)
-    text = "def check(candidate):\n    assert candidate([1]) == [1]\n    assert candidate(2) == 2\n"
-    code = marshal.dumps(compile(text, "<check>", "exec", dont_inherit=True))
-    check = {"codes": [code], "classes": frozenset(), "needs_numpy": False, "entry_point": "f", "prelude": None,
-             "to_first_failure": True, "is_apart": False}  # fmt: skip
-    for _ in range(_REHEARSALS):
-        with _rehearsed(program) as files, _rehearsed(check) as check_files:
-            ends = socket.socketpair()
-            with ends[0], ends[1]:
-                served = _loaded_program(files, ends[0], names)
-                assert served
-                run_check(check_files, _Answered(ends[1], served), names)  # type: ignore[arg-type]
-    for place, descriptor in enumerate(standard):
-        os.dup2(descriptor, place)
-        os.close(descriptor)
-    sys.modules.clear()
-    sys.modules.update(modules)
-
-
-@contextmanager
-def _rehearsed(job: dict[str, Any]) -> Iterator[Files]:
-    files = Files(*(os.memfd_create("rehearsal") for _ in Files._fields))
-    _fill(files.job, marshal.dumps(job) if "codes" in job else json.dumps(job).encode())
-    yield files
-    for descriptor in files:
-        os.close(descriptor)

@@ -26,7 +26,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from ratchet.verifiers.sandbox import MESSAGE_BYTES, MOST_FILES, STOP, UNCONFINED, harness, isolation, linux, native
+from ratchet.verifiers.sandbox import (
+    MESSAGE_BYTES,
+    MOST_FILES,
+    STOP,
+    UNCONFINED,
+    harness,
+    isolation,
+    linux,
+    native,
+    warm_up,
+)
 from ratchet.verifiers.sandbox.child import Child
 from ratchet.verifiers.sandbox.memory_group import MemoryGroup
 from ratchet.verifiers.sandbox.progress import Progress
@@ -40,7 +50,7 @@ def main() -> None:
         return  # the judge died before we could watch it
     channel = socket.socket(fileno=configuration["channel"])
     sys.path[:] = [path for path in sys.path if path != configuration["root"]] + configuration["site"]
-    names = harness.prepare()
+    names = warm_up.prepare()
     run = harness.run_program
     if configuration["work"]:
         module, of = configuration["work"]
