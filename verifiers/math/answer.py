@@ -63,3 +63,26 @@ class Answer:
     def letters(self) -> str:
         """`text` with runs of letters as products of names."""
         return spelled(single_letters(self.tokens))
+
+
+def flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
+    """±3 in a list is two members; a set is one member of a list, but all of its members in a union."""
+    flat: list[Answer] = []
+    for part in parts:
+        opened = part.parts if part.kind == "collection" and (sets or not part.brackets) else (part,)
+        flat += (named,) if (named := named_values(part)) else opened
+    return tuple(flat)
+
+
+def named_values(answer: Answer) -> Answer | None:
+    """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
+    pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
+    if (
+        answer.kind != "collection"
+        or answer.brackets
+        or answer.words == "or"
+        or not len(pairs) == len(answer.parts) > 1
+    ):
+        return None
+    in_order = sorted(pairs, key=lambda name: (name.startswith("\\"), name))  # (r, \theta)
+    return Answer("tuple", parts=tuple(pairs[name] for name in in_order), brackets="()")

@@ -7,14 +7,13 @@ from fractions import Fraction
 from functools import reduce
 
 from ratchet.verifiers.math import cases, families
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, named_values
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
-from ratchet.verifiers.math.structure import named_values
 from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
 from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN, Unit
 from ratchet.verifiers.math.words import folded, moment

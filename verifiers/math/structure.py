@@ -19,18 +19,17 @@ from ratchet.verifiers.math import (
     vectors,
     words,
 )
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, flattened
 from ratchet.verifiers.math.claims import claim
 from ratchet.verifiers.math.domains import qualified
-from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.framing import unframed
-from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.matching import GROUP
-from ratchet.verifiers.math.nodes import minus, names_of, rational_value
 from ratchet.verifiers.math.parts import closing, grouped, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
 from ratchet.verifiers.math.quantifiers import quantified
 from ratchet.verifiers.math.quantities import prose, quantity
+from ratchet.verifiers.math.relations import relation, unequal
+from ratchet.verifiers.math.scalars import number, plain
 from ratchet.verifiers.math.tokens import Token, Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
@@ -70,19 +69,11 @@ def _parse(tokens: Tokens, depth: int) -> Answer:
     while tokens and tokens[0].isa("{") and closing(tokens) == len(tokens) - 1:
         tokens = trimmed(tokens[1:-1])
     if len(tokens) == 1 and tokens[0].kind == "number":
-        return _number(tokens)
+        return number(tokens)
     for shape in _SHAPES if depth <= _MAX_DEPTH and tokens else ():
         if (answer := shape(tokens, depth + 1)) is not None:
             return answer
     return Answer("scalar", tokens)
-
-
-def _number(tokens: Tokens) -> Answer:
-    """0.333 and 1.414 are rounded; 0.125 and 42.1875, which are short fractions, and numbers with fewer than three
-    decimals (prices, 2.5) are not."""
-    text, value = tokens[0].text, tokens[0].value
-    places = len(text.partition(".")[2]) if value and value.denominator > 100 and text.replace(".", "").isdigit() else 0
-    return Answer("scalar", tokens, ("number", value), value, places=places if places >= 3 else None)
 
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
@@ -119,7 +110,7 @@ def _described(tokens: Tokens, depth: int) -> Answer | None:
         return None
     if tokens[-1].isa("\\infty") and at == 0 and all(word in _TENDING for word in spoken[:-1] if word) and spoken[0]:
         is_negative = "negative" in spoken or tokens[-2].isa("-")
-        return _plain(tokens[-2:] if tokens[-2].isa("-") else (Token("op", "-"),) * is_negative + tokens[-1:])
+        return plain(tokens[-2:] if tokens[-2].isa("-") else (Token("op", "-"),) * is_negative + tokens[-1:])
     rest = list[Token]()
     i = at
     while i < len(tokens):
@@ -179,8 +170,8 @@ def _congruence(tokens: Tokens, depth: int) -> Answer | None:
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = _continued(listed(tokens, in_braces=False))
     if 1 < len(members) <= _MAX_PARTS and all(members):
-        if (unequal := _unequal(members, depth)) is not None:
-            return unequal
+        if (others := unequal(members, depth, _parse)) is not None:
+            return others
         either = any(token.isa("\\vee") or words.word(token) == "or" for token in tokens)
         both = any(token.isa("\\wedge") or words.word(token) == "and" for token in tokens)
         connective = "or" if either else "and" if both else ""
@@ -191,11 +182,11 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
         parsed = [_parse(part, depth) for part in members]
         if not either and (solution := regions.joint(parsed, connective)):
             return solution
-        flat = _flattened(parsed)
+        flat = flattened(parsed)
         return flat[0] if len(flat) == 1 else Answer("collection", tokens, parts=flat, words=connective)
     unions = split(tokens, "\\cup")
     if 1 < len(unions) <= _MAX_PARTS and all(unions):
-        flat = Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in unions], sets=True))
+        flat = Answer("collection", tokens, parts=flattened([_parse(part, depth) for part in unions], sets=True))
         return regions.as_answer(region) if (region := regions.region_of(flat)) else flat
     both = split(tokens, "\\cap")
     if 1 < len(both) <= _MAX_PARTS and all(both):
@@ -216,7 +207,7 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = _continued(listed(inside, in_braces=True)) if inside else []
     if len(members) > _MAX_PARTS or not all(members):
         return None
-    return Answer("collection", tokens, parts=_flattened([_parse(part, depth) for part in members]), brackets="{")
+    return Answer("collection", tokens, parts=flattened([_parse(part, depth) for part in members]), brackets="{")
 
 
 def _groups(tokens: Tokens, depth: int) -> tuple[Answer, ...]:
@@ -231,7 +222,7 @@ def _continued(members: list[Tokens]) -> list[Tokens]:
     """`-3, -2, ..., 3` with all of its members."""
     if len(members) < 3 or not (len(members[-2]) == 1 and members[-2][0].isa("...")):
         return members
-    ends = [_plain(member).value for member in (*members[:-2], members[-1])]
+    ends = [plain(member).value for member in (*members[:-2], members[-1])]
     if any(each is None or each.denominator != 1 for each in ends):
         return members
     *first, last = [int(each or 0) for each in ends]
@@ -265,105 +256,6 @@ def _bar(tokens: Tokens) -> int:
     if at == 3 and tokens[2].text != "\\R":
         return 0  # of whole numbers, say
     return at if is_builder and any(token.isa("=", "\\ne", *intervals.RELATIONS) for token in tokens[at:]) else 0
-
-
-def _flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
-    """±3 in a list is two members; a set is one member of a list, but all of its members in a union."""
-    flat: list[Answer] = []
-    for part in parts:
-        opened = part.parts if part.kind == "collection" and (sets or not part.brackets) else (part,)
-        flat += (named,) if (named := named_values(part)) else opened
-    return tuple(flat)
-
-
-def named_values(answer: Answer) -> Answer | None:
-    """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
-    pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
-    if (
-        answer.kind != "collection"
-        or answer.brackets
-        or answer.words == "or"
-        or not len(pairs) == len(answer.parts) > 1
-    ):
-        return None
-    in_order = sorted(pairs, key=lambda name: (name.startswith("\\"), name))  # (r, \theta)
-    return Answer("tuple", parts=tuple(pairs[name] for name in in_order), brackets="()")
-
-
-def _unequal(members: list[Tokens], depth: int) -> Answer | None:
-    r"""`x \ne 1, 2` and `x \ne 1, x \ne 2`."""
-    sides = [split(part, "\\ne") for part in members]
-    name = spelled(sides[0][0])
-    differ = any(len(s) > 2 or (s[1:] and spelled(s[0]) != name) for s in sides)
-    if differ or len(sides[0]) != 2 or len(sides[0][0]) != 1:
-        return None
-    points = _flattened([_parse(side[-1], depth) for side in sides])
-    return intervals.without(intervals.line(variable=name), [*points])
-
-
-def _relation(tokens: Tokens, depth: int) -> Answer | None:
-    """Equations, memberships, and inequalities; those in one variable are intervals."""
-    if any(token.isa("\\equiv") for token in tokens) and any(
-        (one.isa(")") or one.text in "fgh") and two.isa("\\equiv") for one, two in itertools.pairwise(tokens)
-    ):
-        tokens = tuple(Token("op", "=", token.gap) if token.isa("\\equiv") else token for token in tokens)
-    symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *intervals.RELATIONS)
-    relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*symbols)]
-    minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
-    sides = split(tokens, *relations) if relations else [tokens[:minus], tokens[minus + 1 :]]
-    if not all(sides) or len(sides) > 8:
-        return None
-    if not relations or relations == ["\\setminus"]:
-        removed = _parse(sides[1], depth)
-        whole, is_set = _parse(sides[0], depth), removed.kind == "collection"
-        known = regions.region_of(whole), regions.region_of(removed)
-        if known[0] and known[1] and whole.kind in ("tuple", "collection") and removed.kind != "scalar":
-            return regions.as_answer(regions.intersection([known[0], regions.complement(known[1])]))
-        return intervals.without(whole, list(removed.parts)) if is_set else None
-    if relations == ["\\notin"]:
-        name, region = variable_of(_plain(sides[0])), regions.region_of(_parse(sides[1], depth))
-        left = regions.complement(region) if name and region else []
-        return regions.as_answer(left, name) if left else None
-    if relations == ["\\in"]:
-        if sides[1][0].text in ("\\Theta", "O", "\\Omega"):
-            return Answer("equation", tokens, parts=tuple(_parse(side, depth) for side in sides))
-        name, inner = variable_of(_plain(sides[0])), _parse(sides[1], depth)
-        point = _parse(sides[0], depth) if not name else None
-        if point and point.kind == "tuple" and all(map(variable_of, point.parts)) and inner.kind == "collection":
-            return inner  # (x, y) \\in \\{(1, 2)\\}
-        return replace(inner, variable=name) if name and inner.kind in ("tuple", "collection", "congruence") else None
-    if relations == ["\\ne"]:
-        return _unequal([tokens], depth)
-    parts = tuple(_parse(side, depth) for side in sides)
-    if relations == ["="] and (both := _of_absolute_value(*parts)):
-        return replace(both, tokens=tokens)
-    if set(relations) <= {"=", "\\approx"}:
-        # `a \approx b` is a, unless a is only a name.
-        exact = relations.index("\\approx") if "\\approx" in relations else len(relations)
-        named = parts[0].node is None or bool(names_of(parts[0].node))
-        return Answer("equation", tokens, parts=parts[: max(exact, 1) + 1]) if exact or named else parts[0]
-    if any(relation not in intervals.RELATIONS for relation in relations):
-        return None
-    if solution := intervals.solved(relations, [*parts]):
-        return solution[0] if len(solution) == 1 else Answer("collection", tokens, parts=solution)
-    if len(relations) > 1 and not (set(relations) <= {"<", "\\le"} or set(relations) <= {">", "\\ge"}):
-        return None
-    if len(relations) > 1:
-        ascending = relations[0] in ("<", "\\le")
-        signs = relations if ascending else [intervals.RELATIONS[relation] for relation in reversed(relations)]
-        return Answer("chain", tokens, parts=parts if ascending else parts[::-1], words=" ".join(signs))
-    backwards = relations[0] in (">", "\\ge")
-    ordered, sign = (parts[::-1], intervals.RELATIONS[relations[0]]) if backwards else (parts, relations[0])
-    return Answer("equation", tokens, parts=ordered, words=sign)
-
-
-def _of_absolute_value(left: Answer, right: Answer) -> Answer | None:
-    """`|x| = 3` as ±3, of a name that is real."""
-    is_real = left.node in (("abs", ("name", "x")), ("abs", ("name", "y")))
-    if not is_real or right.node is None or right.unit is not None or names_of(right.node):
-        return None
-    values = [replace(right, node=node, value=rational_value(node)) for node in (right.node, minus(right.node))]
-    return Answer("collection", parts=tuple(values), variable=left.node[1][1] if left.node else "")
 
 
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
@@ -427,33 +319,25 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
             t._replace(kind="op", text="+" if t.isa(plus) else "-") if i in signs else t for i, t in enumerate(tokens)
         )
         both.append(_parse(tuple(signed), depth))
-    return Answer("collection", tokens, parts=_flattened(both))
+    return Answer("collection", tokens, parts=flattened(both))
 
 
 def _duration(tokens: Tokens, depth: int) -> Answer | None:
     """`1 hour and 30 minutes`, which is no list."""
     joined = any(words.word(token) == "and" for token in tokens[2:-2])
-    answer = quantity(tokens, _plain) if joined and len(tokens) < 8 else None
+    answer = quantity(tokens, plain) if joined and len(tokens) < 8 else None
     return answer if answer and answer.unit and answer.value is not None else None
 
 
 def _change(tokens: Tokens, depth: int) -> Answer | None:
-    return changes.change(tokens, lambda value: _scalar(value, depth) or _plain(value)) if len(tokens) > 1 else None
+    return changes.change(tokens, lambda value: _scalar(value, depth) or plain(value)) if len(tokens) > 1 else None
 
 
 def _scalar(tokens: Tokens, depth: int) -> Answer | None:
     """An expression, or one with a percent sign or a unit."""
-    if (answer := quantity(tokens, _plain)) is not None:
+    if (answer := quantity(tokens, plain)) is not None:
         return answer
-    return answer if (answer := _plain(tokens)).node else None
-
-
-def _plain(tokens: Tokens) -> Answer:
-    """A bare number or expression."""
-    if len(tokens) == 1 and tokens[0].kind == "number":
-        return _number(tokens)
-    node = parse_expression(tokens)
-    return Answer("scalar", tokens, node, rational_value(node) if node else None)
+    return answer if (answer := plain(tokens)).node else None
 
 
 def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
@@ -464,7 +348,7 @@ def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
 _SHAPES: tuple[Shape, ...] = (
     _moment, _nested(options.option), _nested(vectors.matrix), _formula, _qualified, _congruence, _prose, _except,
     _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration, _nested(labels.labeled),
-    _collection, _relation, _product, _bracketed,
+    _collection, _nested(relation), _product, _bracketed,
     _nested(vectors.line), _plus_minus, _nested(numerals.based), _nested(ratios.ratio), _change,
     _nested(phrases.located), _scalar, _nested(phrases.phrase),
 )  # fmt: skip
