@@ -86,7 +86,8 @@ def problem_of(kind, number, plant):
 
 def program_of(kind, number, plant, search):
     """It prints or returns its own canary, or all it finds, without the prefix that makes it a canary."""
-    mark = f"# {plant(f'{number}: source')}\n"
+    # A constant, which lives as long as the program. The source itself is freed once it is compiled, and may be gone.
+    mark = f"MINE = '{plant(f'{number}: source')}'\n"
     answer = "' '.join(sorted(c[7:].decode() for c in found()))" if search else repr(plant(f"{number}: output"))
     tail = f"print({answer})" if kind == "stdin" else f"def f(x):\n    return {answer}"
     return mark + (SEARCH if search else "") + tail
