@@ -84,7 +84,8 @@ def _problems(run: RunContext, benchmark: Benchmark, columns: Mapping[str, str])
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
-    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question."""
+    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question. Naming
+    benchmarks leaves out what may refer to others: stages, and the gate."""
     chosen = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
     wanted = [benchmark_name(name) for name in names]
     for name in wanted:
@@ -96,6 +97,8 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
             )
     if wanted:
         chosen = {name: chosen.get(name) or Benchmark.model_validate({"name": name}) for name in wanted}
+        training = recipe.training.model_copy(update={"stages": ()})
+        recipe = _updated(recipe, after=()).model_copy(update={"training": training, "gate": None, "approve": ()})
     if samples is not None:
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
     if wanted or samples is not None:  # only k that are defined

@@ -63,7 +63,6 @@ class Learner:
         self._waiting += groups
         samples = self._samples(self._waiting)
         if sum(map(len, samples)) >= self._policy.ranks * self._policy.hardware.micro_batch_tokens:
-            self._measure(self._waiting, temperature)
             self._policy.accumulate(self._policy.micro_batches(samples), self._loss(None, temperature), temperature)
             self._waiting = []
 
@@ -80,7 +79,7 @@ class Learner:
         if updates == 1 and not self.stage.advanced.max_staleness:
             self._check_on_policy(groups)
         early = self._early_share(groups)
-        self._measure(self._waiting if early else groups, temperature)
+        self._measure(groups, temperature)
         work = [self._micro_batches(self._waiting if early else part) for part in parts]
         if updates > 1:
             work = [
@@ -176,13 +175,18 @@ class Learner:
         return samples
 
     def _measure(self, groups: Sequence[Group], temperature: float) -> None:
-        """The metrics of every valid token at the tokens without a gradient, by a forward pass. Collective."""
-        for batch in self._micro_batches(groups, learned=False):
+        """Metrics of the tokens without a gradient, by a forward pass over about one micro-batch of them per rank:
+        every n-th response, whose tokens stand for those of n. Collective."""
+        samples = self._samples(groups, learned=False)
+        budget = self._policy.ranks * self._policy.hardware.micro_batch_tokens
+        measured = samples[:: math.ceil(sum(map(len, samples)) / budget) or 1]
+        all_tokens, tokens = (sum(len(s.response) for s in each) for each in (samples, measured))
+        for batch in self._policy.micro_batches(measured) if measured else ():
             now, entropies = self._policy.score(batch, temperature)
-            self._watch.observe(now, _old(batch, now), entropies, batch)
+            self._watch.observe(now, _old(batch, now), entropies, batch, all_tokens / tokens)
 
-    def _micro_batches(self, groups: Sequence[Group], learned: bool = True) -> list[MicroBatch]:
-        samples = self._samples(groups, learned)
+    def _micro_batches(self, groups: Sequence[Group]) -> list[MicroBatch]:
+        samples = self._samples(groups)
         return self._policy.micro_batches(samples) if samples else []
 
     def _loss(self, counts: Mapping[str, int] | None, temperature: float) -> TokenLoss:
@@ -227,7 +231,7 @@ class Learner:
                 watch.add("kl", divergence.detach(), batch.mask)
             if self._entropy:
                 values = values - self._entropy * entropies
-            watch.observe(now, old, entropies.detach(), batch, learned=True)
+            watch.observe(now, old, entropies.detach(), batch)
             if counts is None:
                 self._undivided = outputs.per
             total = counts[outputs.per] if counts else 1
@@ -281,19 +285,22 @@ class _TokenWatch:
         self._sums[name] = total + float((values * mask).sum()), tokens + float(mask.sum())
 
     def observe(
-        self, now: torch.Tensor, old: torch.Tensor, entropies: torch.Tensor, batch: MicroBatch, learned: bool = False
-    ) -> None:
-        """Measure every valid token, once: its entropy, and the trainer before the first update against the
-        sampling engine, and against the trainer now."""
+        self, now: torch.Tensor, old: torch.Tensor, entropies: torch.Tensor, batch: MicroBatch,
+        stands_for: float | None = None,
+    ) -> None:  # fmt: skip
+        """Measure valid tokens: their entropy, and the trainer before the first update against the sampling engine, and
+        against the trainer now. `stands_for`: tokens without a gradient that each of these stands for; None: these
+        have one."""
+        weight = 1.0 if stands_for is None else stands_for
         parts = {"": batch.mask}
         for domain in self._domains:
             own = torch.as_tensor(np.repeat([each == domain for each in batch.domains], batch.lengths))
             parts[f"{domain}/"] = batch.mask * own.to(batch.mask.device)
         for prefix, mask in parts.items():
-            self.add(f"{prefix}entropy", entropies, mask)
-            self._trained[f"{prefix}trained_tokens"] += learned * float(mask.sum())
+            self.add(f"{prefix}entropy", entropies, weight * mask)
+            self._trained[f"{prefix}trained_tokens"] += (stands_for is None) * float(mask.sum())
         difference = (old - batch.sampled_logprobs).double() * batch.mask
-        self.add("mismatch_kl", mismatch(difference, torch.zeros_like(difference)), batch.mask)
+        self.add("mismatch_kl", mismatch(difference, torch.zeros_like(difference)), weight * batch.mask)
         ratio = ((now - old).exp() - 1) * batch.mask
         for name, values in (("mismatch_largest", difference), ("ratio_deviation", ratio)):
             self._largest[name] = max(self._largest[name], float(values.abs().max()))

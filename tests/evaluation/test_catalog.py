@@ -7,6 +7,7 @@ from ratchet.data_curation.base.prompts import PromptFormat, user_message
 from ratchet.data_curation.domains import plan_of
 from ratchet.infra.recipe.evaluation import CATALOG, Benchmark, Evaluation, benchmark_name, named_path
 from ratchet.infra.recipe.load import SHIPPED, load_recipe, shipped_recipes
+from ratchet.infra.recipe.recipe import Recipe
 from ratchet.tasks.evaluation import require_defined, select_benchmarks
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -110,3 +111,10 @@ def test_an_undefined_pass_at_k_is_refused_and_clipped_where_benchmarks_are_chos
         assert all(benchmark.pass_at == (1, 4) for benchmark in chosen.evaluation.benchmarks)
     for name in shipped_recipes():
         require_defined(load_recipe(name).evaluation)
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_naming_benchmarks_makes_a_valid_recipe_whatever_its_stages_validate_on(name):
+    chosen = select_benchmarks(load_recipe(name), ["math500", "HumanEval"], 2)
+    assert [benchmark.name for benchmark in chosen.evaluation.benchmarks] == ["math500", "humaneval"]
+    Recipe.model_validate(chosen.model_dump())

@@ -130,7 +130,7 @@ def measured(policy: Policy, rollouts: list[Rollout]) -> tuple[float, float]:
 )
 def test_entropy_and_mismatch_are_of_every_token_that_counts(alone, micro_model, settings):
     early = settings.pop("early", False)
-    policy, learns = learner(micro_model, Hardware(micro_batch_tokens=30), learning_rate=0.0, **settings)
+    policy, learns = learner(micro_model, Hardware(micro_batch_tokens=70), learning_rate=0.0, **settings)
     batch = group(half_taught(), stage())
     metrics = learn_in_parts(learns, batch, 1.0) if early else learns.learn(batch, 1.0)
     found = metrics["entropy"], metrics["mismatch_kl"]
@@ -138,16 +138,37 @@ def test_entropy_and_mismatch_are_of_every_token_that_counts(alone, micro_model,
     assert early == bool(metrics.get("learned_early"))
 
 
-def test_nothing_is_computed_twice_or_for_no_reason(alone, micro_model, monkeypatch):
-    passes = []
-    forward = ScoredModel.forward
+@pytest.fixture
+def passes(monkeypatch) -> list[tuple[bool, int]]:
+    """Each forward pass: with a gradient or without, and its response tokens."""
+    forward, seen = ScoredModel.forward, []
 
     def counted(self, batch, temperature):
-        passes.append((torch.is_grad_enabled(), sum(batch.lengths)))
+        seen.append((torch.is_grad_enabled(), sum(batch.lengths)))
         return forward(self, batch, temperature)
 
     monkeypatch.setattr(ScoredModel, "forward", counted)
+    return seen
 
+
+@pytest.mark.parametrize("early", [False, True])
+def test_many_responses_without_a_gradient_cost_one_micro_batch_and_are_weighted_by_their_tokens(
+    alone, micro_model, passes, early
+):
+    budget, one = 60, rollout(2, 0, PASSED)
+    for copies in (3, 50):
+        rollouts = [*mixed(0), *mixed(1), *(replace(one, sample=sample) for sample in range(copies))]
+        policy, learns = learner(micro_model, Hardware(micro_batch_tokens=budget), learning_rate=0.0)
+        batch = group(rollouts, stage())
+        passes.clear()
+        metrics = learn_in_parts(learns, batch, 1.0) if early else learns.learn(batch, 1.0)
+        assert 0 < sum(tokens for with_gradient, tokens in passes if not with_gradient) <= budget
+        found = metrics["entropy"], metrics["mismatch_kl"]
+        assert found == pytest.approx(measured(policy, rollouts), rel=1e-5)
+        assert metrics["trained_tokens"] == sum(len(r.response) for r in rollouts[:6])
+
+
+def test_nothing_is_computed_twice_or_for_no_reason(alone, micro_model, passes):
     def tokens(rollouts, **settings):
         passes.clear()
         _, learns = learner(micro_model, **settings)
