@@ -57,6 +57,9 @@ def verify(
     either: Annotated[
         bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math: either`).")
     ] = False,
+    boxed: Annotated[
+        bool, typer.Option("--boxed", help="Math: count only a boxed answer, as rewards do (with --recipe always so).")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option("--workers", min=1, max=4096, help="Processes that judge (default: one per core).")
     ] = None,
@@ -69,7 +72,10 @@ def verify(
     step: Step = "",
     home: Home = None,
 ) -> None:
-    """Judge responses as training does, and explain a single one: what was extracted, what decided, and why.
+    """Judge responses, and explain a single one: what was extracted, what decided, and why.
+
+    A math response without a box is judged by the answer that it states last ("So x = 4."), which earns no reward in
+    training: with --boxed or --recipe only a box counts.
 
     In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
     one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`. The output
@@ -92,7 +98,7 @@ def verify(
     from ratchet.verifiers.domains import domain_of
     from ratchet.verifiers.submission import JudgeSettings
 
-    settings = JudgeSettings(fraction=True)
+    settings = JudgeSettings(fraction=True, stated=not boxed)
     if recipe:
         chosen = load_recipe(recipe)
         use_domains(chosen)  # math-verify too, if it takes either

@@ -14,6 +14,7 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking, boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent
+from ratchet.verifiers.math.final_answer import stated_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
@@ -151,8 +152,8 @@ def answer_by(pattern: str, response: str) -> str | None:
     Where a base model goes on with a question of its own, in the style of its few-shot prompt, only the text before
     that is read.
     """
-    if pattern == "boxed":
-        return boxed_answer(response)
+    if pattern in ("boxed", "stated"):
+        return (boxed_answer if pattern == "boxed" else stated_answer)(response)
     text = "\n".join(
         folded for line in (after_thinking(response) or "").splitlines() if (folded := " ".join(line.split()))
     )
@@ -167,7 +168,7 @@ def without_answers(pattern: str, responses: Iterable[str]) -> dict[str, Any]:
     first that reads most of them (None if none does), with the share that it `reads`."""
     texts = list(responses)
     shares = {name: sum(answer_by(name, text) is not None for text in texts) / len(texts)
-              for name in ("boxed", *ANSWER_PATTERNS) if name != pattern}  # fmt: skip
+              for name in ("boxed", *ANSWER_PATTERNS, "stated") if name != pattern}  # fmt: skip
     preset = next((name for name, share in shares.items() if share > 0.5), None)
     ends = [" ".join((after_thinking(text) or text).split())[-EXAMPLE_CHARACTERS:] for text in texts]
     shown = list(dict.fromkeys(filter(None, ends)))[:EXAMPLES]

@@ -22,7 +22,7 @@ from ratchet.rehearsal.invented import OTHER_AMOUNT
 from ratchet.tasks.inputs import GENERATED, generated
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
-from ratchet.verifiers import Problem, verify_all
+from ratchet.verifiers import JudgeSettings, Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
 SHARES = (1.0, 0.5, 0.25, 0.75, 0.25)
@@ -98,7 +98,7 @@ def _local(run: RunContext, path: str) -> str:
 def answer(problems: Sequence[SampledProblem], workers: int) -> None:
     """Note the first candidate for each problem that its verifier passes."""
     pairs = [(asked, text) for asked in problems for text in candidates(asked.problem)]
-    verdicts = verify_all([(asked.problem, text) for asked, text in pairs], workers)
+    verdicts = verify_all([(asked.problem, text) for asked, text in pairs], workers, JudgeSettings())
     for (asked, text), verdict in zip(pairs, verdicts, strict=True):
         if verdict.passed and asked.right is None:
             asked.right = text

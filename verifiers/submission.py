@@ -10,14 +10,18 @@ from ratchet.verifiers.problem import Problem
 class JudgeSettings:
     """With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed
     test decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds
-    for all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts."""
+    for all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts. With `stated` a
+    math or science response that has no box is judged by the answer that it states otherwise ("The answer is 42.");
+    rewards are without."""
 
     fraction: bool = False
     either: bool = False
     total_s: float | None = None
     minimum_isolation: Literal["A", "B", "C"] = "C"
+    stated: bool = False
 
 
+STATED = JudgeSettings(stated=True)
 EVERY_TEST = JudgeSettings(fraction=True)
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.submission import JudgeSettings
+from ratchet.verifiers.submission import STATED, JudgeSettings
 
 
-def verify(problem: Problem, response: str, settings: JudgeSettings = JudgeSettings()) -> Verdict:
+def verify(problem: Problem, response: str, settings: JudgeSettings = STATED) -> Verdict:
     """Judge one finished response.
+
+    Math may state its answer without a box ("The answer is 42."). Rewards count only a box, as `JudgeSettings()` does.
 
     Bad input gets a verdict with the reason, never an exception. Each call for a program starts a sandbox, in about a
     third of a second: for many use `verify_all`, or a `VerifierPool` that stays open. Raises RatchetError on a machine
@@ -20,7 +22,7 @@ def verify(problem: Problem, response: str, settings: JudgeSettings = JudgeSetti
 
 
 def verify_all(
-    pairs: Iterable[tuple[Problem, str]], workers: int | None = None, settings: JudgeSettings = JudgeSettings()
+    pairs: Iterable[tuple[Problem, str]], workers: int | None = None, settings: JudgeSettings = STATED
 ) -> list[Verdict]:
     """Judge many finished responses on `workers` (default: one per core). Returns their verdicts in order."""
     with VerifierPool(workers, settings) as pool:

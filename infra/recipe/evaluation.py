@@ -75,7 +75,8 @@ class BenchmarkDetails(Section):
     answer_pattern: str = "boxed"
     """How a response states its answer, in evaluation only, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
-    or a regular expression with one group. The last match counts."""
+    or a regular expression with one group, of which the last match counts; or `stated`, a box or else the statement
+    with which the response ends."""
     questions: Count | None = None
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: Day | None = None
@@ -105,7 +106,7 @@ class BenchmarkDetails(Section):
     @field_validator("answer_pattern")
     @classmethod
     def _has_one_group(cls, pattern: str) -> str:
-        if pattern == "boxed" or pattern in ANSWER_PATTERNS:
+        if pattern in ("boxed", "stated", *ANSWER_PATTERNS):
             return pattern
         try:
             groups = re.compile(pattern).groups
@@ -113,8 +114,8 @@ class BenchmarkDetails(Section):
             raise ValueError(f"{pattern!r} is no regular expression ({error})") from error
         if groups != 1:
             raise ValueError(
-                f"{pattern!r} is none of boxed, {', '.join(ANSWER_PATTERNS)}, and as a regular expression it has "
-                f"{groups} groups instead of one, the answer"
+                f"{pattern!r} is none of boxed, stated, {', '.join(ANSWER_PATTERNS)}, and as a regular "
+                f"expression it has {groups} groups instead of one, the answer"
             )
         return pattern
 

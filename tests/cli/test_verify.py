@@ -48,7 +48,8 @@ def test_one_answer_is_explained(ratchet):
     [
         (["--gold", "5", "--pred", "6"], "6 is not 5, as exact numbers"),
         (["--gold", "5", "--pred", "[bold]5"], "[bold]5"),
-        (["--gold", "5", "--response", "it is 5"], "nothing is boxed after the thinking"),
+        (["--gold", "5", "--response", "it is 5", "--boxed"], "nothing is boxed after the thinking"),
+        (["--gold", "5", "--response", "It is 5 or 6."], "5 or 6 is not 5"),
         (["--gold", "5", "--response", "<think>\\boxed{5}"], "the thinking is not closed"),
         (["--gold", "", "--pred", "5"], "it has no reference answer"),
         (["--gold", "5", "--pred", "9^{9^{9^9}}"], "a tower of powers"),
@@ -91,7 +92,7 @@ def test_a_file_of_answers_keeps_every_row_in_order(typed, tmp_path):
     assert done.returncode == 1, done.stderr  # not all could be judged
     rows = read(target)
     expected = ["passed", "passed", None, None, None, None, None, None, None, "passed"]
-    expected += ["failed", "unparseable", None, "failed", "failed", "unparseable", None, None, None, None]
+    expected += ["failed", "unparseable", None, "failed", "failed", "failed", None, None, None, None]
     assert [row["outcome"] for row in rows] == expected
     assert rows[0]["id"] == 7 and rows[0]["decided_by"] == "exact" and rows[0]["fraction"] == 1.0
     assert rows[1]["decided_by"] == "numeric"

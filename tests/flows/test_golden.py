@@ -33,7 +33,7 @@ from ratchet.infra.recipe.load import load_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore, artifact_key
 from ratchet.tasks import step as steps
-from ratchet.verifiers import Problem, verify
+from ratchet.verifiers import JudgeSettings, Problem, verify
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.test_report import evaluation
 from tests.verifiers.tricky_pairs import ROWS
@@ -128,7 +128,7 @@ def test_verdicts_over_the_labeled_pairs(matches_golden):
     verdicts: dict[str, str] = {}
 
     def judge(kind: str, problem: Problem, response: str) -> None:
-        verdict = verify(problem, response)
+        verdict = verify(problem, response, JudgeSettings())
         verdicts[kind] = verdicts.get(kind, "") + verdict.outcome.value[0]
 
     for row in ROWS:

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.extraction import after_thinking, boxed_answer, python_program
+from ratchet.verifiers.math.final_answer import stated_answer
 from tests.work import grows_linearly
 
 ROWS = [json.loads(line) for line in Path(__file__).with_name("extraction.jsonl").read_text("utf-8").splitlines()]
-READ = {"boxed_answer": boxed_answer, "python_program": python_program}
+READ = {"boxed_answer": boxed_answer, "python_program": python_program, "stated_answer": stated_answer}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: ascii(row["response"])[:40])
@@ -35,5 +36,10 @@ def test_long_hostile_responses_are_read_in_linear_time():
         (python_program, "~~~\n```\n"),
         (python_program, ">"),
         (python_program, "> ```\n```\n"),
+        (stated_answer, "the answer is "),
+        (stated_answer, ", so "),
+        (stated_answer, "**1** "),
+        (stated_answer, "$$ x "),
+        (boxed_answer, "\\boxed{1}, "),
     ):
         assert grows_linearly(read, text * 10_000), text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ratchet.verifiers
-from ratchet.verifiers import Outcome, Problem, RatchetError, equivalent, verify, verify_all
+from ratchet.verifiers import JudgeSettings, Outcome, Problem, RatchetError, equivalent, verify, verify_all
 
 README = Path(ratchet.verifiers.__file__).with_name("README.md")
 
@@ -38,7 +38,9 @@ def test_promised_names_are_there_and_load_lazily():
 def test_bad_input_gets_a_verdict():
     assert verify(Problem.of("math"), "\\boxed{1}").decided_by == "invalid_problem"
     assert verify(Problem.of("code", tests=[]), "print(1)").decided_by == "invalid_problem"
-    assert verify(Problem.of("math", answer="1"), "no box").outcome is Outcome.UNPARSEABLE
+    assert verify(Problem.of("math", answer="1"), "Is it 1?").outcome is Outcome.UNPARSEABLE
+    assert verify(Problem.of("math", answer="1"), "It is 1.", JudgeSettings()).outcome is Outcome.UNPARSEABLE
+    assert verify(Problem.of("math", answer="1"), "It is 1.").passed
     assert verify(Problem.of("poems", answer="1"), "x").decided_by == "invalid_problem"
 
 

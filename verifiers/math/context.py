@@ -16,7 +16,7 @@ from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
 from ratchet.verifiers.math.tokens import spelled
-from ratchet.verifiers.math.units import parse_unit
+from ratchet.verifiers.math.units import CELSIUS, DEGREE, FAHRENHEIT, parse_unit
 
 _POWER = r"(?:[²³]|\^\{?[23]\}?)?"
 _LETTERS = re.compile(rf"\$?(-?\d[\d.,\s]*)\s+(([A-Za-zμΩ]{{1,4}}){_POWER}(?:/[a-z]{{1,3}}{_POWER})?)\.?\$?")
@@ -31,6 +31,10 @@ _POLYNOMIAL = re.compile(
 )
 _DEFINED = re.compile(r"y|[A-Za-z](?: \^ \{ - 1 \})? \( (?:x|n) \)|[A-Za-z] _ n")
 _NUMBERED = re.compile(r"([A-Za-z]|\\[a-z]+) _ (\d)")
+_SCALES = {
+    unit: re.compile(rf"(?:°|circ\}}?\$?)\s*(?:\\(?:text|mathrm)\{{\s*)?{name[0]}\b|\b{name}", re.IGNORECASE)
+    for unit, name in ((CELSIUS, "Celsius"), (FAHRENHEIT, "Fahrenheit"))
+}
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 _NO_CLOSED_FORM = re.compile(
     r"\bsimplif|\bas an? (?:integer|decimal|whole|number)|\bdecimal\b|\bdigits?\b"
@@ -102,6 +106,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
                 yield (one, based) if one is reference else (based, one)
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
+    if reference.unit == DEGREE and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
+        yield reference, replace(answer, unit=DEGREE)
     if (bare := _without_unit(question, answer)) is not None:
         yield reference, bare
     if question.says(_ANTIDERIVATIVE) and answer.node and (node := without_constant(answer.node)):
@@ -133,8 +139,8 @@ def _words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pa
         for more, less in ((ours, theirs), (theirs, ours)):  # the green cup, of cups: red, green or blue
             if len(more) == len(less) + 1 and more[:-1] == less and less and _asks_noun(question, more[-1], less):
                 yield reference, reference
-        if restated.who(question, reference, answer):
-            yield reference, reference
+    if answer.kind == "text" and restated.who(question, reference, answer):
+        yield reference, reference
     is_claim = reference.words in ("yes", "no") and answer.words != reference.words
     if is_claim and restated.is_yes(question, answer.tokens) is (reference.words == "yes"):
         yield reference, reference

@@ -11,8 +11,8 @@ _ANNOUNCING, _ENDS, _BETWEEN = (frozenset(_FRAMING[section].split()) for section
 
 
 def unframed(tokens: Tokens) -> Tokens:
-    """Without what announces an answer, and without "only"; `E (= F)` as `E = F`."""
-    while len(tokens) > 1 and tokens[0].isa("="):
+    """Without what announces an answer, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
+    while len(tokens) > 1 and tokens[0].isa("=", "\\therefore", "\\implies"):
         tokens = tokens[1:]
     return _with_note(_without_only(_without_announcement(tokens)))
 

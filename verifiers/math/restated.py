@@ -81,7 +81,7 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
     asked = _DECIDES.findall(question.text)
     if not asked or any(token.isa(",", ";") for token in tokens) or len(tokens) > 30:
         return None
-    predicate = _letters(asked[-1])
+    predicate = [word for word in _letters(asked[-1]) if word not in _NEUTRAL]
     said = [token.text.lower() for token in tokens if token.text.isalnum()]
     rest = [word for word in said if word not in _NEUTRAL and word != "not"]
     is_plain = "or" not in predicate and predicate and said.count("not") < 2
@@ -92,7 +92,7 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
 
 def who(question: Question, reference: Answer, answer: Answer) -> bool:
     """True if the reference's words are followed by those that the question asks of: `Maria has the most`."""
-    ours, theirs = reference.words.split(), answer.words.split()
+    ours, theirs = (each.text.lower().split() for each in (reference, answer))
     tail = theirs[len(ours) :]
     if not ours or not tail or theirs[: len(ours)] != ours:
         return False

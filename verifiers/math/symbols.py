@@ -3,19 +3,22 @@
 import re
 from dataclasses import replace
 
+from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import ZERO, names_of, replaced
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
 _CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
 _ARGUMENT = re.compile(r"([A-Za-z]) (?:\( |_ )([a-z])(?: \))?")
+_NO_SYMBOLS = frozenset(VOCABULARY["no_symbols"].split())
 _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", "\\overline")
 
 
 def is_symbol(answer: Answer) -> bool:
     """True if this is the left side of a definition, such as x, f(x), \\angle A, P(X = 1), \\sin\\theta or (x, y)."""
-    if any(token.kind in ("word", "run") and token.text.lower() == "not" for token in answer.tokens):
+    if any(words.word(token) in _NO_SYMBOLS for token in answer.tokens):
         return False
     if answer.kind == "tuple":
         return (

@@ -31,7 +31,7 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
             problems[id(problem)] = len(sent)
             sent.append(judged_fields(domain_of(problem.domain).for_judging(problem)))
         text = {"program" if submission.is_program else "response": submission.text}
-        settings = {name: getattr(submission.settings, name) for name in ("fraction", "either", "total_s")}
+        settings = {name: getattr(submission.settings, name) for name in ("fraction", "either", "total_s", "stated")}
         row = {"ticket": ticket, "problem": problems[id(problem)], "finished": submission.finished}
         rows.append(row | text | settings)
     return json.dumps({"problems": sent, "requests": rows}).encode()
@@ -55,7 +55,8 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             total_s = row.get("total_s")
             if total_s is not None and not 0 < total_s < math.inf:
                 raise ValueError("its total_s must be a positive number of seconds, or null")
-            settings = JudgeSettings(bool(row.get("fraction")), bool(row.get("either")), total_s)
+            flags = {name: bool(row.get(name)) for name in ("fraction", "either", "stated")}
+            settings = JudgeSettings(total_s=total_s, **flags)
             finished = bool(row.get("finished", True))
             submission = Submission(problems[row["problem"]], text, finished, is_program, settings)
             submissions.append((row["ticket"], submission))

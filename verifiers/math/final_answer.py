@@ -1,0 +1,103 @@
+r"""The final answer in a response that nobody asked for a box.
+
+What is read is judged as if it were boxed, so that a sentence which hedges, names several values or takes one back
+answers nothing. Rewards do not use this: a policy should learn to say where its answer is.
+"""
+
+import re
+from dataclasses import replace
+
+from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking, boxed_answer
+from ratchet.verifiers.math.vocabulary import VOCABULARY
+from ratchet.verifiers.submission import Submission
+
+_WORDS = VOCABULARY["final_answer"]
+_ANNOUNCED = re.compile(
+    r"(?:^|\n)[ \t]*(?:####(?!#)|A:)"
+    r"|\banswers?(?: ?\([^()\n]{0,40}\)| (?:to|for|of) [^.:\n]{1,80}?)?[ *_]*(?: (?:is|are)\b|:|=)[ *_:]*",
+    re.IGNORECASE,
+)
+_REMARK = re.compile(r"[\s*_#]*(?:[A-Za-z]{2}|\Z)")
+"""What may follow a stated answer: words, not another value."""
+_LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
+"""Of a response without a box only its end is read."""
+_MATH_BLOCK = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
+_FORMULA = re.compile(r"(?:\$([^$]+)\$|\\\((.+?)\\\))[.,]?")
+_BOLD = re.compile(r"(?:\*\*|__)([^*_\n]+)(?:\*\*|__)|\\textbf\{([^{}]*)\}")
+_MARKUP = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|^#+ |^> ?|^[-*] |`|^_(?=[^_]+_$)|(?<=\S)_$", re.MULTILINE)
+_SENTENCE_ENDS = re.compile(r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-])|\n")
+_CONCLUDING = re.compile(
+    r"\A(?:.*(?:[,;:.]|\band)\s+)?"
+    rf"(?:(?<!\\)\b(?:{'|'.join(_WORDS['concluding'].split(', '))})\b|\\implies|\\Rightarrow|⇒|∴)"
+    r"[,:]?\s*(?:that )?(?=\S)"
+    r"|\A(?:since|because)\b.*,\s+",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"\A(?:(?:it|this|that) (?:is|equals) |[A-Za-z][A-Za-z' -]{0,40}:\s*)(?=\S)", re.IGNORECASE)
+_RECONSIDERED, _DENIED = (
+    re.compile(rf"\b(?:{'|'.join(_WORDS[each].split())})\b|n't\b", re.IGNORECASE) for each in ("reconsidered", "denied")
+)
+_CLOSING = re.compile(rf"(?:{'|'.join(_WORDS['closing'].split(', '))})[.!]*\s*\Z", re.IGNORECASE)
+
+
+def with_stated_answer(submission: Submission) -> Submission:
+    """The submission of the bare answer that a response states, where its settings let it state one without a box."""
+    reads = submission.settings.stated and submission.finished and not submission.is_program
+    answer = stated_answer(submission.text) if reads else None
+    return replace(submission, text=answer, is_program=True) if answer else submission
+
+
+def stated_answer(response: str) -> str | None:
+    """The boxed answer, or in a response without a box what it states last as its answer: behind "the answer is",
+    "Answer:" or `####`, in bold or in a formula of its own, or in the last sentence. None for anything else.
+    """
+    text = after_thinking(response)
+    if text is None or "\\boxed" in text:
+        return boxed_answer(response)
+    text = _CLOSING.sub("", text[-_LAST_CHARACTERS:].strip()).strip()
+    announced = None
+    for announced in _ANNOUNCED.finditer(text):  # noqa: B007
+        pass
+    if announced and (answer := _first_sentence(text[announced.end() :])):
+        statement, rest = answer
+        before = _SENTENCE_ENDS.split(text[: announced.start() + 1])[-1]
+        competes = _DENIED.search(before) or _RECONSIDERED.search(rest) or not _REMARK.match(rest)
+        return None if competes else _bare(statement)
+    return _last_statement(text)
+
+
+def _first_sentence(text: str) -> tuple[str, str] | None:
+    """A statement and what follows it; None if nothing does."""
+    text = text.lstrip(" \t\n*_:")
+    if block := _MATH_BLOCK.match(text):
+        return block[1] or block[2], text[block.end() :]
+    end = _SENTENCE_ENDS.search(text)
+    begin, rest = (text[: end.start()], text[end.end() :]) if end else (text, "")
+    return (begin, rest) if begin else None
+
+
+def _last_statement(text: str) -> str | None:
+    block = None
+    for block in _MATH_BLOCK.finditer(text):  # noqa: B007
+        pass
+    if block and not text[block.end() :].strip(" .\n"):
+        return _bare(block[1] or block[2])
+    sentence = _SENTENCE_ENDS.split(text.rpartition("\n")[2])[-1].strip()
+    if sentence.endswith(("?", ":", ",")):
+        return None
+    bold = [match for match in _BOLD.finditer(sentence) if not (match[1] or match[2]).rstrip().endswith(":")]
+    if len(bold) == 1 and not _DENIED.search(sentence[: bold[0].start()] + sentence[bold[0].end() :]):
+        return _bare(bold[0][1] or bold[0][2])
+    sentence = _MARKUP.sub("", sentence)
+    label = _LABEL.match(sentence := _CONCLUDING.sub("", sentence))
+    return _bare(sentence[label.end() :] if label and not _DENIED.search(label[0]) else sentence)
+
+
+def _bare(statement: str) -> str | None:
+    """Without Markdown, the dollar signs around it, and the period at its end."""
+    text = _MARKUP.sub("", statement.strip()).strip()
+    if formula := _FORMULA.fullmatch(text):
+        text = (formula[1] or formula[2]).strip()
+    if text.endswith(".") and not text.lower().endswith((".m.", "..")):
+        text = text[:-1].rstrip()
+    return text if text and len(text) <= MAX_ANSWER_CHARACTERS else None
