@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ratchet.cli.options import Home, artifact, with_output
+from ratchet.cli.options import Home, Overrides, artifact, with_output
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import output as options
 from ratchet.cli.terminal import print_json, say
@@ -133,20 +133,21 @@ def runs(
     recipe: Annotated[str, recipe_named("The recipe whose stages to write.")],
     output: Output,
     for_: Annotated[str, typer.Option("--for", help="The trainer: `verl`.")] = "verl",
+    set_: Overrides = None,
     home: Home = None,
 ) -> None:
     """Write a recipe's curriculum as runs of another trainer: one for each stage.
 
     Example: `ratchet export runs acereason-7b --for verl --output runs`
     """
+    from ratchet.flows.curate import curated_problems
     from ratchet.infra.recipe import load_recipe
-    from ratchet.infra.store.artifacts import ArtifactStore
     from ratchet.tasks.verl_runs import write_runs
 
     if for_ != "verl":
         raise RatchetError(f"A curriculum can be written for verl, not for {for_!r}.")
-    store = ArtifactStore(load_settings(home).artifacts)
-    lines = list(write_runs(load_recipe(recipe, fit=False), store, output.expanduser()))
+    curated = curated_problems(load_recipe(recipe, set_ or ()), load_settings(home))
+    lines = write_runs(load_recipe(recipe, set_ or (), fit=False), curated, output.expanduser())
     if options.json:
         print_json({"directory": str(output), "written": lines})
         return

@@ -61,9 +61,11 @@ def plan(
     if stage not in ("", *names):
         raise RatchetError(f"The recipe {resolved.name} has no stage {stage!r}.{nearest(stage, names)}")
     with spinner("planning: reading the model's shape…", errors):  # seconds: torch and transformers load
+        from ratchet.flows.curate import curated_problems
         from ratchet.tasks.plan import Plan
 
-        planned = Plan(resolved, settings, machine, mean, price, stage=stage, start=model)
+        curated = curated_problems(load_recipe(recipe, set_ or ()), settings)
+        planned = Plan(resolved, settings, machine, mean, price, stage=stage, start=model, curated=curated)
         summary = planned.summary()
     advised: list[Advice] = []
     if advise:

@@ -103,11 +103,12 @@ def run_flow(
 
 def _training(recipe: "Recipe", settings: Settings) -> tuple[str, list[str]]:
     """Time and memory of the training in a line, if it would run on this machine; and why it cannot."""
+    from ratchet.flows.curate import curated_problems
     from ratchet.tasks.plan import GIB, Plan
     from ratchet.tasks.progress import duration
 
     try:
-        planned = Plan(recipe, settings)
+        planned = Plan(recipe, settings, curated=curated_problems(recipe, settings))
         if planned.assumed:
             return "Time, cost and memory of the stages: `ratchet plan RECIPE`", []
         peak = max(needs.peak for _, needs in planned.stages) * planned.sharing / GIB

@@ -11,6 +11,7 @@ from rich.text import Text
 from ratchet.cli.terminal import columns, console, print_unwrapped
 from ratchet.data_curation.base.files import is_locked
 from ratchet.data_curation.base.journal import read_lines
+from ratchet.flows.curate import curated_problems
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.tracking.run_record import RunRecord
@@ -81,7 +82,8 @@ def _state(settings: Settings, record: RunRecord, price: float | None) -> RunSta
         words, now = "running for", time.time()
     if record.recipe and record.tags.get("ratchet.flow") in ("pipeline", "train"):
         try:
-            plan = Plan(validate_recipe(dict(record.recipe), record.run_id), settings, price=price)
+            recipe = validate_recipe(dict(record.recipe), record.run_id)
+            plan = Plan(recipe, settings, price=price, curated=curated_problems(recipe, settings))
         except RatchetError as error:  # of an older Ratchet, which took other values
             console.print(Text(f"No plan of this run: {error}", style="dim"), soft_wrap=True)
         else:

@@ -1,15 +1,18 @@
 """Curation of one domain: from raw files to training problems."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from ratchet.data_curation.settings.curation import Steps
 from ratchet.data_curation.steps import steps_of
 from ratchet.flows.flow import Flow, flow
-from ratchet.flows.runs import open_run
+from ratchet.flows.runs import open_run, plan_run
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation as step
 from ratchet.tasks.teacher import teacher_attempts, without_teacher
+from ratchet.verifiers.errors import RatchetError
 
 
 @flow
@@ -45,3 +48,14 @@ def curation_flow(domain: str) -> Flow[..., Artifact]:
 def curate_each(recipe: Recipe, domains: Iterable[str]) -> dict[str, Artifact]:
     """The curated problems of each domain."""
     return {domain: curation_flow(domain)(recipe, domain) for domain in domains}
+
+
+def curated_problems(recipe: Recipe, settings: Settings) -> dict[str, Path]:
+    """Files of the problems that this recipe's curation has made in this home, by domain; those of other recipes and
+    settings are not among them."""
+    try:
+        with plan_run(recipe, settings) as run:
+            problems = curate_each(recipe, run.domains)
+    except RatchetError:
+        return {}  # missing files, which the plan of a run reports
+    return {domain: artifact.kept for domain, artifact in problems.items() if artifact.kept.is_file()}

@@ -3,13 +3,11 @@
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.teacher_engine import TEACHERS
-from ratchet.flows.curate import curate_each
-from ratchet.flows.runs import plan_run
+from ratchet.flows.curate import curated_problems
 from ratchet.infra.launching.group import JobPreempted, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.launching.run_group import run_group
@@ -76,7 +74,7 @@ def _on_machines(recipe: Recipe, settings: Settings, show: Callable[[Line], None
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     spec = TrainingSpec(
-        kind="preflight", recipe=recipe, problems=_curated(recipe, settings), work_dir=work, measured=measured
+        kind="preflight", recipe=recipe, problems=curated_problems(recipe, settings), work_dir=work, measured=measured
     )
     (work / "spec.json").write_text(spec.model_dump_json())
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))
@@ -109,13 +107,3 @@ def _on_machines(recipe: Recipe, settings: Settings, show: Callable[[Line], None
             took, state = ended - killed, "OK" if ended - killed < GONE_S else "FAIL"
             show(("kill", state, f"a rank was killed; all others ended within {took:.1f} s (log: {work / 'log'})"))
     shutil.rmtree(work, ignore_errors=True)
-
-
-def _curated(recipe: Recipe, settings: Settings) -> dict[str, Path]:
-    """The curated problems that exist already, by domain."""
-    try:
-        with plan_run(recipe, settings) as run:
-            problems = curate_each(recipe, run.domains)
-    except RatchetError:
-        return {}  # missing files, which the plan of a run reports
-    return {domain: artifact.kept for domain, artifact in problems.items() if artifact.kept.is_file()}

@@ -1,5 +1,6 @@
 """What a recipe takes of time, money and memory, and its first bottleneck when it grows."""
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -46,11 +47,11 @@ WASTE = 1.5
 class Plan:
     """A plan of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean
     response length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead of the
-    recipe's model."""
+    recipe's model, `curated` the recipe's curated problems by domain, as far as there are any."""
 
     def __init__(
         self, recipe: Recipe, settings: Settings, machine: str = "", mean: float = 0.5, price: float | None = None,
-        stage: str = "", start: str = "",
+        stage: str = "", start: str = "", curated: Mapping[str, Path] = {},
     ) -> None:  # fmt: skip
         named = parse_machine(machine) if machine else machine_of(recipe.training.hardware)
         self.here = local_machine(recipe.training.hardware.dtype)
@@ -61,6 +62,7 @@ class Plan:
         self.sharing = recipe.training.hardware.ranks if self.machine.is_cpu else 1
         """Ranks that share one memory."""
         self._settings, self._stage, self._start = settings, stage, start
+        self._curated = {domain: pq.read_metadata(file).num_rows for domain, file in curated.items()}
 
     @cached_property
     def shape(self) -> Shape:
@@ -82,14 +84,6 @@ class Plan:
     def prompts(self, stage: Stage) -> int:
         """Number of prompts that a stage may train on: of the home's newest curated problems, otherwise assumed."""
         return sum(self._curated.get(domain, PROMPTS) for domain in stage.domains)
-
-    @cached_property
-    def _curated(self) -> dict[str, int]:
-        store, rows = ArtifactStore(self._settings.artifacts), {}
-        for domain in self.recipe.curation:
-            for artifact in store.all(f"problems/{domain}-curated-*"):  # the newest last
-                rows[domain] = pq.read_metadata(artifact.kept).num_rows
-        return rows
 
     def _pass(self, stage: Stage, prompts: int, rollouts: int, training: Training | None = None) -> float:
         if not prompts:

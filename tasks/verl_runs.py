@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.exports import export_problems
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.stage import SequenceImportance, Stage
-from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.verifiers.domains import DOMAINS, own_domain_variables
 from ratchet.verifiers.errors import RatchetError
 
@@ -52,10 +51,17 @@ run() {
 """
 
 
-def write_runs(recipe: Recipe, store: ArtifactStore, output: Path) -> list[str]:
-    """Write the runs, and return a line for each stage. Raises RatchetError for a domain that is not curated, and for a
-    stage that keeps no problem."""
-    curated = {domain: _curated(store, domain) for stage in recipe.training.stages for domain in stage.mix}
+def write_runs(recipe: Recipe, curated: Mapping[str, Path], output: Path) -> list[str]:
+    """Write the runs, and return a line for each stage. `curated` are the files of the curated problems by domain.
+
+    Raises RatchetError for a domain that is not among them, and for a stage that keeps no problem.
+    """
+    for domain in (domain for stage in recipe.training.stages for domain in stage.mix):
+        if domain not in curated:
+            raise RatchetError(
+                f"The {domain} problems of {recipe.name} are not curated here: run `ratchet curate {domain} "
+                f"{recipe.name}` first, with the same --set."
+            )
     lines, script = [], [_SCRIPT % (_own_domains(recipe), recipe.model.path or "MODEL")]
     notes = [f"# {recipe.name}: what verl cannot do", "", "`bash run.sh` runs the stages. By hand:"]
     if recipe.training.warm_start:
@@ -181,13 +187,6 @@ def by_hand(stage: Stage) -> list[str]:
         if name not in names:
             notes.append(f"The {kind} {name} is not verl's: the overrides have GRPO's.")
     return notes
-
-
-def _curated(store: ArtifactStore, domain: str) -> Path:
-    newest = [artifact.kept for artifact in store.all(f"problems/{domain}-curated-*")][-1:]
-    if not newest:
-        raise RatchetError(f"{store.root} has no curated {domain} problems: run `ratchet curate {domain}` first.")
-    return newest[0]
 
 
 def _own_domains(recipe: Recipe) -> str:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from ratchet.flows.curate import curated_problems
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.plan import Plan
@@ -119,5 +120,6 @@ def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, s
     with pytest.raises(RatchetError, match="There is no domain 'countdown' in tiny: give the recipe that declares it"):
         in_process(*arguments, "--recipe", "tiny", "--home", ready_home)
     assert not (tmp_path / "out").exists()
-    plan = Plan(load_recipe(lab / "countdown.yaml"), load_settings(ready_home))
+    recipe, settings = load_recipe(lab / "countdown.yaml"), load_settings(ready_home)
+    plan = Plan(recipe, settings, curated=curated_problems(recipe, settings))
     assert plan.prompts(plan.training.stages[0]) == 24, "those that this home has, once they are curated"

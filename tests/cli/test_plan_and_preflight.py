@@ -6,6 +6,8 @@ import json
 import os
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ratchet.flows.preflight import endpoints
@@ -69,7 +71,14 @@ def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short
     assert ("Not enough memory" in plan) == bool(code)
 
 
-def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
+def problems(directory, count):
+    """A file of as many curated problems."""
+    path = directory / "kept.parquet"
+    pq.write_table(pa.table({"problem_id": range(count)}), path)
+    return path
+
+
+def test_a_plan_warns_before_gpus_wait(tmp_path):
     """7B on the paper's 128 GPUs: they wait for the longest responses, and a quarter of them does it for half."""
     seven = {"hidden_size": 3584, "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944}
     (tmp_path / "config.json").write_text(json.dumps(CONFIG | seven))
@@ -88,8 +97,11 @@ def test_a_plan_warns_before_gpus_wait(tmp_path, monkeypatch):
     assert many.uncounted == ["codeforces"] and many.evaluations == 4
     few = Plan(recipe, settings, "2x8xH100")
     assert not any("GPU hours" in words for words in few.warnings())
-    monkeypatch.setattr(Plan, "_curated", {"math": 4000})
-    assert Plan(recipe, settings, "16x8xH100").beside["math-24k"]["pass rates"] < 3600 * measured["math-24k"] / 2
+    curated = {"math": problems(tmp_path, 4000)}
+    assert (
+        Plan(recipe, settings, "16x8xH100", curated=curated).beside["math-24k"]["pass rates"]
+        < 3600 * measured["math-24k"] / 2
+    )
     assert Plan(recipe, settings, "H100").smaller is None
 
 
@@ -128,12 +140,20 @@ def test_settings_that_exclude_each_other_are_refused_before_a_plan(settings, wh
         in_process("plan", "1.5b-1gpu", "--home", tmp_path, *(w for each in (model, *asked) for w in ("--set", each)))
 
 
-def test_tail_batching_needs_prompts_to_spare(model, tmp_path, monkeypatch):
+def test_tail_batching_needs_prompts_to_spare(model, tmp_path):
     tail = ["training.stages.*.advanced.tail_batching=0.25", model]
     recipe, settings = load_recipe("1.5b-1gpu", tail), load_settings(tmp_path)
-    monkeypatch.setattr(Plan, "_curated", {"math": 70})
     with pytest.raises(RatchetError, match=r"math-4k: tail_batching=0.25 samples 80 prompts a step, and there are 70"):
-        Plan(recipe, settings, "8xH100").summary()
+        Plan(recipe, settings, "8xH100", curated={"math": problems(tmp_path, 70)}).summary()
+
+
+def test_a_plan_counts_the_problems_of_its_own_curation_only(model, finished_home):
+    """The home has a small recipe's few problems of both domains, which another recipe does not train on."""
+    home, tail = ("--home", finished_home), ("--set", "training.stages.0.advanced.tail_batching=0.25")
+    many = ("--set", "training.stages.0.prompts_per_batch=4000", "--set", "training.stages.0.updates_per_batch=1")
+    with pytest.raises(RatchetError, match=r"samples 5000 prompts a step, and there are \d{1,3}:"):
+        in_process("plan", MINI, *home, *tail, *many)
+    assert "steps" in in_process("plan", "1.5b-1gpu", *home, *tail, "--set", model)
 
 
 def test_gpus_that_only_sample_are_paid_for(model, tmp_path):

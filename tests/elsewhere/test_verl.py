@@ -11,7 +11,7 @@ import pytest
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.exports import EXPORTS
 from ratchet.infra.recipe import load_recipe
-from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.tasks.verl_runs import write_runs
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -41,33 +41,30 @@ def test_verls_reward_managers_give_the_rewards_of_this_house(peer, exported, tm
 
 
 @pytest.fixture
-def curated_home(tmp_path):
-    """A home with curated problems of every shipped domain, of difficulties from 0 to 7."""
-    home = tmp_path / "home"
-    store = ArtifactStore(home / "artifacts")
+def curated(tmp_path):
+    """Files of curated problems of every shipped domain, of difficulties from 0 to 7."""
+    files = {}
     for domain, count in (("math", 40), ("code", 30), ("science", 6), ("logic", 5), ("instructions", 4)):
         rows = [
             Problem(f"{domain}-{n}", domain, f"Question {n}?", answer="1", tests="[]", metadata="{}", difficulty=n % 8)
             for n in range(count)
         ]
-        target = store.locate("problems", f"{domain}-curated", domain.encode().hex().ljust(64, "0"))
-        with store.draft(target, resumable=False) as draft:
-            pq.write_table(to_table(rows), draft.path / "kept.parquet")
-            store.finish(target, draft, step="curated", step_version=1, parameters={}, inputs=[], started_at=0.0)
-    return home
+        files[domain] = tmp_path / f"{domain}.parquet"
+        pq.write_table(to_table(rows), files[domain])
+    return files
 
 
 STAGES = {"acereason-7b": 6, "prorl-1.5b": 8}
 
 
 @pytest.mark.parametrize("recipe", STAGES)
-def test_a_curriculum_is_written_for_verl(recipe, curated_home, tmp_path):
+def test_a_curriculum_is_written_for_verl(recipe, curated, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     runs = tmp_path / "runs"
-    said = in_process("export", "runs", recipe, "--for", "verl", "--output", runs, "--home", curated_home)
+    lines = write_runs(load_recipe(recipe, fit=False), curated, runs)
     stages = sorted(path for path in runs.iterdir() if path.is_dir())
     assert len(stages) == STAGES[recipe] == len(load_recipe(recipe).training.stages)
-    assert all(stage.name in said for stage in stages)
+    assert [line.split(":")[0] for line in lines] == [stage.name for stage in stages]
     assert subprocess.run(["bash", "-n", runs / "run.sh"]).returncode == 0
     assert (runs / "run.sh").read_text().splitlines()[-1] == f'run {stages[-1].name} "$@"'
     for path, stage in zip(stages, load_recipe(recipe).training.stages, strict=True):
@@ -84,16 +81,16 @@ def test_a_curriculum_is_written_for_verl(recipe, curated_home, tmp_path):
 
 
 def test_a_curriculum_whose_problems_are_not_curated_says_so(tmp_path):
-    with pytest.raises(RatchetError, match="no curated math problems"):
+    with pytest.raises(RatchetError, match="math problems of acereason-7b are not curated here"):
         in_process("export", "runs", "acereason-7b", "--output", tmp_path / "runs", "--home", tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", STAGES)
-def test_verl_composes_every_stage(peer, recipe, curated_home, tmp_path):
+def test_verl_composes_every_stage(peer, recipe, curated, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     runs = tmp_path / "runs"
-    in_process("export", "runs", recipe, "--for", "verl", "--output", runs, "--home", curated_home)
+    write_runs(load_recipe(recipe, fit=False), curated, runs)
     printed = peer("verl", "verl_compose.py", *sorted(path for path in runs.iterdir() if path.is_dir()))
     for config, stage in zip(printed.values(), load_recipe(recipe).training.stages, strict=True):
         actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
