@@ -93,6 +93,7 @@ def compose(
         "topics": tables.topic_rows(benchmarks, "topics"),
         "months": tables.topic_rows(benchmarks, "months"),
         "contamination": tables.by_checkpoint(benchmarks, tables.contamination_rows),
+        "sample_responses": [{"benchmark": f"[{name}](responses/{name}.html)"} for name in benchmarks],
         "review": [
             {"benchmark": p.benchmark, "question": f"[{p.question}]({p.file})", "reason": p.reason} for p in picks
         ],
@@ -113,7 +114,7 @@ def compose(
         number=number, signed=signed, percent=percent, interval=interval, repr=repr, warnings=tables.warnings,
         comment=lambda label: re.sub(r"[^A-Za-z0-9 ._:/-]", "?", label),
     )  # fmt: skip
-    linked = responses.pages(directories, picks)
+    linked = responses.pages(directories, picks) | responses.sample_pages(directories, list(benchmarks))
     if all_gains:
         linked["questions.csv"] = pd.concat(map(question_table, all_gains)).to_csv(index=False)
     return replace(document, sections=sorted(document.sections, key=lambda section: section.folded)), linked

@@ -1,4 +1,4 @@
-"""Questions for manual review: those whose score is most likely wrong, or changed most."""
+"""Responses to read: random ones, and of questions whose score is most likely wrong, or changed most."""
 
 import hashlib
 import re
@@ -15,6 +15,7 @@ from ratchet.evaluation.grading import RIGHT
 from ratchet.infra.pages import render, unmarked
 
 AT_MOST = 8  # questions of each kind and benchmark
+RANDOM = 10  # questions of a benchmark's sample
 NEARLY = 0.5  # share of passed tests, or of votes, from which a wrong response is reviewed
 
 
@@ -78,6 +79,31 @@ def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, s
                 own = {label: rows.loc[rows.problem_id == question] for label, rows in generations.items()}
                 facts = {str(name): value for name, value in asked.loc[question].items()}
                 written[pick.file] = _page(question, facts, benchmark, own)
+    return written
+
+
+def sample_pages(directories: Mapping[str, Path], benchmarks: Sequence[str]) -> dict[str, str]:
+    """An HTML page for each benchmark, by file name: the first response of each evaluation to random questions, the
+    same ones in each report: those whose ids have the smallest hashes."""
+    written: dict[str, str] = {}
+    for benchmark in benchmarks:
+        asked: dict[str, dict[str, Any]] = {}
+        for directory in directories.values():
+            for row in _whole(directory / "questions.parquet", benchmark, ()).to_dict("records"):
+                asked.setdefault(row["problem_id"], row)
+        chosen = sorted(asked, key=lambda question: hashlib.sha256(question.encode()).digest())[:RANDOM]
+        responses: dict[str, list[dict[str, Any]]] = {question: [] for question in chosen}
+        for label, directory in directories.items():
+            rows = _whole(directory / "generations.parquet", benchmark, [("problem_id", "in", chosen)])
+            first = rows.sort_values("sample").drop_duplicates("problem_id").assign(label=label)
+            for row in first.to_dict("records"):
+                responses[row["problem_id"]].append(row)
+        written[f"responses/{benchmark}.html"] = render(
+            Path(__file__).parent / "sample_responses.html",
+            title=f"{benchmark} · {len(chosen)} random questions",
+            subtitle="The first response of each checkpoint, right or wrong.",
+            questions=[(asked[question], responses[question]) for question in chosen],
+        )
     return written
 
 

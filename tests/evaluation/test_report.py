@@ -158,6 +158,15 @@ def test_report_is_self_contained_complete_and_escaped(tmp_path):
         assert (tmp_path / "report" / link).stat().st_size > 0
     assert set(files) == {p for p in (tmp_path / "report").rglob("*") if p.is_file()}
 
+    sample = Page((tmp_path / "report/responses/tiny-math.html").read_text())
+    assert sample.open == [] and "script" not in {tag for tag, _ in sample.tags}
+    headings = [words for words in sample.words if re.fullmatch(rf"(start|{re.escape(NASTY)}): (passed|failed)", words)]
+    assert len(headings) == 2 * 10 and f"{NASTY} answer 0" in sample.words and f"{NASTY} answer 1" not in sample.words
+    rows = pq.read_table(directories[1][1] / "generations.parquet").to_pylist()
+    first = {r["problem_id"]: r["outcome"] for r in rows if r["benchmark"] == "tiny-math" and r["sample"] == 0}
+    after = [words.rsplit(": ", 1)[1] for words in headings[1::2]]
+    assert after == [first[words] for words in sample.words if words in first]
+
     whole = Page((tmp_path / "report/responses/tiny-math-q11.html").read_text())
     assert whole.open == [] and "script" not in {tag for tag, _ in whole.tags}
     words = " ".join(whole.words)
