@@ -16,7 +16,7 @@ WAITING = (
     "starts a worker. **AwaitingConcurrencySlot** runs wait for an earlier run of this deployment: {limit} run at "
     "a time (`ratchet deploy --concurrency-limit`)."
 )
-"""What its runs wait for, in a deployment's description."""
+"""Gates that wait for approval, as a deployment's description lists them."""
 
 
 def deploy(

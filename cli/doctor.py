@@ -91,7 +91,7 @@ def _sandbox() -> Iterator[Check]:
 
 
 def _compiler() -> Iterator[Check]:
-    """What builds programs in C++, if this machine can; only problems that ask for them need it."""
+    """The C++ compiler of this machine, if there is one; only problems in C++ need it."""
     from ratchet.verifiers.code.compiled import Workshop, toolchain
     from ratchet.verifiers.sandbox.server import SandboxFault
 
@@ -116,7 +116,7 @@ def _store(settings: Settings, contents: bool = False) -> Iterator[Check]:
 
 
 def _beside_artifacts(home: Path) -> Iterator[Check]:
-    """Damage to what a run keeps outside of its artifacts."""
+    """Damaged files of a run outside of its artifacts."""
     from ratchet.data_curation.base.journal import read_lines
     from ratchet.evaluation.generation_store import read_part
 

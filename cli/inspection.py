@@ -58,18 +58,17 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
 
 
 def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
-    """The planned steps as data. `would`: run, run_if_inputs_differ, be_cached, be_skipped, or not_run with a
-    reason."""
+    """The planned steps as data. `action`: run, run_if_inputs_differ, cached, skipped, or not_run with a reason."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
 
-    def would(step: "PlannedStep") -> str:
+    def action(step: "PlannedStep") -> str:
         if step.not_done or step.left_out:
-            return "not_run" if step.not_done else "be_skipped"
-        return "be_cached" if step.cached else "run_if_inputs_differ" if _may_be_found(step) else "run"
+            return "not_run" if step.not_done else "skipped"
+        return "cached" if step.cached else "run_if_inputs_differ" if _may_be_found(step) else "run"
 
     return [
         {
-            "step": step.title, "would": would(step), "key": step.output.key if step.output.key_known else None,
+            "step": step.title, "action": action(step), "key": step.output.key if step.output.key_known else None,
             "made_from": list(dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)),
             **({"reason": step.not_done} if step.not_done else {}),
         }
@@ -111,7 +110,7 @@ def _summary_table(artifact: Artifact) -> list[dict[str, Any]]:
 
 
 def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str) -> None:
-    """All of these, or those of one kind."""
+    """List artifacts, all or of one kind."""
     if not artifacts:
         raise RatchetError(f"There are no artifacts in {settings.home} yet. Start with `ratchet run tiny`.")
     listed = [artifact for artifact in artifacts if kind in ("", artifact.kind)]
@@ -161,7 +160,7 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
 
 
 def _one_per_line(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested settings as `stage.steps`, so that each line is short."""
+    """Flatten nested settings to dotted names such as `stage.steps`, so that each line is short."""
     for name, value in parameters.items():
         if isinstance(value, dict) and value:
             yield from _one_per_line(value, f"{prefix}{name}.")

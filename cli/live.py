@@ -51,7 +51,7 @@ def reporting() -> Iterator[ProgressReporter]:
 
 
 class LiveReporter(ProgressReporter):
-    """Finished steps scroll up as lines; the current step has a bar, its latest metrics, and the time left."""
+    """Live display: finished steps as lines, the current one with a bar, its latest metrics and the time left."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -71,21 +71,22 @@ class LiveReporter(ProgressReporter):
         self.console.print(Text(text, style=style), soft_wrap=True)
 
     def step_started(self, title: str) -> None:
+        self._head()
         self._progress = Progress(title)
 
     def progress(self, done: int, total: int | None, facts: Mapping[str, Any]) -> None:
         self._progress.update(done, total, facts)
 
-    def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
-        took = Text("cached", style="cyan") if cached else Text(duration(seconds), style="dim")
+    def step_finished(self, title: str, summary: str, seconds: float) -> None:
+        took = duration(seconds)
         line = Table.grid(padding=(0, 1))
         line.add_column()
         line.add_column(width=30, no_wrap=True)
         line.add_column(width=8, justify="right")
         line.add_column()
-        line.add_row(Text("✓", style="green"), title, took, summary)
+        line.add_row(Text("✓", style="green"), title, Text(took, style="dim"), summary)
         self.console.print(line)
-        prefect_page.log(f"✓ {title} ({took.plain}) {summary}")
+        prefect_page.log(f"✓ {title} ({took}) {summary}")
         self._progress = Progress()
 
     def _render(self) -> RenderableType:

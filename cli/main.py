@@ -73,7 +73,7 @@ def _version(wanted: bool) -> None:
 
 
 def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds a command, which gets `--json` and `--quiet`, to a panel of `ratchet --help`."""
+    """Add a command, with `--json` and `--quiet`, to a panel of `ratchet --help`."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
         app.command(rich_help_panel=panel)(with_output(function))

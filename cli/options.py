@@ -22,7 +22,7 @@ def _recipes(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _artifacts(context: typer.Context, incomplete: str) -> list[str]:
-    """Finished ones, by the names of their directories: nothing is read."""
+    """Finished artifacts by the names of their directories; no file is read."""
     store = load_settings(context.params.get("home")).artifacts
     return ["/".join(manifest.parts[-3:-1]) for manifest in sorted(store.glob("*/*/manifest.json"))]
 
@@ -40,7 +40,7 @@ def _curation_steps(context: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def _completed(candidates: Callable[[typer.Context, str], Iterable[str]]) -> Callable[..., Any]:
-    """Makes arguments, or with `names` options, that the shell completes."""
+    """Build arguments, or with `names` options, with shell completion."""
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         return [name for name in candidates(context, incomplete) if name.startswith(incomplete)]
@@ -84,7 +84,7 @@ INTERRUPTED = 130
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options `--json` and `--quiet`, which it finds in `terminal.output`."""
+    """Add the options `--json` and `--quiet` to a command, which finds them in `terminal.output`."""
 
     @functools.wraps(command)
     def run(*, as_json: bool, quiet: bool, **arguments: Any) -> None:

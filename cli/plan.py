@@ -1,4 +1,4 @@
-"""`ratchet plan`: what a recipe takes of time, money and memory, and its first bottleneck when it grows."""
+"""`ratchet plan`: a recipe's time, cost and memory, and its first bottleneck when it grows."""
 
 from dataclasses import asdict
 from shlex import quote
@@ -87,7 +87,7 @@ def plan(
 def _show_advice(rows: "list[Advice]") -> None:
     table = columns("change", "exactness", "GPUs", "time", "GPU hours", "speedup", "MFU")
     for row in rows:
-        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.times_fewer:.2f}x")
+        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.speedup:.2f}x")
         table.add_row(row.change, row.exactness, *shown, f"{row.efficiency:.1%}")
     print_unwrapped(table)
     for settings in [row.settings for row in rows if row.settings][:1]:
@@ -189,7 +189,7 @@ def _totals(row: dict[str, Any]) -> list[str]:
 
 
 def _show_details(plan: "Plan") -> None:
-    """What fills the memory, and what happens to the longest stage as it grows."""
+    """Memory by purpose, and the limits of the longest stage as it grows."""
     table = columns("GiB", "while sampling", "while updating", "KV cache tokens", "longest sequence", "checkpoint load")
     for stage, needs in plan.stages:
         largest = (sorted(held.items(), key=lambda item: -item[1])[:4] for held in (needs.sampling, needs.updating))

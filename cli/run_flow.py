@@ -65,7 +65,7 @@ def run_flow(
             )
         elif dry_run:
             show_steps(plan)
-            if recipe.cpu_overrides:
+            if recipe.cpu_overrides and any(step.output.kind in ("checkpoint", "evaluation") for step in plan):
                 hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)

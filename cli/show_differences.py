@@ -1,4 +1,4 @@
-"""How two runs differ, as it is printed."""
+"""Print the differences between two runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
 
 
 def _facts(changes: Differences, a: RunRecord, b: RunRecord) -> dict[str, Any]:
-    """What `show_differences` prints, as data."""
+    """The output of `show_differences` as data."""
 
     def each(facts: Facts) -> list[dict[str, Any]]:
         return [{"name": name, "a": one, "b": other} for name, one, other in facts]

@@ -1,4 +1,4 @@
-"""The history of one row, from its raw file to the step that dropped it or to the curated set, as it is printed."""
+"""Print the history of one row, from its raw file to the step that dropped it or to the curated set."""
 
 import json
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def show_row(settings: Settings, what: str, run: str | None, recipe: str | None)
 
 
 def _history(chain: Chain, row: dict[str, Any]) -> dict[str, Any]:
-    """What `_show` prints, as data: `dropped_by` is null for a step that kept the row."""
+    """The history as data: `dropped_by` is null for a step that kept the row."""
     steps = [{"step": v.step, "dropped_by": v.rule, "evidence": v.evidence} for v in visits(chain, row)]
     names = ("problem_id", "source", "source_id", "prompt")
     file = str(chain.file(row["source"]))

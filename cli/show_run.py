@@ -67,7 +67,7 @@ class RunState:
 
 
 def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dict[str, Any]:
-    """What `show_run` prints, as data."""
+    """The output of `show_run` as data."""
     state = _state(settings, record, price)
     about = {"run": record.run_id, "name": record.name, "state": state.status, "seconds": state.seconds}
     return {**about, "unfinished": state.unfinished, "stages": [asdict(row) for row in state.rows]}

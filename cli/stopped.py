@@ -1,4 +1,4 @@
-"""What an interrupted command prints: where it stopped, and how to continue."""
+"""Tell the user of an interrupted command where it stopped, and how to continue."""
 
 import shlex
 import shutil

@@ -52,7 +52,7 @@ errors = Terminal(stderr=True, highlight=False)
 
 @dataclass
 class Output:
-    """What `--json` and `--quiet` of the current command ask for."""
+    """The current command's `--json` and `--quiet`."""
 
     json: bool = False
     quiet: bool = False
@@ -68,7 +68,7 @@ output = Output()
 
 @contextmanager
 def spinner(text: str, where: Console = console) -> Iterator[None]:
-    """`text` while the block runs; in a log one line, if that takes longer than five seconds."""
+    """Show `text` with a spinner while the block runs; in a log one line, if that takes longer than five seconds."""
     if output.quiet:
         yield
         return
@@ -77,23 +77,23 @@ def spinner(text: str, where: Console = console) -> Iterator[None]:
 
 
 def say(text: str, style: str = "") -> None:
-    """A text without markup: in a terminal wrapped at words, elsewhere whole."""
+    """Print text without markup: in a terminal wrapped at words, elsewhere whole."""
     console.print(text, style=style, soft_wrap=True, markup=False)
 
 
 def hint(text: str, style: str = "") -> None:
-    """What to do next, and the like: not with `--quiet`."""
+    """Print advice, such as what to do next; not with `--quiet`."""
     if not output.quiet:
         say(text, style)
 
 
 def print_command(command: str, where: Console = console) -> None:
-    """A command on a line of its own, which a terminal may break anywhere, so that it can be copied."""
+    """Print a command on a line of its own, which a terminal may break anywhere, so that it can be copied."""
     Console.print(where, f"  {command}", style="bold", markup=False, soft_wrap=True)
 
 
 def columns(*names: str) -> Table:
-    """A table without lines."""
+    """Print a table without lines."""
     return Table(*names, box=None, padding=(0, 2, 0, 0))
 
 
@@ -104,7 +104,7 @@ def print_unwrapped(what: RenderableType) -> None:
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]]) -> None:
-    """A table of rows with the same names, numbers on the right; nothing for no rows."""
+    """Print a table of rows with the same names, numbers on the right; nothing for no rows."""
     if not (rows := list(rows)):
         return
     table = columns()

@@ -216,7 +216,7 @@ def _submission(
 
 
 def _fault(verdict: "Verdict") -> str:
-    """Why a verdict says nothing about the response: a fault of the problem or of this machine; "" if it does."""
+    """The fault of the problem or of this machine for which a verdict does not count; "" if it counts."""
     at_fault = verdict.outcome.value == "infra_error" or verdict.decided_by in ("invalid_problem", "reference")
     return verdict.detail if at_fault else ""
 

@@ -20,7 +20,7 @@ from ratchet.verifiers.problem import Problem
 DECISIVE = ("problem_id", "prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb",
             "metadata")  # fmt: skip
 REFERENCE = DECISIVE[2:-1]
-"""What decides whether a response to a prompt is right."""
+"""Fields that decide whether a response to a prompt is right."""
 
 
 def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]:
@@ -57,7 +57,7 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
 
 
 def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
-    """By problem_id, why a question whose rows have different references is no question: neither can be trusted. Equal
+    """Questions whose rows have different references, with the reason, by problem_id: neither can be trusted. Equal
     answers in different notation are one reference."""
     reasons, first = {}, {}
     for problem in problems:

@@ -32,7 +32,7 @@ class PairedDifference:
     high: float
     p_value: float
     upper_limit: float
-    """One-sided, at 97.5 %, valid also where few questions changed (`statistics.gain_limit`)."""
+    """One-sided upper limit at 97.5 %, valid also where few questions changed (`statistics.gain_limit`)."""
 
     @property
     def improved(self) -> bool | None:

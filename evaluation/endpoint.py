@@ -13,7 +13,7 @@ from ratchet.evaluation.spec import Batch, Plan
 from ratchet.verifiers.errors import RatchetError
 
 PATIENCE_S = 86_400.0
-"""How long to wait for an endpoint that gives no answer at all; finished answers are kept."""
+"""Seconds to wait for an endpoint that gives no answer at all; finished answers are kept."""
 
 
 class EndpointGenerations(Generations):

@@ -17,7 +17,7 @@ BENCHMARK_COLORS = ("#3056d3", "#d9730d", "#0f9d76", "#b5367a", "#6b5bd2", "#8a6
 
 
 def checkpoint_colors(count: int) -> list[Any]:
-    """From gray (first checkpoint) to dark blue (last)."""
+    """Colors of the checkpoints, from gray (first) to dark blue (last)."""
     ramp = LinearSegmentedColormap.from_list("pipeline", [FIRST, "#7f9be6", LAST, "#16297a"])
     return [ramp(i / (count - 1)) for i in range(count)] if count > 1 else [LAST]
 
@@ -68,5 +68,5 @@ def solve_rate_histograms(benchmarks: Benchmarks) -> Drawing | None:
 
 
 def floats(values: Any) -> np.ndarray:
-    """JSON's null as NaN."""
+    """Values as floats, JSON's null as NaN."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)

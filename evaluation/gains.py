@@ -43,7 +43,7 @@ class Task:
 
     @property
     def regime(self) -> Regime | None:
-        """None for fewer than three checkpoints, two questions, or four responses to each."""
+        """The task's regime; None for fewer than three checkpoints, two questions, or four responses to each."""
         if len(self.counts) < 3 or self.k < 2 or len(self.counts[0]) < 2:
             return None
         return regime(self.counts[0], self.counts[len(self.counts) // 2], self.counts[-1], self.k, self.clusters)

@@ -1,4 +1,4 @@
-"""How often k responses contain a right one (pass@k), are all right (pass^k), have the right majority (maj@k), or a
+"""Estimators of pass@k (one of k responses is right), pass^k (all are), maj@k (the majority is), and a
 right one as the one with the highest reward (best@k).
 
 Throughout, n is the number of graded responses to one question and c the number of them that passed.

@@ -58,7 +58,7 @@ ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to
 
 
 Stored = dict[str, dict[Key, Path]]
-"""By benchmark, the part that holds each generation."""
+"""Part that holds each generation, by benchmark."""
 
 
 def stored_row(asked: GenerationRequest, completion: Completion) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class Generations(ExitStack):
         self.done, self.total = 0, sum(len(batch.requests) for batch in plan.batches)
         """Numbers of responses: finished, and of the plan."""
         self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
-        """By benchmark, rows of failed requests; they are not stored."""
+        """Rows of failed requests, by benchmark; they are not stored."""
 
     def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
@@ -164,7 +164,7 @@ class SampledGenerations(Generations):
                 time.sleep(POLL_S if parts else 0)
 
     def _count(self, directory: Path, parts: Mapping[int, tuple[Batch, list[GenerationRequest], Path]]) -> bool:
-        """True if `done` has grown."""
+        """Count a finished response; True if `done` has grown."""
         taken = [(len(requests), directory / f"{TAKEN}{position}") for position, (_, requests, _) in parts.items()]
         missing = sum(requests - (file.stat().st_size if file.exists() else 0) for requests, file in taken)
         before, self.done = self.done, self.total - missing

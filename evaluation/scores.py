@@ -123,7 +123,7 @@ class Curves:
         return estimate(np.full(len(self.table), NAN) if undefined else self.table[:, k - 1], self.clusters)
 
     def points(self) -> dict[str, list]:
-        """At powers of two and at n, the fewest responses to a question, with 95 % intervals."""
+        """Scores at powers of two and at n, the fewest responses to a question, with 95 % intervals."""
         top = int((~np.isnan(self.table)).all(axis=0).sum()) if len(self.table) else 0
         ks = sorted({2**i for i in range(top.bit_length()) if 2**i <= top} | ({top} if top else set()))
         estimates = [self.at(k) for k in ks]

@@ -31,7 +31,7 @@ SEED = 0
 
 
 class ModelSpec(Section):
-    """One of: a Hugging Face model directory, or a model behind an endpoint."""
+    """A Hugging Face model directory, or a model behind an endpoint."""
 
     identity: str = Field(..., min_length=1)
     """A hash of the content: evaluations of models with the same identity share generations."""
@@ -49,11 +49,11 @@ class EvaluationSpec(Section):
     """Engine, hardware and reward servers, which training and evaluation share."""
     verification: Verification
     problems: dict[str, Path]
-    """By benchmark, a Parquet file with `PROBLEM_SCHEMA`."""
+    """Parquet file of each benchmark, with `PROBLEM_SCHEMA`."""
     set_aside: dict[str, dict[str, int]]
-    """By benchmark, the number of rows of its file that could not be read, by reason."""
+    """Rows of each benchmark's file that could not be read, counted by reason."""
     contaminated: Mapping[str, Sequence[str]] | None
-    """By benchmark, the problem_ids found in the training set; None without a check."""
+    """problem_ids found in the training set, by benchmark; None without a check."""
     store_dir: Path
     work_dir: Path
 
@@ -96,7 +96,7 @@ class Plan:
 
     spec: EvaluationSpec
     problems: dict[str, tuple[Problem, ...]]
-    """By benchmark, in the spec's order."""
+    """Problems of each benchmark, in the spec's order."""
 
     @cached_property
     def prompts(self) -> dict[str, PromptFormat]:
@@ -112,7 +112,7 @@ class Plan:
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
-        """By benchmark, the part of each response that its prompt contains; an endpoint's are whole already."""
+        """Part of each response that its prompt contains, by benchmark; an endpoint's responses are whole already."""
         own = self.spec.model.directory is not None
         return {name: prompt.response_prefix if own else "" for name, prompt in self.prompts.items()}
 
@@ -127,7 +127,7 @@ class Plan:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """By benchmark, problem and sample, split every `hardware.rollout_batch` requests; smaller on several machines,
+        """Batches by benchmark, problem and sample, of `hardware.rollout_batch` requests; smaller on several machines,
         so that each process has a batch.
 
         The samples of a problem are adjacent, so that an engine reads their prompt once. A batch has one benchmark.

@@ -107,7 +107,7 @@ def response_rows(scores: Scores) -> list[Row]:
 
 
 def warnings(scores: Scores) -> list[str]:
-    """What makes the score of one checkpoint doubtful, for the terminal, the report and MLflow."""
+    """Reasons to doubt the score of one checkpoint, for the terminal, the report and MLflow."""
     sentences, empty, unread = [], scores.get("empty_rate") or 0, scores.get("without_answers")
     point = scores["pass_at"]["1"]
     if empty > MANY_EMPTY:
@@ -160,7 +160,7 @@ def contamination_rows(scores: Scores) -> list[Row]:
 
 
 def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> list[Row]:
-    """By topic or month of release, of the last checkpoint."""
+    """Scores of the last checkpoint by topic or month of release."""
     rows = []
     for benchmark, series in benchmarks.items():
         label, scores = series[-1]
@@ -195,7 +195,7 @@ def setting_row(name: str, scores: Scores) -> Row:
 
 
 def difference_rows(benchmarks: Benchmarks, regimes: Mapping[str, str] = {}) -> list[Row]:
-    """Successive checkpoints, and the first against the last; `regimes` by benchmark."""
+    """Differences between successive checkpoints, and between first and last; `regimes` by benchmark."""
     rows = []
     for name, series in benchmarks.items():
         pairs = [*pairwise(series), *([(series[0], series[-1])] if len(series) > 2 else [])]
@@ -212,7 +212,7 @@ def difference_rows(benchmarks: Benchmarks, regimes: Mapping[str, str] = {}) -> 
 
 
 def task_rows(tasks: Sequence[Task]) -> list[Row]:
-    """First checkpoint to last."""
+    """Gains of each task from the first checkpoint to the last."""
     rows = []
     for task in tasks:
         gains = gain_rows(task.counts[0], task.counts[-1], sorted({1, task.k}), task.clusters)
@@ -246,7 +246,7 @@ def p_value(gain: PairedDifference) -> str:
 
 
 def change(gain: PairedDifference) -> str:
-    """One line: the difference, its 95 % interval and its p-value."""
+    """The difference in one line, with its 95 % interval and its p-value."""
     p = p_value(gain)
     return f"{signed(gain.difference)} [{signed(gain.low)}, {signed(gain.high)}], p {p if p[0] == '<' else f'= {p}'}"
 

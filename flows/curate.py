@@ -17,7 +17,7 @@ from ratchet.verifiers.errors import RatchetError
 
 @flow
 def curate(recipe: Recipe, domain: str, steps: Steps = Steps()) -> Artifact:
-    """Read the files, then run the domain's steps in order; those that need a teacher only if there is one, which is
+    """Curate a domain: read the files, then run its steps; those that need a teacher only if there is one, which is
     asked before the first of them."""
     with open_run(recipe, f"{steps.only or 'curate'}-{domain}", steps=steps) as run:
         run.phase(f"Curate {domain}")

@@ -1,4 +1,4 @@
-"""Makes a function a flow, which Prefect runs, or a plain call where there is nothing to run."""
+"""Turn a function into a flow, which Prefect runs, or a plain call where there is nothing to run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

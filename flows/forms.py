@@ -46,7 +46,7 @@ class Changes(Section):
     """Each field sets a recipe field, `At`, or is a group of such fields."""
 
     def overrides(self, **names: str) -> list[str]:
-        """The changes in the form that `--set` takes; `names` fill in the paths."""
+        """The form's changes as overrides for `--set`; `names` fill in the paths."""
         return [f"{path.format(**names)}={json.dumps(value)}" for path, value in self._changed()]
 
     def _changed(self) -> Iterator[tuple[str, Any]]:
@@ -68,7 +68,7 @@ def recipe_fields(form: type[Changes]) -> Iterator[tuple[str, str, str]]:
 
 
 def _each_field_of(section: type[Section], path: str) -> Callable[[type[C]], type[C]]:
-    """Gives a group every field of a section of the recipe, empty; those of its `advanced` too. Type, bounds and
+    """Give a group every field of a section of the recipe, empty; those of its `advanced` too. Type, bounds and
     description are the section's own."""
 
     def filled(group: type[C]) -> type[C]:
@@ -88,7 +88,7 @@ def _fields(section: type[Section], path: str) -> dict[str, Any]:
 
 
 def _emptied(field: FieldInfo, at: At) -> tuple[Any, Any]:
-    """Text and lists are empty as such, other values by being absent."""
+    """An empty default: text and lists are empty as such, other values absent."""
     bounds = [mark for mark in field.metadata if not isinstance(mark, str)]
     kind = Annotated[field.annotation, *bounds] if bounds else field.annotation
     empty = "" if field.annotation is str else () if isinstance(field.default, tuple) and not field.default else None

@@ -91,8 +91,6 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Run
         | prefect_page.name_run(name, ["ratchet", recipe.name]),
         parameters=flat(recipe.model_dump(mode="json", exclude_defaults=True)),
     )  # fmt: skip
-    if recipe.cpu_overrides:
-        caller.reporter.note(ON_CPU.format(", ".join(recipe.cpu_overrides)))
     tracking.event("text", run.root, text=recipe.model_dump_json(indent=1), name="recipe.json")
     status: Status = "KILLED"  # Ctrl-C and cancellation are no `Exception`; or it waits for approval
     try:
@@ -105,11 +103,18 @@ def open_run(recipe: Recipe, title: str, steps: Steps = Steps()) -> Iterator[Run
         status = "FAILED"
         raise
     finally:
+        run.reporter.show_cached()
         run.resident.close()
         tracking.event("end", run.root, status=status)
         run.tracked = tracking.close(TRACKING_S)
         if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):
             prefect_page.link(page, f"MLflow: {name}")
+
+
+def note_cpu_overrides(run: RunContext) -> None:
+    """Tell which fields the recipe's `on_cpu` sections set, before what they change: training or evaluation."""
+    if run.recipe.cpu_overrides and not run.planning:
+        run.reporter.note(ON_CPU.format(", ".join(run.recipe.cpu_overrides)))
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ratchet.flows.curate import curate_each
 from ratchet.flows.flow import flow
-from ratchet.flows.runs import open_run
+from ratchet.flows.runs import note_cpu_overrides, open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks.approval import gate
@@ -25,7 +25,7 @@ class Trained:
 
 @flow
 def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str = "", start: str = "") -> Trained:
-    """From curated problems to the last checkpoint, evaluated where the recipe says; curates the missing ones.
+    """Train from curated problems to the last checkpoint, evaluating where the recipe says; first curate missing ones.
 
     `only` names one stage, trained from the checkpoint before it. `start` is a checkpoint or a model directory to train
     from instead, without warm start and earlier stages.
@@ -42,6 +42,7 @@ def train(recipe: Recipe, curated: dict[str, Artifact] | None = None, only: str 
         gate(run, "curated", training)
 
         run.phase("Train")
+        note_cpu_overrides(run)
         if start:
             checkpoint = given_checkpoint(run, start)
             if checkpoint.kind == "model":

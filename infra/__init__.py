@@ -1,1 +1,1 @@
-"""What the rest stands on: settings, recipes, artifacts, tracking, inference engines, child processes."""
+"""Infrastructure: settings, recipes, artifacts, tracking, inference engines, child processes."""

@@ -22,7 +22,7 @@ class Settings:
     launcher: str = ""
     """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/reference/training.md)."""
     trackers: tuple[str, ...] = ("mlflow",)
-    """What shows runs: `mlflow`, `tensorboard`, `wandb` (`RATCHET_TRACKING`, separated by commas)."""
+    """Trackers that show runs: `mlflow`, `tensorboard`, `wandb` (`RATCHET_TRACKING`, separated by commas)."""
     slurm: Path | None = None
     """The head of SLURM batch scripts; with it, process groups run as SLURM jobs (`RATCHET_SLURM`)."""
 

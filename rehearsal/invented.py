@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Values = dict[str, Any]
-"""What the rows of a layout may use, by name (`layouts.yaml`)."""
+"""Values that the rows of a layout may use, by name (`layouts.yaml`)."""
 
 THINGS = ("apples", "pears", "stamps", "marbles", "coins", "books", "shells", "cards", "plums", "pens", "bolts")
 PLACES = (

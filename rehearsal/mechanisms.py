@@ -1,4 +1,4 @@
-"""What a recipe asks for, and the artifact of its rehearsal that shows it, or none."""
+"""Mechanisms that a recipe asks for, and the artifact of its rehearsal that shows each, or none."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class Mechanism:
 
 
 class Evidence:
-    """What a run has left: its artifacts, made or found finished, and its events. Nothing of an earlier run counts."""
+    """Artifacts, made or found finished, and events of one run. Nothing of an earlier run counts."""
 
     def __init__(self, home: Path, journals: Sequence[Path]) -> None:
         self.events = [event for journal in journals for _, event in read_lines(journal)]
@@ -121,7 +121,7 @@ def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mecha
 
 
 def _never_trained(domain: str, recipe: Recipe, evidence: Evidence) -> Mechanism:
-    """For a domain without decontamination: no question of its benchmarks is a problem of the training set."""
+    """Check of a domain without decontamination: no question of its benchmarks is a problem of the training set."""
     check = evidence.find("contamination", "benchmarks")
     flagged = contaminated_items(check) if check else {}
     names = [benchmark.name for benchmark in recipe.evaluation.benchmarks if benchmark.domain == domain]
@@ -152,7 +152,7 @@ def _column(file: Path, name: str) -> Counter[str]:
 
 
 def _inputs(inputs: Sequence[str], problems: Artifact | None) -> dict[str, str]:
-    """Which input of the recipe each source of rows comes from."""
+    """The recipe's input from which each source of rows comes."""
     paths = [Path(facts["path"]) for facts in problems.manifest.inputs] if problems else []
     owners = {}
     for source, path in zip(source_names(paths), paths, strict=True):

@@ -37,8 +37,8 @@ RAMBLING = "Well" + " so" * 40
 """A response that is learned without an end. Each token follows from the one before, so that the policy keeps to it for
 longer than it was taught."""
 TIMES_BY_HEART = 3
-"""Visits to right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a small
-model sees, and are learned by heart."""
+"""Visits to the right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a
+small model sees, and are learned by heart."""
 MAX_PROMPT, MAX_PUZZLE, MAX_PUZZLE_ASKED = 700, 300, 1500
 """Characters of a prompt that the small model learns, of a puzzle to train on, which tells nothing about others, and of
 a benchmark's puzzle, which may have no shorter ones; longer ones cost time and teach it nothing more."""
@@ -105,7 +105,7 @@ def answer(problems: Sequence[SampledProblem], workers: int) -> None:
 
 
 def lessons(problems: Sequence[SampledProblem], recipe: Recipe) -> Iterator[dict[str, Any]]:
-    """As `small_model.Lesson`: responses with thinking where the recipe's begin with it. Those of `RAMBLING` go on."""
+    """Lessons of `small_model`, with thinking where the recipe's begin with it. Those of `RAMBLING` go on."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
     for asked in problems:

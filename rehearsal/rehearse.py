@@ -173,7 +173,7 @@ def _started(module: str, spec: Path, environment: Mapping[str, str]) -> "subpro
 
 
 def _lines(process: "subprocess.Popen[str]", spec: Path) -> list[str]:
-    """What it prints to its end. Raises RatchetError if it fails."""
+    """Lines that the command prints to its end. Raises RatchetError if it fails."""
     lines = process.communicate()[0].splitlines()
     if process.returncode:
         log = spec.with_suffix(".log")

@@ -20,7 +20,7 @@ from ratchet.verifiers.errors import RatchetError, Waiting
 
 
 def curate(path: Path, home: Path) -> None:
-    """Each domain, as far as it goes: the pipeline finds it done, or says why it is not."""
+    """Curate each domain, as far as it goes: the pipeline finds it done, or says why it is not."""
     recipe, settings = load_recipe(path), load_settings(home)
     with (
         suppress(RatchetError),

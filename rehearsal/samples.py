@@ -110,7 +110,7 @@ def _files(path: str, place: str) -> list[Path]:
 
 
 def _on_this_machine(recipe: Recipe, path: str, samples: Path | None, place: Path) -> Path:
-    """What the recipe reads in place of a path: one file, or the directory of several."""
+    """The path that the recipe reads in place of another: one file, or the directory of several."""
     name = Path(path).name
     if samples and (own := samples / "files" / name).exists():
         return own.resolve()

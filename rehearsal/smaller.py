@@ -1,4 +1,4 @@
-"""What a rehearsal makes smaller, and what it leaves as it is: everything else."""
+"""Reduce a recipe's lengths and counts for a rehearsal; everything else stays."""
 
 import math
 import os

@@ -23,7 +23,7 @@ from ratchet.evaluation.statistics import gain_limit, paired_interval, paired_p_
 
 RESPONSES, IN_A_CONTEST, CORRELATION = 16, 4, 0.4
 QUESTIONS, KS = (30, 64, 500), (1, 4, 16)
-WORLDS = {
+SOLVE_RATES = {
     "even": (1.0, 1.0), "like AIME": (0.3, 0.1), "hard": (0.1, 0.9), "near the ceiling": (9.0, 1.0),
     "nearly all solved": (0.2, 0.02),
 }  # fmt: skip
@@ -62,8 +62,8 @@ def normal(sets: int, clusters: np.ndarray, generator: np.random.Generator) -> n
     return CORRELATION**0.5 * shared + (1 - CORRELATION) ** 0.5 * alone
 
 
-def solve_rates(world: str, sets: int, clusters: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    quantiles = betaincinv(*WORLDS[world], (np.arange(20_000) + 0.5) / 20_000)
+def solve_rates(distribution: str, sets: int, clusters: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    quantiles = betaincinv(*SOLVE_RATES[distribution], (np.arange(20_000) + 0.5) / 20_000)
     return quantiles[(ndtr(normal(sets, clusters, generator)) * 20_000).astype(int)]
 
 
@@ -72,24 +72,24 @@ def pass_at(rates: np.ndarray, k: int, generator: np.random.Generator) -> np.nda
     return table[generator.binomial(RESPONSES, rates), k - 1]
 
 
-def of_scores(world: str, questions: int, k: int, clustered: bool = False, sets: int = 2000) -> Cell:
+def of_scores(distribution: str, questions: int, k: int, clustered: bool = False, sets: int = 2000) -> Cell:
     """Coverage of the interval beside every score, and of the band around every curve."""
     generator, clusters = np.random.default_rng(11), contests(questions, clustered)
-    truth = (1 - (1 - solve_rates(world, 2000, np.arange(100), generator)) ** k).mean()
-    scores = pass_at(solve_rates(world, sets, clusters, generator), k, generator)
+    truth = (1 - (1 - solve_rates(distribution, 2000, np.arange(100), generator)) ** k).mean()
+    scores = pass_at(solve_rates(distribution, sets, clusters, generator), k, generator)
     found = [estimate(values, clusters.tolist()) for values in scores]
     return _cell([(point["low"], point["high"]) for point in found], truth)
 
 
 def of_differences(
-    world: str, change: str, questions: int, k: int, clustered: bool = False, sets: int = 2000
+    distribution: str, change: str, questions: int, k: int, clustered: bool = False, sets: int = 2000
 ) -> tuple[Cell, float]:  # fmt: skip
     """Coverage of the interval of a paired difference; and how often p is below 0.05, which is the test's power, or its
     rate of false alarms where nothing changes."""
     generator, clusters = np.random.default_rng(6), contests(questions, clustered)
 
     def drawn(sets: int, clusters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        before = solve_rates(world, sets, clusters, generator)
+        before = solve_rates(distribution, sets, clusters, generator)
         return before, CHANGES[change](before, normal(sets, clusters, generator), generator)
 
     before, after = drawn(4000, np.arange(100))
@@ -138,7 +138,7 @@ def jumping(share: float, late: bool = False) -> Callable[[np.ndarray, np.random
 
 GAINS, NOTHING = {"sustained", "plateau"}, {"sustained", "plateau", "diminish"}
 CLAIMS = {
-    # The world, what happens at each checkpoint, and the regimes that are then false.
+    # The distribution, what happens at each checkpoint, and the regimes that are then false.
     "nothing changes": ("like AIME", lambda p, _: (p, p, p), {*NOTHING, "at ceiling"}),
     "nothing changes, hard": ("hard", lambda p, _: (p, p, p), {*NOTHING, "at ceiling"}),
     "gains the margin": ("even", jumping(regimes.MARGIN), {"diminish", "sustained", "at ceiling"}),
@@ -152,13 +152,13 @@ CLAIMS = {
 
 
 def false_claims(name: str, questions: int, k: int, clustered: bool = False, sets: int = 300) -> float:
-    """How often a report names a regime that is false in this world."""
-    world, change, false = CLAIMS[name]
+    """How often a report names a regime that is false in this distribution."""
+    distribution, change, false = CLAIMS[name]
     generator, clusters = np.random.default_rng(5), contests(questions, clustered)
     contest_of = {str(question): int(contest) for question, contest in enumerate(clusters)}
     named = 0
     for _ in range(sets):
-        rates = change(solve_rates(world, 1, clusters, generator)[0], generator)
+        rates = change(solve_rates(distribution, 1, clusters, generator)[0], generator)
         counts = [generator.binomial(2 * k, np.clip(p, 0, 1)).tolist() for p in rates]
         asked = [{str(q): (c, 2 * k) for q, c in enumerate(each)} for each in counts]
         named += regimes.regime(*asked, k=k, clusters=contest_of) in false
@@ -179,9 +179,9 @@ def main() -> None:
     cells = [(questions, k) for questions in QUESTIONS for k in KS]
     for clustered in (False, True):
         kind = "contests of 4" if clustered else "alone"
-        rows = {name: [str(of_scores(name, *cell, clustered, sets)) for cell in cells] for name in WORLDS}
+        rows = {name: [str(of_scores(name, *cell, clustered, sets)) for cell in cells] for name in SOLVE_RATES}
         _table(f"one sample, {kind}", rows, columns)
-        pairs = [(name, change) for name in WORLDS for change in CHANGES]
+        pairs = [(name, change) for name in SOLVE_RATES for change in CHANGES]
         paired = {
             f"{name}, {change}": [of_differences(name, change, *cell, clustered, sets) for cell in cells]
             for name, change in pairs

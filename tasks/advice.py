@@ -1,4 +1,4 @@
-"""What would make a plan cheaper: other settings, planned one by one and together. `ratchet plan … --advise`.
+"""Settings that would make a plan cheaper, one by one and together: `ratchet plan … --advise`.
 
 Settings are those of `--set`. Nothing is tried that the recipe refuses or that does not fit into memory and cache.
 """
@@ -17,7 +17,7 @@ BATCH = "on-policy; larger, fewer updates"
 STALE = "off-policy by up to {}"
 DIGITS = "0123456789"
 EXACTNESS = ("", EXACT, ORDER, BATCH, STALE.format(""))
-"""From the strictest on."""
+"""Kinds of exactness, the strictest first."""
 TAIL = 0.25
 """Share of prompts beyond a step's, for tail batching: RollPacker's (arXiv 2509.21009)."""
 SAVES = 1.02
@@ -36,7 +36,7 @@ class Advice:
     gpus: int
     hours: float
     gpu_hours: float
-    times_fewer: float
+    speedup: float
     """GPU hours without the change over those with it."""
     efficiency: float
     """Share of all GPUs' peak arithmetic."""
@@ -77,7 +77,7 @@ class Advisor:
                 together.append(self._with_best_layout(start))
         planned = [row for row in together if row]
         rows += [row for row in planned if not any(_beats(other, row) for other in planned)]
-        saving = {row.settings: row for row in rows if row and (not row.settings or row.times_fewer >= SAVES)}
+        saving = {row.settings: row for row in rows if row and (not row.settings or row.speedup >= SAVES)}
         return sorted(saving.values(), key=lambda row: row.gpu_hours)
 
     def _with_best_layout(self, changes: tuple[PlanChange, ...]) -> Advice | None:
@@ -122,7 +122,7 @@ class Advisor:
             return None
 
     def _layouts(self) -> list[PlanChange]:
-        """Where and how wide things are computed; of those with the same setting, one at a time."""
+        """Changes of where and how wide things are computed; of those with the same setting, one at a time."""
         plan, hardware, engine = self._plan, self._plan.training.hardware, self._plan.training.engine
         changes = []
         if isinstance(engine, Vllm):

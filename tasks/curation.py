@@ -125,7 +125,7 @@ def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact
 def _show_previews(
     run: RunContext, draft: Draft[DatasetResult], domain: str, paths: Sequence[Path], columns: Columns
 ) -> None:
-    """How the rows of each source are read, in the terminal and for the page of the curated set."""
+    """Show how the rows of each source are read, in the terminal and for the page of the curated set."""
     previews = [preview_file(p, domain, columns, name) for p, name in zip(paths, source_names(paths), strict=True)]
     (draft.path / PREVIEWS).write_text(json.dumps([preview.as_json() for preview in previews], ensure_ascii=False))
     reporter = run.reporter
@@ -205,7 +205,7 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
 
 
 def _refused_numbers(run: RunContext, domain: str, kept: pa.Table) -> int:
-    """How many references have a number that alone would be a wrong answer; warns of them."""
+    """Count references with a number that alone would be a wrong answer, and warn of them."""
     of = domain_of(domain).refused_number
     answers = [p.answer for batch in kept.to_batches() for p in from_table(pa.Table.from_batches([batch])) if of(p)]
     if answers:

@@ -85,7 +85,7 @@ def generated(run: RunContext, name: str) -> Artifact:
 
 
 PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
-"""What a generator's parameter takes whose type, or whose default's, has no bounds: an int is a number of rows or the
+"""Types of a generator's parameter whose type, or whose default's, has no bounds: an int is a number of rows or the
 like."""
 
 

@@ -83,7 +83,7 @@ def report(
 
 
 def _origin(run: RunContext, evaluations: Sequence[Artifact]) -> dict[str, str]:
-    """When the report was made, of which model, by which run and version."""
+    """Origin of the report: its time, model, run and version."""
     model = run.made_from(evaluations[-1])[0]
     scored = json.loads((evaluations[-1].path / "scores.json").read_text())["model"]
     recipe, settings = run.recipe, run.settings
@@ -100,7 +100,7 @@ def _origin(run: RunContext, evaluations: Sequence[Artifact]) -> dict[str, str]:
 
 
 def _labels(evaluations: Sequence[Artifact]) -> list[str]:
-    """Their names, with the beginning of the key where two names are equal."""
+    """Labels of evaluations: their names, with the beginning of the key where two are equal."""
     names = [artifact.name for artifact in evaluations]
     return [a.name if names.count(a.name) == 1 else f"{a.name}-{a.key[:6]}" for a in evaluations]
 

@@ -17,6 +17,8 @@ class ProgressReporter:
     def __init__(self) -> None:
         self._progress = Progress()
         self._shown_at = 0.0
+        self._phase = ""
+        self._cached: list[str] = []
 
     def show(self, text: str, style: str = "") -> None:
         """Print one line; `style` is for terminals."""
@@ -29,9 +31,29 @@ class ProgressReporter:
         prefect_page.log(text.strip(), level)
 
     def phase(self, title: str) -> None:
-        self.say(f"\n{title}", "bold")
+        """Begin a part of the run, whose title is printed with its first step that is not cached."""
+        self._phase = title
+
+    def step_cached(self, title: str, summary: str) -> None:
+        """Count a cached step for the line that `show_cached` prints of all; Prefect's log gets each."""
+        self._cached.append(title)
+        prefect_page.log(f"✓ {title} (cached) {summary}")
+
+    def show_cached(self) -> None:
+        """Print one line for the cached steps since the last, if any."""
+        if self._cached:
+            number = len(self._cached)
+            self.show(f"✓ {self._cached[0] if number == 1 else f'{number} steps'} (cached)")
+        self._cached = []
+
+    def _head(self) -> None:
+        self.show_cached()
+        if self._phase:
+            self.say(f"\n{self._phase}", "bold")
+        self._phase = ""
 
     def step_started(self, title: str) -> None:
+        self._head()
         self.show(f"… {title}")
         self._progress, self._shown_at = Progress(title), time.monotonic()
 
@@ -44,12 +66,12 @@ class ProgressReporter:
             self._shown_at = time.monotonic()
             self.say(f"  {self._progress.title}: {self._progress.count()}   {self._progress.facts()}")
 
-    def step_finished(self, title: str, summary: str, seconds: float, cached: bool) -> None:
-        took = "cached" if cached else f"{seconds:.1f} s"
-        self.say(f"✓ {title} ({took}) {summary}")
+    def step_finished(self, title: str, summary: str, seconds: float) -> None:
+        self.say(f"✓ {title} ({seconds:.1f} s) {summary}")
         self._progress = Progress()
 
     def not_done(self, title: str, reason: str) -> None:
+        self._head()
         self.say(f"– {title}: skipped, {reason}", "yellow")
 
     @property

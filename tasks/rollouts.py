@@ -76,7 +76,7 @@ class KeptRollouts:
 
     @classmethod
     def of_directory(cls, work: Path, spec: TrainingSpec) -> "KeptRollouts":
-        """Those of a stage in its own directory, finished or not, which `spec` describes."""
+        """The rollouts of a stage in its own directory, finished or not, which `spec` describes."""
         stage, recipe = spec.stage_settings, spec.recipe
         graded = [domain for domain in stage.domains if is_graded(domain, stage.advanced.graded)]
         settings = recipe.verification.settings(bool(graded), stage.advanced.total_time_limit_s)
@@ -181,7 +181,7 @@ def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
 
 
 def _spaced(items: Sequence[Any], count: int) -> list[Any]:
-    """At most so many of the items, evenly spaced, with the first and the last."""
+    """Select at most so many items, evenly spaced, with the first and the last."""
     if count >= len(items):
         return list(items)
     return [items[round(i * (len(items) - 1) / max(1, count - 1))] for i in range(count)]

@@ -1,4 +1,4 @@
-"""What the steps of curation have in common: a data set in, kept and rejected rows out."""
+"""Common parts of the steps of curation: a data set in, kept and rejected rows out."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence

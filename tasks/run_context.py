@@ -50,7 +50,7 @@ class PlannedStep:
 
 @dataclass
 class RunContext:
-    """What a flow passes to its steps. Without `tracking` it is a plan: only keys are computed."""
+    """Context of a run, which a flow passes to its steps. Without `tracking` it is a plan: only keys are computed."""
 
     recipe: Recipe
     domains: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How two runs differ: in their recipes, in their steps, in their scores."""
+"""Differences between two runs: in their recipes, in their steps, in their scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Facts = Sequence[tuple[str, Any, Any]]
 class Differences:
     recipes: Facts
     own: Mapping[str, Facts]
-    """What differs in each changed step, by title: its own parameters, version and files; empty if only its inputs
+    """Differences of each changed step, by title: its own parameters, version and files; empty if only its inputs
     changed."""
     same_content: Sequence[str]
     """Changed steps with the same content in the end."""

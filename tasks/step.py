@@ -113,10 +113,11 @@ def _find_or_make(
 ) -> Artifact:  # fmt: skip
     tracking, target, inputs = run.tracking, planned.output, planned.inputs
     assert tracking is not None
-    run.reporter.step_started(planned.title)
     started_at = time.time()
     existing = run.store.find(target.kind, target.name, target.key)
     cached = existing is not None and step.name not in run.steps.refresh
+    if not cached:
+        run.reporter.step_started(planned.title)
     child = tracking.start_run(
         planned.title, parent=run.root, tags={"ratchet.step": step.name},
         parameters={**flat(decisive(parameters)), **own},
@@ -158,7 +159,10 @@ def _find_or_make(
         tracking.event("end", child, status="FAILED" if isinstance(error, Exception) else "KILLED")
         raise
     tracking.event("end", child, status="FINISHED", output=target.facts, cached=cached)
-    run.reporter.step_finished(planned.title, summary, time.time() - started_at, cached)
+    if cached:
+        run.reporter.step_cached(planned.title, summary)
+    else:
+        run.reporter.step_finished(planned.title, summary, time.time() - started_at)
     return target
 
 

@@ -128,7 +128,7 @@ def _files_by_domain(recipe: str, start: WarmStart, domains: Sequence[str]) -> M
 
 
 def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trace]:
-    """At most `start.traces` of them at random, by the shares of `start.mix` if there are any, in their order."""
+    """Choose at most `start.traces` traces at random, by the shares of `start.mix` if there are any, in their order."""
     if not start.mix:
         numbers = rng.sample(range(len(traces)), min(start.traces, len(traces)))
     else:
@@ -140,8 +140,8 @@ def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trac
 
 
 def _prompts(run: RunContext, traces: Sequence[Trace]) -> PromptComparison:
-    """How many user turns are not those of training and evaluation, and the first of them, or the first of all, in both
-    wordings. Warns of them."""
+    """Count the user turns that are not those of training and evaluation, and warn of them; with the first of them, or
+    the first of all, in both wordings."""
     prompt = run.recipe.model.prompt
     pairs = [(trace.prompt.strip(), _as_asked(prompt, trace).strip()) for trace in traces]
     different = [pair for pair in pairs if pair[0] != pair[1]]
@@ -166,7 +166,7 @@ def _as_asked(prompt: PromptFormat, trace: Trace) -> str:
 
 
 def _short(text: str) -> str:
-    """On one line, the beginning and the end."""
+    """Shorten a text to its beginning and its end, on one line."""
     line = " ".join(text.split())
     return repr(line if len(line) <= 160 else f"{line[:60]} … {line[-90:]}")
 

@@ -46,7 +46,7 @@ from ratchet.verifiers.serving.local_pool import open_pool
 
 
 def _log_checkpoint(output: StepOutput) -> None:
-    """Metrics of a cached one only: a new checkpoint has its whole curve already."""
+    """Log the metrics of a cached checkpoint; a new one has its whole curve already."""
     if output.cached:
         log_output(output)
     else:
@@ -54,7 +54,7 @@ def _log_checkpoint(output: StepOutput) -> None:
 
 
 def _log_stage(output: StepOutput) -> None:
-    """The curve over all stages of a cached one, its rollouts, and what interventions changed."""
+    """Log a cached stage's part of the curve, its rollouts, and what interventions changed."""
     manifest, tracking = CheckpointManifest.of(output.artifact), output.tracking
     if output.cached:
         draw_again(output.run, output.run.recipe.training.stages, output.artifact)
@@ -207,7 +207,7 @@ def train_stage(
 
 
 def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]:
-    """What decides a validation score, for the key of a stage that validates."""
+    """Settings that decide a validation score, for the key of a stage that validates."""
     if not names:
         return {}
     sampling = [evaluation.temperature, evaluation.top_p]
@@ -226,7 +226,7 @@ def check_machines(settings: Settings, training: Training) -> None:
 
 @cache
 def _silence_of(reward_servers: tuple[str, ...]) -> str:
-    """Why no reward server can be used; asked once for all stages."""
+    """The reason why no reward server can be used; asked once for all stages."""
     try:
         with saying(f"Waiting for the reward servers {', '.join(reward_servers)} …"):
             open_pool(reward_servers).close()
@@ -238,7 +238,7 @@ def _silence_of(reward_servers: tuple[str, ...]) -> str:
 def _pass_rates(
     run: RunContext, recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]
 ) -> Artifact:
-    """How often the starting policy solves each prompt that the stage may train on."""
+    """Measure how often the starting policy solves each prompt that the stage may train on."""
     spec = _stage_spec(recipe, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "max_pass_rate", "pass_rate_rollouts",

@@ -147,7 +147,7 @@ def overrides(recipe: Recipe, stage: Stage) -> dict[str, Any]:
 
 
 def by_hand(stage: Stage) -> list[str]:
-    """What this stage asks for and verl cannot do, with what to do."""
+    """Settings of this stage that verl does not have, with what to do."""
     details, notes = stage.advanced, []
     for each in stage.interventions:
         rule = each.model_dump_json(exclude_defaults=True)

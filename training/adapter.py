@@ -39,7 +39,7 @@ class Adapter:
 
     @classmethod
     def of(cls, recipe: Recipe) -> "Adapter | None":
-        """A new one for each policy; None if the recipe trains all weights."""
+        """A new adapter for each policy; None if the recipe trains all weights."""
         lora = recipe.training.advanced.lora
         return None if lora is None else cls(lora, str(recipe.model.path), recipe.seed)
 

@@ -220,7 +220,7 @@ class AsyncSampler:
         self._metrics["sampler_idle_seconds"] = max(0.0, self._running.started - self._last_ended)
 
     def _request(self, each: InFlight, rollout: Rollout) -> Request:
-        """Goes on after the response's tokens, with random numbers of their own."""
+        """Request that goes on after the response's tokens, with random numbers of its own."""
         name, sample, done = rollout.problem_id, rollout.sample, len(rollout.response)
         parts = (self._seed, self._stage.name, each.begun, name, sample, *([f"token {done}"] if done else []))
         return Request((name, sample), derive_seed(*parts), (*rollout.prompt.tolist(), *rollout.response.tolist()))
@@ -251,7 +251,7 @@ class AsyncSampler:
 
     @staticmethod
     def _graded(each: InFlight, stage: Stage) -> list[Group]:
-        """Rewards know the response limit with which their group was begun."""
+        """Compute rewards with the response limit with which the group was begun."""
         return group(each.rollouts, stage.model_copy(update={"max_response_tokens": each.limit}))
 
     def _measure(self, chosen: Sequence[InFlight], step: int) -> None:

@@ -139,7 +139,7 @@ class Checkpoints:
         return f"{changed[0]} is not what was written (sha256 differs)" if changed else None
 
     def _set_aside(self, path: Path, damage: str) -> None:
-        """Under its name it would count as one to keep."""
+        """Rename a damaged checkpoint: under its name it would count as one to keep."""
         if self._policy.rank == 0:
             aside = path.with_name(f"damaged-{path.name}")
             shutil.rmtree(aside, ignore_errors=True)

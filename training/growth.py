@@ -14,7 +14,7 @@ from ratchet.training import ranks
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 TEXT_TOKENS = ("<think>", "</think>", "```")
-"""One token each, and ordinary text, since judges look for them in responses."""
+"""Texts that are one token each, and ordinary text, since judges look for them in responses."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"

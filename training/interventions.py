@@ -45,7 +45,7 @@ class AppliedIntervention:
 
     @property
     def title(self) -> str:
-        """Its effect in a few words."""
+        """The intervention's effect in a few words."""
         done = ["reset of the reference" if self.reset == "reference" else "reset"] if self.reset else []
         done += ["stop"] if self.stop else []
         return ", ".join([*done, *(f"{name} {_in_words(after)}" for name, (_, after) in self.changed.items())])

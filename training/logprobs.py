@@ -125,7 +125,7 @@ def _logits(hidden, weight, bias, tile: slice, temperature: float, rounded: bool
 
 
 def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which targets are in this tile, and their columns there (any column for the others)."""
+    """Mask of the targets in this tile, and their columns there (any column for the others)."""
     inside = (targets >= tile.start) & (targets < tile.stop)
     return inside, (targets - tile.start).clamp(0, tile.stop - tile.start - 1)
 

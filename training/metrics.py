@@ -69,7 +69,7 @@ class Utilization:
                 time.sleep(UTILIZATION_S)
 
     def report(self) -> dict[str, float]:
-        """Collective."""
+        """Metrics since the last report. Collective."""
         gpu, self._gpu = self._gpu, []
         mine = {"cpu_percent": psutil.cpu_percent()} | ({"gpu_percent": fmean(gpu)} if gpu else {})
         everyone = ranks.gather(mine)

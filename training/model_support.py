@@ -1,4 +1,4 @@
-"""Does Ratchet compute what a checkpoint's own forward pass computes? Asked when a model is planned.
+"""Checks, when a model is planned, that Ratchet computes what its own forward pass computes.
 
 The embedded engine decodes with a cache and many rows, the trainer scores sequences packed or padded: three ways to the
 same log-probabilities. Each is compared with the model's own forward pass, a sequence at a time, on a small twin of the
@@ -43,7 +43,7 @@ class Support:
 
 
 def support(config: Any) -> Support:
-    """How Ratchet's paths compute models of this configuration. Raises RatchetError if that cannot be checked."""
+    """Compare Ratchet's paths with a model's own code. Raises RatchetError if that cannot be checked."""
     return _measured(key_of(config))
 
 

@@ -1,4 +1,4 @@
-"""When the measurement for `max_pass_rate` has seen enough of a prompt.
+"""Stopping rule of the measurement for `max_pass_rate`, prompt by prompt.
 
 All `pass_rate_rollouts` responses would decide by passed / judged > `max_pass_rate`. Responses are sampled in rounds,
 and a prompt is left out of the next one as soon as the rest would hardly change what the responses so far say: the

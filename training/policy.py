@@ -89,7 +89,7 @@ class Policy:
         parameters, own = (sum(getattr(p, "ds_numel", p.numel()) for p in ps) for ps in (model.parameters(), learned))
         of_adapter = f", {own:,} of them in an adapter" if adapter else ""
         self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
-        """A checkpoint must be of the same shape."""
+        """Shape that a checkpoint must have to be restored."""
         config = model.config.get_text_config()
         limit_threads(model)
         self._even = parameters / config.num_hidden_layers / config.hidden_size

@@ -150,8 +150,8 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
 
 
 def _measure_pass_rates(spec: TrainingSpec) -> int:
-    """How often the model solves each problem that the stage may train on: `pass_rates.jsonl`, a line per problem. Each
-    rank journals its results, from which a killed run continues."""
+    """Measure how often the model solves each problem that the stage may train on, as `pass_rates.jsonl`. Each rank
+    journals its results, from which a killed run continues."""
     recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
     stage, model = spec.stage_settings, spec.start_model
     policy = Policy(model, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))

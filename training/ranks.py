@@ -178,7 +178,7 @@ def machine_slots(count: int) -> Iterator[int | None]:
 
 
 def tally(name: str) -> int:
-    """How often this was called on all ranks together, including this call."""
+    """Count this call: the number of calls so far on all ranks together."""
     return _get_default_store().add(f"ratchet-tally-{name}", 1)
 
 

@@ -144,7 +144,7 @@ def _step(file: Path) -> int | None:
 
 @dataclass(frozen=True)
 class RolloutFilter:
-    """Which rollouts to read; None and "" ask for all."""
+    """Filter of rollouts to read; None and "" ask for all."""
 
     steps: tuple[int, int] | None = None
     """First and last step."""

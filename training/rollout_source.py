@@ -1,4 +1,4 @@
-"""Where a stage's batches come from: what `loop.py` asks of a sampler, and what it gets."""
+"""Source of a stage's batches: the interface between `loop.py` and the samplers."""
 
 from collections import Counter
 from dataclasses import dataclass, field

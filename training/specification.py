@@ -21,7 +21,7 @@ class TrainingSpec(BaseModel):
     work_dir: Path
     """The output directory."""
     stage: str | None = None
-    """Its name in the recipe."""
+    """The stage's name in the recipe."""
     model_dir: str | None = None
     """The model that a stage starts from: a directory, or a name on the Hub."""
     problems: Mapping[str, Path] = {}

@@ -83,13 +83,15 @@ class Bill(Mapping[str, float]):
     def estimate(self) -> str:
         """One sentence, before the first call."""
         missing = self.answers - self.answered
-        text = f"{missing:,} of {self.answers:,} answers to ask for"
-        text += " (the journal has the others)" if self.answered else ""
+        if not missing:
+            return f"all {self.answers:,} answers are stored; nothing to request."
+        text = f"{missing:,} of {self.answers:,} answers to request"
+        text += " (the others are stored)" if self.answered else ""
         prompt, response = missing * self.prompt_tokens_per_answer, missing * self.tokens_per_answer
         text += f"; about {_count(prompt)} prompt and {_count(response)} response tokens"
         if self.priced:
             text += f", about {money(missing * self.cost_per_answer)}"
-            text += f" besides {money(self.cost)} paid before" if self.answered else ""
+            text += f" in addition to {money(self.cost)} already paid" if self.answered else ""
         if self.teacher.advanced.max_cost is not None and self.expected_cost > self.teacher.advanced.max_cost:
             text += f"; more than max_cost {money(self.teacher.advanced.max_cost)}: will stop there"
         return text + "."

@@ -12,14 +12,14 @@ UNUSED_LIBRARIES = ("mlflow", "scipy", "sklearn")
 
 
 def hide_unused_libraries() -> None:
-    """Mark them as not importable in this process (None), unless they are imported already."""
+    """Make the unused libraries impossible to import in this process, unless they are imported already."""
     for name in UNUSED_LIBRARIES:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
 
 
 @contextmanager
 def unused_libraries_hidden() -> Iterator[None]:
-    """The same while the block runs, for a process that needs them later."""
+    """Hide the unused libraries while the block runs, for a process that needs them later."""
     hidden = [name for name in UNUSED_LIBRARIES if name not in sys.modules]
     hide_unused_libraries()
     try:

@@ -119,12 +119,12 @@ class TrainingEngine(Protocol):
     positions: int | None = None
     """Most tokens of a prompt and its response together; None if only the model limits them."""
     has_own_weights: bool = True
-    """It has its own copy of the weights. Its completions must then carry the version given to `receive`, and
+    """The engine has its own copy of the weights. Its completions must then carry the version given to `receive`, and
     log-probabilities, which are compared with the policy's after each change of weights; a difference above rounding
     ends the run."""
     separate_devices: bool = False
-    """It samples in its own processes on its own devices: the policy then learns from finished groups while the rest is
-    sampled."""
+    """The engine samples in its own processes on its own devices: the policy then learns from finished groups while the
+    rest is sampled."""
     continuous_batching: bool = False
     """A response starts when any other ends; prompts with the longest expected responses then go first. If not, it may
     start when another handed over together with it ends."""
@@ -188,9 +188,9 @@ class EngineResources:
     kept: tuple[str, ...] = ()
     """The parts of `memory` that are not freed for the update."""
     apart: bool = False
-    """Its GPUs do not train, so that it may sample while the policy learns."""
+    """The engine has GPUs that do not train, so that it may sample while the policy learns."""
     transfer: Literal["", "memory", "disk"] = "memory"
-    """How new weights arrive: not at all, between GPUs, or by files."""
+    """Transfer of new weights: none, between GPUs, or by files."""
 
 
 ENGINES: Registry[type[InferenceEngine]] = Registry(

@@ -75,7 +75,7 @@ def weight_files(path: str) -> dict[str, Path]:
 
 
 def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) -> None:
-    """Raises RatchetError if there are any."""
+    """Refuse a model whose weights do not fit. Raises RatchetError if there are any such weights."""
     wrong = [f"{name} is missing" for name in sorted(missing)]
     wrong += [f"{name} has another shape" for name in sorted(misshapen)]
     if wrong:

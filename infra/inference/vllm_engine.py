@@ -317,7 +317,7 @@ def _received(handed: Iterable[tuple[str, torch.Tensor, Any]]) -> Weights:
 
 
 def _forget_shared_memory(together: int) -> None:
-    """On a CPU, ranks that share a model exchange activations in shared memory under a fixed name, which a killed run
+    """Delete vLLM's shared memory: on a CPU, ranks that share a model use it under a fixed name, which a killed run
     leaves behind. A living run keeps the memory that it has opened."""
     group, place = divmod(int(os.environ.get("RANK", 0)), together)
     ranks = "-".join(str(group * together + i) for i in range(together))

@@ -21,7 +21,7 @@ class ProcessGroup:
     """Command line, the same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
     processes: int
-    """On each machine, among which its cores are divided."""
+    """Processes on each machine, among which its cores are divided."""
     work: Path
     """Output directory, on a shared file system."""
     log: Path

@@ -18,7 +18,7 @@ LAUNCHER_PREFIX = re.compile(r"^[EWI]\d{4} \S+ \d+ \S+\] ?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class GroupResult:
-    """How a process group ended."""
+    """The end of a process group."""
 
     code: int
     state: str
@@ -33,7 +33,7 @@ class GroupResult:
 
     @property
     def reason(self) -> str:
-        """Why it has not finished: its own words, or the end of its log."""
+        """The reason why the group has not finished: its own message, or the end of its log."""
         if self.state == "failed":
             return self.message
         end = rank_error(self.log) or last_lines(self.log, 25)

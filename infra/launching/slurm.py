@@ -36,7 +36,7 @@ CANCEL_S = 60
 PREEMPTED_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED")
 """Final states of jobs that did not fail by themselves."""
 DEFAULTS = "#SBATCH --requeue\n#SBATCH --signal=B:USR1@300"
-"""Before the user's lines, which take precedence."""
+"""Default `#SBATCH` lines, before the user's, which take precedence."""
 
 
 class Unreachable(Exception):

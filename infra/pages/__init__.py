@@ -33,7 +33,7 @@ class Drawing:
 
     @property
     def file(self) -> str:
-        """What the Markdown shows."""
+        """The file that the Markdown shows."""
         return f"figures/{self.name}.png"
 
 
@@ -55,7 +55,7 @@ class Section:
     """Caption of the drawing."""
     warning: bool = False
     folded: bool = False
-    """Only its title is seen until it is asked for."""
+    """The section is folded: a reader sees its title and opens it."""
     note: str = ""
     """Small print under the table."""
     queries: str = ""
@@ -90,11 +90,11 @@ class Document:
     headlines: Sequence[Headline] = ()
     sections: Sequence[Section] = field(default_factory=list)
     origin: Mapping[str, str] = field(default_factory=dict)
-    """When, from what and by which code it was made, by name: below the title."""
+    """Origin of the page, by name, below the title: its time, inputs and code."""
 
     @property
     def images(self) -> dict[str, bytes]:
-        """What the Markdown links to, by file name relative to it."""
+        """Files that the Markdown links to, by name relative to it."""
         return {section.drawing.file: section.drawing.png for section in self.sections if section.drawing}
 
 

@@ -73,21 +73,21 @@ class BenchmarkDetails(Section):
     """Rarely needed settings of a benchmark."""
 
     answer_pattern: str = "boxed"
-    """How a response states its answer, in evaluation only, for responses that are not asked for a box: `####`
+    """Pattern of the answer in a response, in evaluation only, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
     or a regular expression with one group, of which the last match counts; or `stated`, a box or else the statement
     with which the response ends."""
     questions: Count | None = None
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: Day | None = None
-    """When the first of its questions was public."""
+    """Date on which the first of the questions was public."""
     part: tuple[Count, Count] | None = None
     """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
     its own with the same path, is reported: no rule has read that score."""
     not_held_out: NotInKey[str] = ""
     """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
     window: NotInKey[tuple[Day, Day] | None] = None  # in the key of the problems that are made from the file
-    """Only questions released from the first day up to, not including, the second."""
+    """Dates [from, to): only questions released from the first day up to, not including, the second."""
 
     @field_validator("part")
     @classmethod
@@ -178,9 +178,9 @@ class Benchmark(Section):
 
 class Evaluation(Section):
     benchmarks: tuple[Benchmark, ...] = ()
-    """What models are scored on."""
+    """Benchmarks that models are scored on."""
     after: tuple[str, ...] = ("start",)
-    """When to evaluate: `start` (before the first stage) and names of stages."""
+    """Evaluations during training: `start` (before the first stage) and names of stages."""
     pass_at: PassAt = (1, 2, 4, 8, 16)
     """The k of pass@k."""
     temperature: Temperature = 0.6

@@ -1,4 +1,4 @@
-"""How training is distributed, in a recipe."""
+"""Distribution of training over machines and GPUs, in a recipe."""
 
 from typing import Literal
 
@@ -22,14 +22,14 @@ class HardwareDetails(Section):
     cpu_offload: Flag = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
     hierarchical: NotInKey[Flag | None] = None
-    """Under ZeRO-3 keep a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
+    """ZeRO-3 keeps a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
     within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
     a GPU's memory."""
     logits: Literal["float32", "bfloat16"] = "float32"
     """Type of a bfloat16 model's logits, in the trainer and the embedded engine. bfloat16 rounds a logit of 20 to steps
     of 0.06, on each side in its own way, and saves time and memory on a CPU."""
     overlap_gradients: Flag = False
-    """Under ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
+    """ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
     bucket of them in memory. ZeRO-3 always does."""
     timeout_minutes: NotInKey[Minutes] = 30
     """A rank that waits longer for the others stops the run."""
@@ -41,7 +41,7 @@ third of what is gathered stays within one anyway, and each rank's part of every
 
 
 class Hardware(Section):
-    """How a stage is distributed. All fields but the timeout may change the order of additions, and so rounding."""
+    """Distribution of a stage. All fields but the timeout may change the order of additions, and so rounding."""
 
     machines: Machines = 1
     """Machines of the process group; docs/reference/training.md, "Several machines", says how they are started."""

@@ -1,4 +1,4 @@
-"""From a YAML file and `--set` overrides to a checked `Recipe`, with errors that name the field and the fix."""
+"""Load a YAML file with `--set` overrides as a checked `Recipe`, with errors that name the field and the fix."""
 
 import os
 import re

@@ -32,7 +32,7 @@ class Generator(Section):
 
 
 class Verification(Section):
-    """How responses are judged, and the isolation that this needs."""
+    """Verification of responses, and the isolation that it needs."""
 
     math: Literal["strict", "either"] = "strict"
     """`either` also accepts what math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does: a few
@@ -46,7 +46,7 @@ class Verification(Section):
 
 
 class Gate(Section):
-    """When a trained model is the best so far: requirements on the last checkpoint for the alias `best`."""
+    """Requirements on the last checkpoint for the alias `best`."""
 
     benchmark: str
     """A benchmark of the recipe; its pass@1 decides."""
@@ -87,7 +87,7 @@ class Recipe(Section):
 
     @property
     def cpu_overrides(self) -> tuple[str, ...]:
-        """What was set because there is no GPU here, as `--set` takes it; not written with the recipe."""
+        """Overrides that apply because there is no GPU here, as `--set` takes them; not written with the recipe."""
         return self._cpu_overrides
 
     def __eq__(self, other: object) -> bool:

@@ -156,7 +156,7 @@ class Stage(Section):
     validation: dict[str, Weight] = {}
     """Weights of the validation benchmarks by name; none: the benchmarks of the stage's domains."""
     keep: dict[str, OpenProbability] = {}
-    """What the stage may not forget: domains or benchmarks, and how far their validation scores may fall below those of
+    """Domains or benchmarks that the stage may not forget, and how far their validation scores may fall below those of
     the stage's start. `{below_floor: 1}` triggers interventions; a validation below a floor is never the best."""
     prompts_per_batch: Prompts = 128
     """Prompts per step; 128 as in AceReason."""
@@ -193,9 +193,9 @@ class Stage(Section):
     unfinished_penalty: Coefficient = 0.0
     """Subtracted from the reward of a truncated response."""
     max_difficulty: Difficulty | None = None
-    """Only problems with at most this many failed teacher attempts; unmeasured ones pass."""
+    """Highest number of failed teacher attempts of a problem; unmeasured ones pass."""
     max_pass_rate: Probability | None = None
-    """Only prompts that the starting policy solves at most this often, measured before the stage."""
+    """Highest pass rate of a prompt under the starting policy, measured before the stage."""
     advanced: StageDetails = StageDetails()
     """Rarely needed settings."""
 

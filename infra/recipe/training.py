@@ -44,7 +44,7 @@ class WarmStart(Section):
     """The user turns of chats and prompts in the files: as they stand there, or their statements in the recipe's
     template, as in training and evaluation. The run and the report say how many differ."""
     teacher: Teacher | None = None
-    """Who writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
+    """Teacher that writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
     traces: Count = 44000
     """Traces to learn from, over all domains; with files, at most."""
     mix: dict[str, Weight] = {}

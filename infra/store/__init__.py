@@ -1,1 +1,1 @@
-"""What a home holds: artifacts, files that are whole or not there, lineage, decisions."""
+"""The store of a home: artifacts, files that are whole or not there, lineage, decisions."""

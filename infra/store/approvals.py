@@ -57,7 +57,7 @@ class Approvals:
         return _read(file) if file.is_file() else undecided
 
     def all(self) -> list[Approval]:
-        """Oldest first."""
+        """All approvals, oldest first."""
         return [_read(file) for file in sorted(self._folder.glob("*.json"), key=lambda file: file.stat().st_mtime)]
 
     def save(self, approval: Approval) -> None:

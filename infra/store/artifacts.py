@@ -96,7 +96,7 @@ class Artifact:
 
     @property
     def advice(self) -> str:
-        """What to do about a damaged artifact."""
+        """Advice for a damaged artifact."""
         return f"Delete {self.directory} and run again: only this step and what depends on it is redone."
 
     @property
@@ -188,7 +188,7 @@ def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
 
 
 def reached(starts: Iterable[Artifact], following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    """These and all that `following` leads to, each once, after what it leads to."""
+    """Artifacts reached from these through `following`, each once, after what it leads to."""
     seen, order = set[tuple[str, str]](), list[Artifact]()
 
     def visit(artifact: Artifact) -> None:
@@ -255,7 +255,7 @@ class ArtifactStore:
             self._intact.add(file)
 
     def damage(self, contents: bool = False) -> Iterator[str]:
-        """What is wrong with finished artifacts, those with an unreadable manifest included; with `contents`, every
+        """Faults of finished artifacts, those with an unreadable manifest included; with `contents`, every
         file is read."""
         for manifest_file in sorted(self.root.glob(f"*/*/{MANIFEST}")):
             directory = manifest_file.parent
@@ -327,7 +327,7 @@ class ArtifactStore:
     def ancestors(
         self, artifacts: Sequence[Artifact], also_read: Mapping[str, Sequence[Artifact]] = {}
     ) -> list[Artifact]:
-        """These artifacts and everything they were made from, each once, raw files first. `also_read` maps keys to the
+        """Artifacts and everything they were made from, each once, raw files first. `also_read` maps keys to the
         inputs a run really gave, where a manifest names another artifact with the same content."""
 
         def made_from(artifact: Artifact) -> Sequence[Artifact]:

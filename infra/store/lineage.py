@@ -49,11 +49,11 @@ class Lineage:
         return list(self._used_by[artifact.key].values())
 
     def behind(self, artifact: Artifact) -> list[Artifact]:
-        """Everything it was made from."""
+        """Everything that the artifact was made from."""
         return reached([artifact], self.made_from)[:-1]
 
     def ahead(self, artifact: Artifact) -> list[Artifact]:
-        """Everything that was made from it."""
+        """Everything that was made from the artifact."""
         return reached([artifact], self.used_by)[:-1]
 
     def find(self, what: str) -> Artifact:

@@ -1,4 +1,4 @@
-"""What is recorded of an artifact, in the `manifest.json` of its directory: a class for each kind, with what its step
+"""Records of artifacts, the `manifest.json` of their directories: a class for each kind, with what its step
 fills in (a `StepResult`). Unknown fields are ignored, so that a home of another version can be read.
 """
 
@@ -20,10 +20,10 @@ class FileFacts(BaseModel):
 
 
 class Manifest(StepResult):
-    """What is recorded of every artifact."""
+    """Record of an artifact, of any kind."""
 
     result: ClassVar[type[StepResult]] = StepResult
-    """What its step fills in."""
+    """Fields that the step fills in."""
     model_config = ConfigDict(frozen=True)
     kind: str
     name: str
@@ -62,7 +62,7 @@ class Manifest(StepResult):
 
 class AttemptsResult(StepResult):
     endpoints: dict[str, Any] = {}
-    """What the teacher's endpoint did not accept."""
+    """Parameters that the teacher's endpoint did not accept."""
 
 
 class PromptComparison(BaseModel):

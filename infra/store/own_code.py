@@ -59,7 +59,7 @@ def _sources(root: str) -> list[tuple[str, str]]:
 
 
 def _find(name: str, package: ModuleSpec | None) -> ModuleSpec | None:
-    """Where the import system finds the module; nothing is imported."""
+    """Location of a module as the import system finds it; nothing is imported."""
     if name in sys.stdlib_module_names or name == "ratchet":
         return None
     where = package.submodule_search_locations if package else None

@@ -1,1 +1,1 @@
-"""What happened in runs: local journals, and their mirror in MLflow."""
+"""Tracking of runs: local journals, and their mirror in MLflow."""

@@ -1,4 +1,4 @@
-"""What may be deleted from a home: whatever no kept run refers to."""
+"""Garbage of a home: whatever no kept run refers to, and may be deleted."""
 
 import shutil
 import time
@@ -22,11 +22,11 @@ PAGES = ("tensorboard/*-{}", "wandb/*run-*-{}")
 @dataclass(frozen=True)
 class Garbage:
     runs: Sequence[RunRecord]
-    """To be forgotten, with their journals."""
+    """Runs to delete, with their journals."""
     directories: Sequence[Path]
     """Artifacts that only these runs refer to, and unfinished directories that no kept run can continue."""
     pages: Sequence[Path]
-    """What TensorBoard and Weights & Biases show of these runs."""
+    """Files of TensorBoard and Weights & Biases of these runs."""
     unsent: Sequence[str]
     """One line for each run that is kept because MLflow has not received all of its journal."""
 
@@ -78,5 +78,5 @@ def _require_quiet(settings: Settings) -> None:
 
 
 def size_of(directory: Path) -> int:
-    """Bytes."""
+    """Total size in bytes."""
     return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())

@@ -1,4 +1,4 @@
-"""What a mirror keeps of one journal, and a run that is sent from its beginning by each mirror until it is whole."""
+"""State of a journal in a tracker, and a run that each mirror sends from its beginning until it is whole."""
 
 import json
 import time
@@ -27,7 +27,7 @@ class Mirrored(ABC):
 
     @property
     def place(self) -> Any:
-        """How far events have arrived, where a failed `replay` keeps what it sent before."""
+        """Position up to which events have arrived, where a failed `replay` keeps what it sent before."""
         return None
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Mirrored(ABC):
     def save(self) -> None: ...
 
     def reason(self, error: Exception) -> str:
-        """What failed in one line, with the remedy if there is one."""
+        """The failure in one line, with the remedy if there is one."""
         return next(iter(str(error).splitlines()), type(error).__name__)[:200]
 
 

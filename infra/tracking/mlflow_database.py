@@ -14,7 +14,7 @@ from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_asid
 
 FILES_FOLDER = "mlflow-files"  # of a home
 LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("logged_models", "artifact_location"))
-"""Where the database has absolute addresses of files."""
+"""Columns in which the database has absolute addresses of files."""
 
 
 def prepare_database(tracking_uri: str, journals: Path) -> None:
@@ -57,7 +57,7 @@ def _take_files_along(database_file: Path, here: str) -> None:
 
 
 def in_other_version(error: Exception, tracking_uri: str) -> str:
-    """What to do about a database that another version of MLflow wrote; empty for another error."""
+    """Advice for a database that another version of MLflow wrote; empty for another error."""
     versions = re.search(r"found version (\w+), but expected (\w+)", str(error))
     if not versions:
         return ""

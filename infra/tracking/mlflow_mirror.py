@@ -90,7 +90,7 @@ class MlflowRun(Mirrored):
 
     @property
     def place(self) -> tuple[int, int]:
-        """How far events and files have arrived."""
+        """Position up to which events and files have arrived."""
         return self.offset, self.files
 
     def save(self) -> None:

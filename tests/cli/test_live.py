@@ -26,9 +26,8 @@ def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
         time.sleep(0.3)
         reporter.progress(2, 4, {"reward": 0.5, "response_tokens": 18.0})
         assert happens(lambda: "2/4" in screen.getvalue() and "left" in screen.getvalue())
-        reporter.step_finished("train math-24", "4 steps", 75.0, cached=False)
-        reporter.step_started("evaluate start")
-        reporter.step_finished("evaluate start", "pass@1 0.5", 0.0, cached=True)
+        reporter.step_finished("train math-24", "4 steps", 75.0)
+        reporter.step_cached("evaluate start", "pass@1 0.5")
         reporter.not_done("difficulty code", "no teacher is configured")
     shown = screen.getvalue()
     for part in ("2/4", "left", "reward 0.50", "18 tok", "1m 15s", "4 steps", "cached", "no teacher is configured"):

@@ -109,7 +109,7 @@ def test_results_of_a_finished_home_as_json(finished_home, typed):
         return json.loads(done.stdout)
 
     steps = said("run", MINI, "--dry-run")["steps"]
-    assert {step["would"] for step in steps} == {"be_cached"} and all(len(step["key"]) == 64 for step in steps)
+    assert {step["action"] for step in steps} == {"cached"} and all(len(step["key"]) == 64 for step in steps)
     ran = said("run", MINI)
     assert ran["artifact"].startswith("report/mini") and ran["table"] and ran["pages"]
     row = said("show", "How", "--recipe", "mini")[0]
@@ -164,6 +164,6 @@ def test_what_was_stopped_says_where(monkeypatch, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "Interrupted in train math-36 (12/40). Finished work is kept; the same command continues from there:" in said
     assert said.endswith("/nowhere/ratchet run tiny")
-    reporter.step_finished("train math-36", "", 1.0, cached=False)
+    reporter.step_finished("train math-36", "", 1.0)
     stopped.say_where_it_stopped()
     assert "Interrupted. Finished work is kept" in capsys.readouterr().err

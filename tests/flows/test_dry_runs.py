@@ -72,14 +72,14 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
         "in a fresh home nobody knows how many problems are left"
     )
     run()  # a first curation, without a teacher
-    assert "teacher attempts math: 40 of 40 answers to ask for;" in plan(*asking(teacher.url))
+    assert "teacher attempts math: 40 of 40 answers to request;" in plan(*asking(teacher.url))
     run(*asking(teacher.url), "--only", "teacher_attempts")
     assert "to ask for" not in plan(*asking(teacher.url)), "half done: the attempts are there, the vote is not"
     run(*asking(teacher.url))
     assert "0 of " in plan(*asking(teacher.url))
-    assert "math: 20 of 60 answers to ask for (the journal has the others);" in plan(*asking(teacher.url, attempts=3))
-    assert "math: 40 of 40 answers to ask for;" in plan(*asking(teacher.url, model="another"))
+    assert "math: 20 of 60 answers to request (the others are stored);" in plan(*asking(teacher.url, attempts=3))
+    assert "math: 40 of 40 answers to request;" in plan(*asking(teacher.url, model="another"))
     journal = next((ready_home / "teacher").glob("*.jsonl"))
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:10]))  # as a killed run leaves it
-    assert "math: 50 of 60 answers to ask for (" in plan(*asking(teacher.url, attempts=3))
+    assert "math: 50 of 60 answers to request (" in plan(*asking(teacher.url, attempts=3))
     assert "teacher attempts math" in plan(*asking(teacher.url), "--refresh", "teacher_attempts")

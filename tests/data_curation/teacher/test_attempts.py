@@ -168,7 +168,7 @@ def test_the_cost_is_estimated_first_and_corrected_by_what_comes(problems, tmp_p
     characters = sum(len(p) for p in problems["prompt"].to_pylist()) * 3
     guess = (characters / 3.5 * 1.0 + 30 * 500 * 2.0) / 1e6
     assert notes == [
-        f"30 of 30 answers to ask for; about {characters / 3.5:,.0f} prompt and 15K response tokens, about {guess:.4f}."
+        f"30 of 30 answers to request; about {characters / 3.5:,.0f} prompt and 15K response tokens, about {guess:.4f}."
     ]
     true = 30 * (100 * 1.0 + 1000 * 2.0) / 1e6
     assert shown[0] == (0, pytest.approx(guess)) and shown[-1] == (30, pytest.approx(true))
