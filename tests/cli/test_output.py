@@ -121,7 +121,7 @@ def test_results_of_a_finished_home_as_json(finished_home, typed):
 
 def test_quiet_prints_the_result_alone(finished_home, ratchet):
     loud, quiet = (ratchet("run", MINI, "--home", finished_home, *more) for more in ((), ("--quiet",)))
-    assert "✓ normalise math" in loud.stdout and re.search(r"`ratchet ui`|in the background", loud.stdout)
+    assert "steps (cached)" in loud.stdout and re.search(r"`ratchet ui`|in the background", loud.stdout)
     assert "✓" not in quiet.stdout and not re.search(r"`ratchet ui`|in the background", quiet.stdout)
     assert "artifact report/mini-" in quiet.stdout and quiet.returncode == 0
 

@@ -68,13 +68,13 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
         assert done.returncode == 0, done.stdout + done.stderr
 
     new = plan(*asking(teacher.url))
-    assert "steps would run" in new and "to ask for" not in new, (
+    assert "steps would run" in new and "to request" not in new, (
         "in a fresh home nobody knows how many problems are left"
     )
     run()  # a first curation, without a teacher
     assert "teacher attempts math: 40 of 40 answers to request;" in plan(*asking(teacher.url))
     run(*asking(teacher.url), "--only", "teacher_attempts")
-    assert "to ask for" not in plan(*asking(teacher.url)), "half done: the attempts are there, the vote is not"
+    assert "to request" not in plan(*asking(teacher.url)), "half done: the attempts are there, the vote is not"
     run(*asking(teacher.url))
     assert "0 of " in plan(*asking(teacher.url))
     assert "math: 20 of 60 answers to request (the others are stored);" in plan(*asking(teacher.url, attempts=3))
