@@ -47,7 +47,7 @@ def decontaminate(
         str | None, typer.Option("--text-column", help="Name of the text column, if it is unusual.")
     ] = None,
 ) -> None:
-    """Drop rows that share text with benchmark items, and record for each which item, where and how much.
+    """Drop rows that share text with benchmark items, recording which item, where and how much.
 
     Example: `ratchet decontaminate --input train.parquet --benchmark math500.json --output clean`
     """

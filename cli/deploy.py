@@ -27,8 +27,9 @@ def deploy(
     ] = 1,
     home: Home = None,
 ) -> None:
-    """Register the flows with the Prefect server at PREFECT_API_URL: the pipeline as the recipe's name, then curation,
-    training, evaluation, comparison and report.
+    """Register the flows with the Prefect server at PREFECT_API_URL.
+
+    Each recipe has six: the pipeline under the recipe's name, curation, training, evaluation, comparison and report.
 
     A worker of the pool runs what is started from the UI, the API or a schedule: `prefect worker start --pool NAME`, in
     an environment with Ratchet. Run the command again to update the deployments; those of an older version are removed.

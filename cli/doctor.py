@@ -28,7 +28,9 @@ def doctor(
     ] = False,
     home: Home = None,
 ) -> None:
-    """Check this machine: versions, cores, memory, disk, sandbox, store. The exit code is 1 if a check fails.
+    """Check this machine: versions, cores, memory, disk, sandbox, store.
+
+    The exit code is 1 if a check fails.
 
     With `--contents`, read everything in the home (1 GB per second and core), and name each file that is not as it was
     written: artifacts, by their hashes, stored generations, and teachers' answers.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ratchet.cli.options import Home, Overrides, artifact, with_output
+from ratchet.cli.options import Home, Overrides, PlainCommand, artifact, with_output
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import output as options
 from ratchet.cli.terminal import print_json, say
@@ -156,7 +156,7 @@ def runs(
 
 
 for command in (problems, hub, runs):
-    export.command()(with_output(command))
+    export.command(cls=PlainCommand)(with_output(command))
 
 
 def _own_domains(files: Iterable[Path], recipe: str) -> str:

@@ -27,7 +27,9 @@ def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
     home: Home = None,
 ) -> None:
-    """List what no run uses any more: unfinished directories, artifacts, runs. `--delete` deletes it.
+    """List or delete what no run uses any more.
+
+    Unfinished directories, artifacts and runs are listed; `--delete` removes them.
 
     Everything that a kept run made or read is kept, with all that it was made from. Runs are kept unless `--forget` or
     `--older-than` selects them; those that MLflow has not fully received are kept in any case. Nothing is deleted while

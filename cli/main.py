@@ -30,6 +30,8 @@ from ratchet.cli.options import (
     DryRun,
     Home,
     Overrides,
+    PlainCommand,
+    PlainGroup,
     Reject,
     Seed,
     artifact,
@@ -54,7 +56,9 @@ from ratchet.verifiers.errors import RatchetError, Waiting, in_words
 
 app = typer.Typer(
     help="From raw math and code problems to a reasoning model: curate, train in stages, evaluate, trace.\n\n"
-    "Example: `ratchet run tiny` trains a small model from scratch on this machine.",
+    "First: `ratchet run tiny` trains a small model from scratch on this machine, in minutes and without a GPU. "
+    "Then `ratchet show recipes` lists what to start from.",
+    cls=PlainGroup,
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -76,7 +80,7 @@ def command(panel: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add a command, with `--json` and `--quiet`, to a panel of `ratchet --help`."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        app.command(rich_help_panel=panel)(with_output(function))
+        app.command(rich_help_panel=panel, cls=PlainCommand)(with_output(function))
         return function
 
     return add
@@ -186,7 +190,7 @@ def train(
     dry_run: DryRun = False,
     home: Home = None,
 ) -> None:
-    """Train: the warm start, then all stages. Domains that are not curated yet are curated first.
+    """Train a model: the warm start, then all stages. Domains that are not curated yet are curated first.
 
     A single stage starts from the checkpoint before it, or from `--model`. `ratchet plan` estimates the time and memory
     of each stage.
@@ -240,8 +244,10 @@ def compare(
     ] = False,
     home: Home = None,
 ) -> None:
-    """Compare models on the same questions: paired difference with a test, and the questions gained and lost. Or show
-    how two runs differ: in their recipes, in their steps, in their scores.
+    """Compare models on the same questions, or two runs.
+
+    Models: paired difference with a test, and the questions gained and lost. Runs: what differs in their recipes,
+    steps and scores.
 
     A run is named by its id, its name (the newest of that name), or its id in MLflow.
 
@@ -272,7 +278,7 @@ def report(
     ] = None,
     home: Home = None,
 ) -> None:
-    """Write the report of stored evaluations: gains, every score with its error bar, the query behind each number.
+    """Write the report of stored evaluations: gains, and every score with its error bar and its query.
 
     Example: `ratchet report report/tiny-1a2b3c4d5e6f`
     """
@@ -286,7 +292,7 @@ for panel, functions in (
 ):  # fmt: skip
     for function in functions:
         command(panel)(function)
-app.command(rich_help_panel=LOOK)(ui)
+app.command(rich_help_panel=LOOK, cls=PlainCommand)(ui)
 app.add_typer(export, name="export", rich_help_panel=DATA)
 
 

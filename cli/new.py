@@ -19,7 +19,7 @@ def new(
     name: Annotated[str, typer.Argument(help="Its name in recipes: lower-case letters, digits and _.")],
     into: Annotated[Path, typer.Option("--into", help="The directory in which its folder is made.")] = Path(),
 ) -> None:
-    """Write a working, tested skeleton: a rule, a curation step, a domain, a loss or a benchmark, as a package.
+    """Write a working, tested package with a rule, a curation step, a domain, a loss or a benchmark.
 
     Once it is installed, every recipe can use its name (an entry point). Beside a recipe, it is named by import path.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from ratchet.cli.stopped import say_where_it_stopped
 from ratchet.cli.terminal import errors, output
@@ -77,6 +78,32 @@ Home = Annotated[Path | None, typer.Option("--home", help="Directory of all outp
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the steps that would run and those that are cached.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout, everything else on stderr.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the result: no progress, no hints.")]
+
+
+TYPES = {"<bool>": "", "<str>": "TEXT", "<list[str]>": "TEXT", "<int range>": "INTEGER", "<float range>": "NUMBER"}
+"""The names of types in `--help`, as in Click's: a flag has none."""
+
+
+def _named_types(params: list[Any], context: Any) -> list[Any]:
+    for param in params:
+        if isinstance(param, TyperOption) and param.metavar is None and hasattr(param, "display_type"):
+            shown = param.display_type(context)
+            param.metavar = TYPES.get(shown, shown.strip("<>") if "|" in shown else shown.strip("<>").upper())
+    return params
+
+
+class PlainCommand(TyperCommand):
+    """A command whose `--help` names types as Click does."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named_types(super().get_params(ctx), ctx)
+
+
+class PlainGroup(TyperGroup):
+    """A group of commands whose `--help` names types as Click does."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _named_types(super().get_params(ctx), ctx)
 
 
 INTERRUPTED = 130

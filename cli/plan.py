@@ -38,8 +38,10 @@ def plan(
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Estimate time, cost and memory of each stage by simulating its step, and name the first bottleneck at 10 and 100
-    times the prompts, GPUs or response length.
+    """Estimate time, cost and memory of each stage before it runs.
+
+    Each stage's step is simulated. The first bottleneck is named, now and at 10 and 100 times the prompts, GPUs or
+    response length.
 
     With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
     batching and of staleness, alone and together, where they fit.

@@ -12,10 +12,10 @@ STYLES = {"OK": "green", "FAIL": "bold red", "SKIP": "yellow"}
 
 
 def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> None:
-    """Test in minutes whether a recipe's machines can run it: links, versions, disk, endpoints, the judge, the longest
-    step of each stage, sampling, a checkpoint, a killed rank.
+    """Test in minutes whether a recipe's machines can run it.
 
-    `ratchet plan` then uses the measured rates. The exit code is 1 if a check fails.
+    Links, versions, disk, endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank:
+    each gets a line. `ratchet plan` then uses the measured rates. The exit code is 1 if a check fails.
 
     Example: `ratchet preflight acereason-14b --home /shared/acereason`
     """

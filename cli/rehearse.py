@@ -33,7 +33,7 @@ def rehearse(
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Run a miniature of the whole recipe on this machine, in minutes, and show that each mechanism happens.
+    """Run a miniature of the whole recipe on this machine, to see that each mechanism works.
 
     Its data are a few rows in the published layout of each data set, read through a local Hub; its model is a small
     one of the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server.

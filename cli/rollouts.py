@@ -45,7 +45,7 @@ def rollouts(
     full: Annotated[bool, typer.Option("--full", help="Show each listed prompt and response in full.")] = False,
     home: Home = None,
 ) -> None:
-    """Browse the rollouts that stages kept (`training.keep_rollouts`): counts by verdict, then single responses.
+    """Browse the rollouts that stages kept: counts by verdict, then single responses.
 
     A stage that is still training is read by its directory: the unfinished one in `artifacts/.drafts`, or the `work`
     of `train_stage`.

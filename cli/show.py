@@ -46,7 +46,7 @@ def show(
     set_: Overrides = None,
     home: Home = None,
 ) -> None:
-    """Show an artifact and what it was made from, a run and its progress, what happened to a row, or a recipe.
+    """Show an artifact and its lineage, the progress of a run, the history of a row, or a recipe.
 
     Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
 

@@ -72,7 +72,7 @@ def verify(
     step: Step = "",
     home: Home = None,
 ) -> None:
-    """Judge responses, and explain a single one: what was extracted, what decided, and why.
+    """Judge responses, and explain the verdict.
 
     A math response without a box is judged by the answer that it states last ("So x = 4."), which earns no reward in
     training: with --boxed or --recipe only a box counts.
