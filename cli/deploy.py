@@ -16,7 +16,7 @@ WAITING = (
     "starts a worker. **AwaitingConcurrencySlot** runs wait for an earlier run of this deployment: {limit} run at "
     "a time (`ratchet deploy --concurrency-limit`)."
 )
-"""Gates that wait for approval, as a deployment's description lists them."""
+"""The reasons for which runs wait, in a deployment's description."""
 
 
 def deploy(
