@@ -36,8 +36,8 @@ from ratchet.verifiers.errors import NotGiven
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 
-HELD_OUT = Step(run_context.HELD_OUT, 16, "problems")
-NORMALISE = Step("normalise", 20, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 17, "problems")
+NORMALISE = Step("normalise", 21, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 

@@ -1,9 +1,10 @@
 """Decides whether two similar texts state the same problem: those of a series differ in a number or the question only.
 
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
-both have tests, no input may have two outputs. How far words may differ depends on the evidence: with an answer that
-few problems have, or a test in common, they are free; with a common answer (`True`, 7), words may be added, but none
-replaced; with neither, they must be the same.
+both have tests, no input may have two outputs. How far words may differ depends on the evidence: with a test in common
+they are free; with an answer that few problems have, many may differ; with a common answer (`True`, 7), words may be
+added, but none replaced; with neither, they must be the same. Where texts are the same but for one or two
+words, a name or a typo makes no other problem, any other word does.
 """
 
 import json
@@ -62,8 +63,18 @@ _SIGNS = re.compile(
     r"[+*/<>≤≥]|(?<![a-z])-|-(?![a-z])|\\?(?<![a-z])(?:sin|cos|tan|cot|sec|csc|ln|log|sum|prod|int|lim)(?![a-z])"
 )
 _VARIABLES = re.compile(r"(?<![a-zA-Z\\])[b-zB-Z](?![a-zA-Z])")
+_CASED = re.compile(r"[^\W\d_]+")
 _LETTERS, _NUMBER, _SENTENCE_END = re.compile(r"[a-z]+"), re.compile(r"\d+"), re.compile(r"(?<=[.?!])\s+")
-_NUMBER_AND_WORD = re.compile(r"(\d+)[\s\\$%,]*([a-z]{2,})")
+_COMPARISON = frozenset(_WORDS["comparison_words"].split())
+_NUMBER_AND_WORD = re.compile(  # "3 more birds" are birds
+    rf"(\d+)[\s\\$%,]*(?:(?:{'|'.join(sorted(_COMPARISON))})\s+)*([a-z]{{2,}})"
+)
+_RELATIONS = (_COMPARISON | _OPPOSED | frozenset(_WORDS["relation_words"].split())) - INSTRUCTION_WORDS
+_PREPOSITIONS = frozenset(_WORDS["prepositions"].split())
+_NEUTRAL = (INSTRUCTION_WORDS | frozenset(_WORDS["neutral_words"].split())) - _PREPOSITIONS - {"left", "total"}
+_SYNONYMS = {word: group.split()[0] for group in _WORDS["synonyms"] for word in group.split()}
+_FEW_WORDS = 2
+"""Two texts that differ in at most so many words each were written from one another."""
 
 
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
@@ -84,6 +95,8 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if agree is False or shared is False or (other_function and not shared):
         return False
     if _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
+        return False
+    if not shared and _one_word_changed(mine.text, its.text):
         return False
     if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
         return True
@@ -112,7 +125,7 @@ def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> b
         if not agree or (words and others) or variables != its_variables:
             return False
     changed = _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text)
-    return not (changed or _exchanged(mine.text, its.text))
+    return not (changed or _exchanged(mine.text, its.text) or _one_word_changed(mine.text, its.text))
 
 
 def _same_numbers(one: "_Read", other: "_Read") -> bool:
@@ -173,6 +186,44 @@ def _exchanged(text: str, its_text: str) -> bool:
     return sum(follows[word].isdisjoint(its[word]) for word in follows.keys() & its.keys()) >= 2
 
 
+def _one_word_changed(text: str, its_text: str) -> bool:
+    """True if two texts are the same but for one or two words, and these make another problem: a word in place of
+    another, or a comparison, quantity, place or negation in one of the texts only. Names may be exchanged for new ones,
+    and a word may be replaced throughout. Also true if the questions ask for two things that both texts mention."""
+    words, its_words = _telling_words(text), _telling_words(its_text)
+    mine, its = _without_slips(words - its_words, its_words - words)
+    if not _PREPOSITIONS.issuperset([*mine, *its]):
+        mine, its = ([word for word in only if word not in _PREPOSITIONS] for only in (mine, its))
+    if max(len(mine), len(its)) <= _FEW_WORDS:
+        if not _RELATIONS.isdisjoint([*mine, *its]) or _both_known(mine, its, words, its_words):
+            return True
+        is_renamed = len(mine) == len(its) == 2 and mine[0] == mine[1] and its[0] == its[1]
+        are_names = _names(text).issuperset(mine) and _names(its_text).issuperset(its)
+        return bool(mine and its) and not is_renamed and not are_names
+    asked, its_asked = (_telling_words(_SENTENCE_END.split(each.strip())[-1]) for each in (text, its_text))
+    mine, its = _without_slips(asked - its_asked, its_asked - asked)
+    return max(len(mine), len(its)) <= _FEW_WORDS and _both_known(mine, its, words, its_words)
+
+
+def _both_known(mine: list[str], its: list[str], words: Counter[str], its_words: Counter[str]) -> bool:
+    return any(word in its_words for word in mine) and any(word in words for word in its)
+
+
+def _telling_words(text: str) -> Counter[str]:
+    """The words but for instructions and pronouns; one word for synonyms."""
+    counts: Counter[str] = Counter()
+    for word, count in _all_words(text).items():
+        if len(word) > 1 and word not in _NEUTRAL:
+            counts[_SYNONYMS.get(word, word)] += count
+    return counts
+
+
+def _names(text: str) -> set[str]:
+    """Words that are always capitalized, in lower case."""
+    words = _CASED.findall(text)
+    return {word.lower() for word in words if word[0].isupper()}.difference(words)
+
+
 class _Read(NamedTuple):
     text: str
     """Without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times; `10^{5}`, `10^5`
@@ -202,20 +253,30 @@ def _in_digits(match: re.Match[str]) -> str:
     return " ".join(token.text for token in numbered(tokenize(match[0].replace(",", ""))))
 
 
-def _words(text: str) -> Counter[str]:
+@lru_cache(maxsize=1 << 10)
+def _all_words(text: str) -> Counter[str]:
     tokens = tokenise([text])
     words = (word.decode(errors="replace") for word in tokens.words(0, len(tokens.hashes)))
-    return Counter(word for word in words if word.isalpha() and word not in INSTRUCTION_WORDS)
+    return Counter(word for word in words if word.isalpha())
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter({word: count for word, count in _all_words(text).items() if word not in INSTRUCTION_WORDS})
 
 
 def _only_in_one(one: Counter[str], other: Counter[str]) -> tuple[list[str], list[str]]:
     """The words that only one text has, without typos."""
-    mine, its = sorted((one - other).elements()), sorted((other - one).elements())
+    mine, its = _without_slips(one - other, other - one)
+    return [w for w in mine if w not in other], [w for w in its if w not in one]
+
+
+def _without_slips(only: Counter[str], its_only: Counter[str]) -> tuple[list[str], list[str]]:
+    mine, its = sorted(only.elements()), sorted(its_only.elements())
     for word in list(mine):
         if (slip := next((w for w in its if _is_slip(word, w)), None)) is not None:
             mine.remove(word)
             its.remove(slip)
-    return [w for w in mine if w not in other], [w for w in its if w not in one]
+    return mine, its
 
 
 def _is_slip(one: str, other: str) -> bool:
