@@ -3,9 +3,10 @@ r"""Small changes that make another answer of a right one: which of them does th
     python -m benchmarks.math_mutations [--references PATH...] [--most N]
 
 Each kind changes one thing of a published reference: a letter's case, an index, a sign, a digit, a name, a bracket, the
-order, a unit, a condition. What passes nevertheless is listed by kind, with the reason why it may; what has no reason
-is a fault, and the exit code is then 1. References are those of the tests' labeled pairs, or of your own files: JSON or
-lines of JSON with `answer`, `final_answer`, or a solution with a box.
+order, a unit, a condition. Each quotation is a piece of the question (a sentence, formula, number or name) or a simple
+change of it; those count that pass only with the question. What passes is listed by kind, with the reason why it may;
+what has no reason is a fault, and the exit code is then 1. References are those of the tests' labeled pairs, or of your
+own files: JSON or lines of JSON with `question`, and `answer`, `final_answer`, or a solution with a box.
 """
 
 import argparse
@@ -16,9 +17,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.math_references import published_references, shipped_references
-from ratchet.verifiers.math.equivalence import reference_fault, reference_text, verify_answer
+from benchmarks.math_references import published_questions, published_references, shipped_questions, shipped_references
+from ratchet.verifiers.math.equivalence import equivalent, reference_fault, reference_text, verify_answer
 from ratchet.verifiers.math.families import same_families
+from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
 
 Change = Callable[[re.Match[str]], str]
@@ -41,6 +43,52 @@ _INTERVAL = r"(?<![A-Za-z\d\\_^}])[(\[](?=[^()\[\]]+,[^()\[\],]+[)\]])"
 _TURNED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "\\leq": "\\geq", "\\geq": "\\leq"}
 _STRICTER = {"<": "\\le", ">": "\\ge", "\\le": "<", "\\leq": "<", "\\ge": ">", "\\geq": ">"}
 _FUNCTIONS = {"\\sin": "\\cos", "\\cos": "\\sin", "\\ln": "\\log"}
+
+
+_FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+_RELATIONS = re.compile(r"=|<|>|\\leq?(?![a-z])|\\geq?(?![a-z])|\\ne(?![a-z])|\\equiv|\\in(?![a-z])")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
+_MOST_PIECES = 6
+"""Sentences, formulas, numbers and names of a question."""
+_FORMULA_CHANGES = (
+    "-(@)",
+    "2(@)",
+    "(@)^2",
+    "\\frac{1}{@}",
+    "@ + C",
+    "@ = 0",
+    "= @",
+    "\\text{the value of }@",
+    "|@|",
+    "f(x) = @",
+)
+_NUMBER_CHANGES = (
+    "-@",
+    "2 \\cdot @",
+    "@\\%",
+    "\\frac{1}{@}",
+    "@!",
+    "@^2",
+    "\\sqrt{@}",
+    "@^\\circ",
+    "\\text{at most }@",
+    "\\text{the }@",
+    "x = @",
+)
+_PAIRS = (
+    "@ + #",
+    "@ - #",
+    "@ \\cdot #",
+    "\\frac{@}{#}",
+    "@^{#}",
+    "\\binom{@}{#}",
+    "@, #",
+    "(@, #)",
+    "@ : #",
+    "@ = #",
+    "@_{#}",
+    "@ \\pmod{#}",
+)
 
 
 KINDS: dict[str, tuple[str, str | Change]] = {
@@ -128,6 +176,16 @@ REASONS: list[tuple[str, str, str]] = [
 """Further passes: kinds, what the reference holds, and why it is right."""
 
 
+QUOTED = [
+    (r"^\\text\{", "the same value, with words of the question around it"),
+    (r"\\pmod", "a residue, with the modulus of the question"),
+    (r"!|\^|\\binom", "powers, factorials and binomials answer for their number unless the question has them"),
+    (r"^[^=]+= ?[\d.,]+$", "the same number, and of what in the question it is said"),
+    (r"^[A-Z][^=]*[\d$]$", "a sentence that states the value"),
+]
+"""What a quotation holds that passes only with its question, and why it is right."""
+
+
 def mutations(reference: str) -> Iterator[tuple[str, str]]:
     """(kind, answer), the first and the last place where each kind fits."""
     for kind, (pattern, change) in KINDS.items():
@@ -139,10 +197,35 @@ def mutations(reference: str) -> Iterator[tuple[str, str]]:
                 yield kind, answer
 
 
+def quotations(question: str) -> Iterator[tuple[str, str]]:
+    """(kind, answer): the pieces of a question, and simple changes of them."""
+    formulas = [next(filter(None, match.groups())) for match in _FORMULA.finditer(question)][:_MOST_PIECES]
+    sides = [side for formula in formulas for side in _RELATIONS.split(formula) if side.strip()]
+    numbers = list(dict.fromkeys(_NUMBER.findall(question)))[:_MOST_PIECES]
+    sentences = [each.strip(" .?!") for each in re.split(r"(?<=[.?!])\s+", question)][:_MOST_PIECES]
+    clauses = [clause for sentence in sentences for clause in re.split(r"[,;:]\s+", sentence)]
+    names = dict.fromkeys(re.findall(r"\b[A-Z][a-z]+\b|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])", question))
+    pieces = {
+        "sentence": [*sentences, *(f"\\text{{{each}}}" for each in sentences if "$" not in each)],
+        "clause": [*clauses, *(f"\\text{{{each}}}" for each in clauses if "$" not in each)],
+        "formula": formulas, "side of a formula": sides, "name": [*names][:_MOST_PIECES],
+        "changed formula": [change.replace("@", each) for each in sides for change in _FORMULA_CHANGES],
+        "number": numbers, "changed number": [change.replace("@", n) for n in numbers for change in _NUMBER_CHANGES],
+        "two numbers": [change.replace("@", one).replace("#", other) for one in numbers for other in numbers
+                        for change in _PAIRS],
+        "name with a number": [f"{name} = {n}" for name in [*names][:_MOST_PIECES] for n in numbers],
+        "sides with a number": [f"{side} = {n}" for side in sides for n in numbers],
+    }  # fmt: skip
+    for kind, answers in pieces.items():
+        yield from ((f"quoted {kind}", answer) for answer in dict.fromkeys(answers))
+
+
 def reason(kind: str, reference: str, answer: str) -> str:
     """Why this may pass; "" if there is no reason."""
     if kind in ALLOWED:
         return ALLOWED[kind]
+    if kind.startswith("quoted"):
+        return next((why for holds, why in QUOTED if re.search(holds, answer)), "")
     one, other = parse_answer(reference), parse_answer(answer)
     if one.value is not None and one.value == other.value:
         return "the same number"
@@ -169,6 +252,25 @@ def search(references: list[str]) -> tuple[Counter[str], dict[tuple[str, str], l
     return tried, passed
 
 
+def search_quotations(
+    pairs: list[tuple[str, str]],
+) -> tuple[Counter[str], dict[tuple[str, str], list[tuple[str, str]]]]:
+    """The same for quotations: what is right without its question is no fault of the question."""
+    tried: Counter[str] = Counter()
+    passed: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    for question, reference in pairs:
+        text = reference_text(reference)
+        same = [text, read(question).options.get(text.strip("()"), text)]
+        same += [letter for letter, option in read(question).options.items() if equivalent(option, text)]
+        for kind, answer in quotations(question):
+            tried[kind] += 1
+            if verify_answer(answer, text, question=question).passed and not any(
+                verify_answer(answer, each).passed for each in same
+            ):
+                passed[kind, reason(kind, text, answer)].append((text, answer))
+    return tried, passed
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--references", type=Path, nargs="+", help="files of problems; default: the tests' references")
@@ -176,9 +278,14 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=3, help="printed for each kind and reason")
     options = parser.parse_args()
     references = published_references(options.references) if options.references else shipped_references()
+    questions = published_questions(options.references) if options.references else shipped_questions()
     references = random.Random(1).sample(references, min(options.most, len(references)))
+    questions = random.Random(1).sample(questions, min(options.most, len(questions)))
     tried, passed = search(references)
     print(f"{len(references):,} references, {len(tried)} kinds, {tried.total():,} mutations")
+    quoted, right = search_quotations(questions)
+    print(f"{len(questions):,} questions, {len(quoted)} kinds, {quoted.total():,} quotations")
+    tried, passed = tried + quoted, passed | right
     for (kind, why), pairs in sorted(passed.items(), key=lambda item: (bool(item[0][1]), item[0])):
         print(f"{kind}: {len(pairs)} of {tried[kind]:,} pass: {why or 'NO REASON'}")
         for reference, answer in pairs[: None if not why else options.examples]:

@@ -1,4 +1,4 @@
-"""References for searches: those that the tests ship, or of files of problems."""
+"""References for searches, some with their questions: those that the tests ship, or of files of problems."""
 
 import gzip
 import json
@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.extraction import boxed_answer
 from ratchet.verifiers.math.equivalence import reference_fault, reference_text
 from tests.verifiers.tricky_pairs import ROWS
 
+_QUESTIONS = ("question", "problem", "Problem", "Question", "prompt")
+CONTEXT = Path(__file__).parents[1] / "tests" / "verifiers" / "math_context.yaml"
 _FIELDS = ("final_answer", "answer", "target", "Answer", "correct")
 _INTEGER = re.compile(r"-?\d+")
 _MOST_INTEGERS = 300
@@ -39,6 +43,21 @@ def published_references(files: list[Path]) -> list[str]:
     draw = random.Random(0)
     kept = sorted(found.difference(integers)) + draw.sample(integers, min(len(integers), _MOST_INTEGERS))
     draw.shuffle(kept)
+    return kept
+
+
+def shipped_questions() -> list[tuple[str, str]]:
+    """(question, reference) of the labeled answers to questions."""
+    return [(row["question"], row["reference"]) for row in yaml.safe_load(CONTEXT.read_text(encoding="utf-8"))]
+
+
+def published_questions(files: list[Path]) -> list[tuple[str, str]]:
+    """(question, reference) of the same files' rows that have both, in an order drawn once."""
+    rows = [row for file in files for row in _rows(file)]
+    asked = (next((str(row[field]) for field in _QUESTIONS if row.get(field)), "") for row in rows)
+    pairs = {pair for pair in zip(asked, map(_reference, rows), strict=True) if all(pair)}
+    kept = sorted((question, text) for question, text in pairs if not reference_fault(text))
+    random.Random(0).shuffle(kept)
     return kept
 
 

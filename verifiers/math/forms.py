@@ -9,10 +9,13 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.changes import direction
 from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_prime, is_sum, names_of, nodes_of
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
+from ratchet.verifiers.math.tokens import spelled
 
 
 def refusal(question: Question, reference: Answer, answer: Answer) -> str:
@@ -23,7 +26,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return why
     if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
         return "the question asks for the opposite change"
-    if _repeats(question, answer) or (answer.spelling in question.given and answer.spelling != reference.spelling):
+    said = spelled(tuple(token for token in answer.tokens if not direction(words.word(token))))  # Reduce 24/36
+    if _repeats(question, reference, answer) or (said in question.given and answer.spelling != reference.spelling):
         return "it repeats the question"
     ours, theirs = _value(reference), _value(answer)
     if question.base not in (0, 10) and theirs.value is not None and {"_", "base"} & theirs.symbols:
@@ -36,12 +40,16 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     return ""
 
 
-def _repeats(question: Question, answer: Answer) -> bool:
-    """True if a quantity of the question is given in its own unit although another one is asked for."""
+def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:
+    """True if a quantity of the question is given in its own unit although another one is asked for, or two of its
+    numbers as a fraction although a percentage is."""
     asked = question.unit
+    numbers = [token.text for token in answer.tokens if token.kind == "number"]
+    if reference.percent and answer.symbols & {"\\frac", "/"} and len(numbers) == 2:  # 18/72 for a percentage
+        return all(re.search(rf"(?<![\d.]){re.escape(each)}(?![\d.])", question.text) for each in numbers)
     if not asked or answer.unit is None or answer.unit.size == asked[1].size or answer.kind != "scalar":
         return False
-    number = next((token.text for token in answer.tokens if token.kind == "number"), "")
+    number = next(iter(numbers), "")
     return bool(re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])", question.text))
 
 

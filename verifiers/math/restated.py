@@ -53,9 +53,17 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
     if answer.kind == "equation" and not answer.words and len(answer.parts) == 2:
         left, right = answer.parts
         digits = left.tokens[0].text if left.tokens and "_" in left.symbols else ""
-        if left.text in given or (digits and re.search(rf"\b{re.escape(digits)}\b", question.text)):  # 1011_2 = 11
+        is_false = None not in (left.value, right.value) and left.value != right.value  # 5 = 67
+        is_numeral = digits and re.search(rf"\b{re.escape(digits)}\b", question.text)  # 1011_2 = 11
+        if is_numeral or (left.text in given and not is_false):
             yield right
-    if answer.kind == "tuple" and answer.variable and question.says(_WHOLE) and reference.kind == "collection":
+    if (
+        answer.kind == "tuple"
+        and answer.variable
+        and question.says(_WHOLE)
+        and reference.kind == "collection"
+        and spelled(tokens) not in given
+    ):
         yield from _integers_in(answer)
     for sign, pattern, other in (("<", _LARGER, _SMALLER), (">", _SMALLER, _LARGER)):
         sides = split(tokens, "<", ">") if question.says(pattern) and not question.says(other) else []
@@ -110,7 +118,8 @@ def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Ite
         end -= 1
     copulas = [i for i, token in enumerate(tokens) if words.word(token) in _COPULAS or token.isa(":")]
     copula = copulas[0] if len(copulas) == 1 else 0
-    if copula and all(_is_said(question, token) for token in tokens[:copula]):
+    is_ratio = copula and tokens[copula].isa(":") and not any(map(words.word, tokens[:copula]))  # 3 : 4 is no 4
+    if copula and not is_ratio and all(_is_said(question, token) for token in tokens[:copula]):
         yield parse_tokens(tokens[copula + 1 :])
     core, nouns = trimmed(tokens[begin:end]), reference.unit.words if reference.unit else ()
     around = {words.word(token) for token in tokens[:begin] + tokens[end:]}
