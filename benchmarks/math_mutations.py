@@ -179,7 +179,9 @@ REASONS: list[tuple[str, str, str]] = [
 QUOTED = [
     (r"^\\text\{", "the same value, with words of the question around it"),
     (r"\\pmod", "a residue, with the modulus of the question"),
-    (r"!|\^|\\binom", "powers, factorials and binomials answer for their number unless the question has them"),
+    (r"\\%$|^\\frac\{1\}\{\d+\}$", "the question asks for a percentage"),
+    (r"^\w+_\{\d+\}$", "a numeral in the base of the question"),
+    (r"!|\^|\\binom|C\(\d", "powers, factorials and binomials answer for their number unless the question has them"),
     (r"^[^=]+= ?[\d.,]+$", "the same number, and of what in the question it is said"),
     (r"^[A-Z][^=]*[\d$]$", "a sentence that states the value"),
 ]

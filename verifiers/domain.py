@@ -56,8 +56,8 @@ class Domain:
     reward: ClassVar[Literal["binary", "graded"]] = "binary"
     """The reward: 1 for a passed response and else 0, or the verdict's fraction."""
     isolation: ClassVar[Literal["inline", "process"]] = "process"
-    """Where `score` runs: in its own confined process, killed at its limits, or in the judge, for code that evaluates
-    nothing of the response and always terminates."""
+    """The process in which `score` runs: one of its own, confined and killed at its limits, or the judge, for code that
+    evaluates nothing of the response and always terminates."""
     answers_vote: ClassVar[bool] = False
     """True if two answers can be compared, so that the most frequent one is the teacher's or the model's vote."""
     compares_math: ClassVar[bool] = False

@@ -85,7 +85,7 @@ def core_count() -> int:
 
 
 def memory_bytes() -> int:
-    """Of this machine."""
+    """The memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -8,11 +8,14 @@ from ratchet.verifiers.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed
-    test decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds
-    for all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts. With `stated` a
+    """How responses are judged.
+
+    With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed test
+    decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds for
+    all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts. With `stated` a
     math or science response that has no box is judged by the answer that it states otherwise ("The answer is 42.");
-    rewards are without."""
+    rewards are without.
+    """
 
     fraction: bool = False
     either: bool = False

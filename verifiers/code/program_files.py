@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 20
 NAME = re.compile(r"(?!\.)[\w.+-]{1,100}\Z", re.ASCII)
 """Names of files, without a folder."""
 TAKEN = {"input", "answer", "output", "result"}
-"""By what a checker and a compiler read and write."""
+"""What a checker and a compiler read and write."""
 _UNITS = (".cpp", ".cc", ".cxx", ".c++", ".C")
 
 

@@ -1,4 +1,4 @@
-"""Where the environments of the verifiers library are found."""
+"""Location of the environments of the verifiers library."""
 
 import importlib.metadata
 

@@ -50,12 +50,12 @@ def read_tests(tests: str) -> tuple[Instruction, ...]:
 
 
 def strict(instructions: Iterable[Instruction], text: str) -> list[bool]:
-    """For each instruction, whether the text follows it unchanged."""
+    """True for each instruction that the unchanged text follows."""
     return [each.followed(text) for each in instructions]
 
 
 def loose(instructions: Iterable[Instruction], text: str) -> list[bool]:
-    """For each instruction, whether any of eight variants follows it: the text with or without its asterisks, and
+    """True for each instruction that one of eight variants follows: the text with or without its asterisks, and
     without its first line (an introduction), its last (a closing remark), both, or neither."""
     lines = text.split("\n")
     parts = [text, *("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))]

@@ -79,7 +79,7 @@ def _as_option(question: Question, reference: Answer, text: str, same: Callable[
 
 
 def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
-    """With the unit that the question asks for, and `7 m` as `7 \\text{ m}` where the question has that unit."""
+    """The reference with the unit that the question asks for; `7 m` as `7 \\text{ m}` where the question has it."""
     asked = question.unit
     if (match := _LETTERS.fullmatch(text)) and (unit := parse_unit(match[2].replace("²", "^2").replace("³", "^3"))):
         shown = re.search(rf"(?<![\w\\])\d[\d.,]*\s*{re.escape(match[3])}(?!\w)", question.text)
@@ -225,7 +225,8 @@ def _without_unit(question: Question, answer: Answer) -> Answer | None:
 
 
 def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
-    """With the reference's name for a variable that the question does not name, and its numbers of unordered roots."""
+    """The answer with the reference's name for a variable that the question does not name, and with its numbers of
+    unordered roots."""
     ours, theirs = _names(reference), _names(answer)
     if len(ours - theirs) == len(theirs - ours) == 1:
         [own], [other] = ours - theirs, theirs - ours

@@ -37,7 +37,7 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
 
 
 def _candidates(tokens: Tokens) -> list[int]:
-    """Where it may begin: at a comma, a bracket, a word, or a letter after a gap."""
+    """The positions where it may begin: at a comma, a bracket, a word, or a letter after a gap."""
     marked = any(
         token.isa("\\in", "\\forall", "...", ">", "\\ge") or words.word(token) in _STARTS | _EVERY
         for token in tokens[2:]

@@ -102,7 +102,7 @@ def _required(reference: str, question: str) -> Answer:
 
 
 def _compared(reference: Answer, answer: Answer, texts: tuple[str, str], evidence: Evidence | None = None) -> Decision:
-    """By structure and value; `texts` are the answer's and the reference's, as they are shown."""
+    """Compare by structure and value; `texts` are the answer's and the reference's, as they are shown."""
     if left := _left_to_do(reference, answer):
         return Decision(False, "cost", left)
     evidence = evidence or Evidence()

@@ -50,7 +50,7 @@ def is_size(tokens: Tokens) -> bool:
 
 
 def _is_number(node: Node) -> bool:
-    """As people write a rational number."""
+    """True for a rational number as people write it."""
     if node[0] == "-" and node[1] == ZERO:
         node = node[2]
     if node[0] == "*" and node[1][0] == "number":

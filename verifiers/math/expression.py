@@ -21,7 +21,7 @@ from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, Token, To
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _MOST_TOKENS = 300
-"""With letters counted singly: bounds the depth of trees, which takes two stack frames per level."""
+"""Tokens of an expression, each letter counted: bounds the depth of trees, which takes two stack frames per level."""
 _MOST_DEPTH = 30
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
@@ -293,7 +293,7 @@ class Parser(Cursor):
         return ("vector" if token.vector else "name", text)
 
     def _arguments(self, depth: int) -> list[Node]:
-        """Those of a function, in brackets; what is no expression is one opaque text."""
+        """The arguments of a function, in brackets; what is no expression is one opaque text."""
         begin = self.position
         opening = self.eat("(", "[", "{")
         if not opening:

@@ -59,7 +59,8 @@ def _name(member: Answer) -> str:
 
 
 def _progressions(answer: Answer) -> list[Progression]:
-    """Those of all members; empty if one is no family. (-1)^k is one sign for even numbers, the other for odd ones."""
+    """The progressions of all members; empty if one is no family. (-1)^k has one sign for even numbers, the other for
+    odd ones."""
     found: list[Progression] = []
     for member in _members(answer):
         value = member.parts[-1] if member.kind == "equation" and not member.words else member
@@ -151,7 +152,7 @@ def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
 
 
 def _coordinates(answer: Answer) -> Answer:
-    """Without the name of what has them: `\\vec r = ...`, `(x, y, z) = ...`."""
+    """The coordinates without the name of what has them: `\\vec r = ...`, `(x, y, z) = ...`."""
     named = answer.kind == "equation" and len(answer.parts) == 2 and not answer.words and is_symbol(answer.parts[0])
     return answer.parts[1] if named and answer.parts[1].kind in ("tuple", "matrix") else answer
 
@@ -204,7 +205,7 @@ def is_factor(node: Node) -> bool:
 
 
 def _of_entries(answer: Answer) -> Flat | None:
-    """Of `(1 + 3t, -t, 2 + t)`, also as a column."""
+    """Read `(1 + 3t, -t, 2 + t)`, also as a column."""
     entries = [row.parts[0] for row in answer.parts] if answer.is_column else [*answer.parts]
     if answer.kind == "tuple" and (answer.brackets != "()" or answer.variable):
         return None
@@ -265,7 +266,7 @@ def _canonical(point: list[Fraction], directions: list[list[Fraction]]) -> Flat 
 
 
 def _of_equations(answer: Answer) -> Flat | None:
-    """Of `x = 1 + 3t, y = -t, z = 2 + t` and `\\frac{x-1}{3} = \\frac{y}{-1} = z - 2`."""
+    """Read `x = 1 + 3t, y = -t, z = 2 + t` and `\\frac{x-1}{3} = \\frac{y}{-1} = z - 2`."""
     if answer.kind == "equation":
         return None if answer.words else _symmetric(answer)
     sides = {part.parts[0].text: part.parts[1].node for part in answer.parts if part.kind == "equation"}

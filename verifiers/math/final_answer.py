@@ -20,7 +20,7 @@ _ANNOUNCED = re.compile(
 _REMARK = re.compile(r"[\s*_#]*(?:[A-Za-z]{2}|\Z)")
 """What may follow a stated answer: words, not another value."""
 _LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
-"""Of a response without a box only its end is read."""
+"""Characters at the end of a response that are read if it has no box."""
 _MATH_BLOCK = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
 _FORMULA = re.compile(r"(?:\$([^$]+)\$|\\\((.+?)\\\))[.,]?")
 _BOLD = re.compile(r"(?:\*\*|__)([^*_\n]+)(?:\*\*|__)|\\textbf\{([^{}]*)\}")
@@ -94,7 +94,7 @@ def _last_statement(text: str) -> str | None:
 
 
 def _bare(statement: str) -> str | None:
-    """Without Markdown, the dollar signs around it, and the period at its end."""
+    """The statement without Markdown, dollar signs around it, and the period at its end."""
     text = _MARKUP.sub("", statement.strip()).strip()
     if formula := _FORMULA.fullmatch(text):
         text = (formula[1] or formula[2]).strip()

@@ -206,7 +206,7 @@ def _is_percentage(answer: Answer, reference: Answer) -> bool:
 
 
 def _is_vertex(answer: Answer, reference: Answer) -> bool:
-    """With each letter as often as the reference."""
+    """True if each letter is there as often as in the reference."""
     theirs, ours = (sum(map(str.isalpha, side.letters.split())) for side in (answer, reference))
     return theirs <= ours
 

@@ -11,7 +11,7 @@ _ANNOUNCING, _ENDS, _BETWEEN = (frozenset(_FRAMING[section].split()) for section
 
 
 def unframed(tokens: Tokens) -> Tokens:
-    """Without what announces an answer, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
+    """The answer without what announces it, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
     while len(tokens) > 1 and tokens[0].isa("=", "\\therefore", "\\implies"):
         tokens = tokens[1:]
     return _with_note(_without_only(_without_announcement(tokens)))
@@ -34,7 +34,7 @@ def _with_note(tokens: Tokens) -> Tokens:
 
 
 def _without_announcement(tokens: Tokens) -> Tokens:
-    """Without words at the beginning that announce an answer, up to a colon or a verb."""
+    """The answer without words at its beginning that announce an answer, up to a colon or a verb."""
     end = begin = 0
     announced = False
     while begin < len(tokens) and begin < 10:

@@ -14,7 +14,7 @@ MINUS_INFINITY: Node = ("-", ZERO, INFINITY)
 
 
 def expression(node: Node) -> Answer:
-    """Of a node that was computed here: a rational one is a number."""
+    """The answer for a node that was computed here: a rational one is a number."""
     value = rational_value(node)
     return Answer("scalar", node=node if value is None else ("number", value), value=value)
 

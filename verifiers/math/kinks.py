@@ -1,4 +1,4 @@
-"""Where an expression may change its law: |x - c|, \\sqrt{(x - c)^2} and floors.
+"""Points where an expression may change its law: |x - c|, \\sqrt{(x - c)^2} and floors.
 
 Whatever else is evaluated here is analytic: it is the same everywhere if it is the same at random points. These are
 not, and random points of usual sizes may all be on one side of c. So there are points on both sides of every zero of

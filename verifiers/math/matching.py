@@ -10,7 +10,7 @@ GROUP = "group"
 
 
 def ungrouped(one: Answer, other: Answer) -> Answer:
-    """With its groups as tuples, or with their values apart, if the other list has no groups."""
+    """The list with its groups as tuples, or with their values apart, if the other list has no groups."""
     if not any(part.brackets == GROUP for part in one.parts) or any(part.brackets == GROUP for part in other.parts):
         return one
     if all(part.kind == "tuple" for part in other.parts):

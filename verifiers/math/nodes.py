@@ -109,7 +109,7 @@ def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
 
 
 def linear(node: Node, name: str, others: Point | None = None) -> tuple[Fraction, Fraction] | None:
-    """Where a node that is linear in the name vanishes, and its slope; None if it is not, or not rational."""
+    """The zero of a node that is linear in the name, and its slope; None if it is not, or not rational."""
     zero, one, two = (rational_value(node, (others or {}) | {name: Fraction(at)}) for at in range(3))
     if zero is None or one is None or two is None or two - one != one - zero or one == zero:
         return None

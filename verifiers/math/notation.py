@@ -102,14 +102,14 @@ def _based(match: re.Match[str]) -> str:
 
 
 def _prefixed(text: str, match: re.Match[str]) -> str:
-    r"""With `{a \over b}` or a bare `a \over b` as `\frac{a}{b}`."""
+    r"""The text with `{a \over b}` or a bare `a \over b` as `\frac{a}{b}`."""
     begin, end = _enclosing(text, match.start())
     name = "frac" if match[1] == "over" else "binom"
     return f"{text[:begin]}\\{name}{{{text[begin : match.start()]}}}{{{text[match.end() : end]}}}{text[end:]}"
 
 
 def _enclosing(text: str, at: int) -> tuple[int, int]:
-    """Where the group around a position begins and ends: inside its braces, or the formula's dollar signs."""
+    """Begin and end of the group around a position: inside its braces, or the formula's dollar signs."""
     depth, begin, end = 0, at, at
     while begin > 0 and not (depth == 0 and text[begin - 1] in "{$"):
         begin -= 1

@@ -9,7 +9,7 @@ _OPENING, _CLOSING = ("(", "[", "{", "\\{", "\\begin"), (")", "]", "}", "\\}", "
 
 
 def trimmed(tokens: Tokens) -> Tokens:
-    """Without punctuation at the end."""
+    """Tokens without punctuation at the end."""
     while tokens and tokens[-1].isa(".", ",", ";", ":"):
         tokens = tokens[:-1]
     return tokens
@@ -90,7 +90,7 @@ def grouped(tokens: Tokens) -> list[list[Tokens]]:
 
 
 def _names_all(parts: list[Tokens]) -> bool:
-    """Are these `x = 1` and `y = 2`?"""
+    """True for `x = 1` and `y = 2`."""
     named = {part[0].text for part in parts if len(part) > 2 and part[0].kind == "name" and part[1].isa("=")}
     return len(named) == len(parts) > 1
 

@@ -47,7 +47,7 @@ def sample_points(difference: Node) -> Iterator[Point]:
 
 
 def _complex_names(node: Node) -> set[str]:
-    """Those in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
+    """The names in a conjugate (also c^*), in the absolute value of a z or a w, and the c of |c|^2."""
     kind, names = node[0], set[str]()
     if kind == "conjugate" or (kind == "abs" and {name[0] for name in names_of(node)} & {"z", "w"}):
         names |= names_of(node)

@@ -100,8 +100,8 @@ def _atom(rest: list[Token], atoms: list[str]) -> Formula | None:
 
 
 def _quantified(quantifier: Token, rest: list[Token], atoms: list[str]) -> Formula | None:
-    """As one atom, named for what it says. What a quantifier without brackets covers is read only where nothing
-    follows."""
+    """A quantified statement as one atom, named for what it says. What a quantifier without brackets covers is read
+    only where nothing follows."""
     if not rest or rest[0].kind != "name":
         return None
     bound, covers = rest.pop(0).text, rest[:1] and rest[0].isa("(", "[")

@@ -276,7 +276,7 @@ class Question:
 
 
 def stem(word: str) -> str:
-    """Of `needs` and `needed` need."""
+    """The stem of a word: need for `needs` and `needed`."""
     for ending in ("ing", "ed", "es", "s", "d", "e"):
         if len(word) > len(ending) + 2 and word.endswith(ending):
             return stem(word.removesuffix(ending))

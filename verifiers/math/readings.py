@@ -128,7 +128,7 @@ def _is_factor(name: str, reference: Node, answer: Node) -> bool:
 
 
 def _rewritten(node: Node, factors: set[str]) -> Node:
-    """With products for the letters that are factors: of f(x)^2 the argument alone is squared."""
+    """The expression with products for the letters that are factors: of f(x)^2 the argument alone is squared."""
     if node[0] in ("^", "factorial") and node[1][0] == "applied" and node[1][1] in factors:
         _, name, inside = node[1]
         return ("*", ("name", name), _rewritten((node[0], inside, *node[2:]), factors))
@@ -178,7 +178,7 @@ def _base(node: Node) -> Node:
 
 
 def _cancelling(chain: list[Node], names: set[Node]) -> set[Node]:
-    """Those in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
+    """The letters in a product `g h g^{-1}` or `e^X h e^{-X}`, which nobody would write if they commuted."""
     for one, two in ((chain[i], chain[j]) for i in range(len(chain)) for j in range(i + 2, len(chain))):
         powers = one[0] == two[0] == "^" and one[1] == two[1] == ("name", "e") and one[2:] != two[2:]
         is_inverse = (_are_inverse(one, two) or _are_inverse(two, one)) and names_of(one)
@@ -197,7 +197,7 @@ def _is_capital(node: Node) -> bool:
 
 
 def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[Node, Node]:
-    """With vectors and matrices as such. A is tall where A^TA is inverted: alone it has no inverse."""
+    """The expression with vectors and matrices as such. A is tall where A^TA is inverted: alone it has no inverse."""
     nodes = [*nodes_of(reference), *nodes_of(answer)]
     changes: dict[Node, Node] = {("name", each[1]): each for each in nodes if each[0] == "vector"}
     inverted = [factors_of(each[1]) for each in nodes if each[0] == "^" and each[2] in _INVERSE]
@@ -223,7 +223,7 @@ def _linear(reference: Node, answer: Node, operators: frozenset[Node]) -> tuple[
 
 
 def _lifted(node: Node) -> Node:
-    """With numbers beside operators as multiples of the identity."""
+    """The expression with numbers beside operators as multiples of the identity."""
     node = tuple(_lifted(part) if isinstance(part, tuple) else part for part in node)
     if not is_sum(node) or _holds_matrix(node[1]) == _holds_matrix(node[2]):
         return node

@@ -156,7 +156,8 @@ def _without_remark(tokens: Tokens) -> Tokens:
         opened = [i for i in range(1, len(tokens)) if tokens[i].isa("(") and closing(tokens[i:]) == len(tokens) - 1 - i]
         at = opened[0] if opened else at
     remark = [words.word(token) or token.text for token in tokens[at:]]
-    spoken = [word for word in remark if len(word) > 2 and word.isalpha()]
+    capitals = {token.text.lower() for token in tokens[at:] if token.text.isupper()}  # 2(ABC) is a product
+    spoken = [word for word in remark if len(word) > 2 and word.isalpha() and word not in capitals]
     is_remark = at and spoken and not _TAKEN_BACK & {*remark}
     if any(words.is_numeral(word) or parse_unit(word) for word in spoken):  # 5 (in meters)
         return ()

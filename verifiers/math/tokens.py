@@ -277,7 +277,7 @@ def _cycle(digits: str, places: int) -> Fraction:
 
 
 def single_letters(tokens: Iterable[Token]) -> Tokens:
-    """With runs of letters as products of names."""
+    """Tokens with runs of letters as products of names."""
     split = []
     for token in tokens:
         names = [Token("name", letter, token.gap and not i) for i, letter in enumerate(token.text)]

@@ -55,7 +55,7 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 
 
 def _without_transpose(tokens: Tokens) -> Tokens:
-    """Of `M^T` and `M^{\\top}` the matrix; empty for anything else."""
+    """The matrix of `M^T` and `M^{\\top}`; empty for anything else."""
     at = -4 if tokens[-1].isa("}") else -2
     sign = tokens[at:][1:] if len(tokens) > 8 and tokens[at].isa("^") else ()
     letters = [token for token in sign if not token.isa("{", "}")]
@@ -63,7 +63,7 @@ def _without_transpose(tokens: Tokens) -> Tokens:
 
 
 def _case(cell: Tokens) -> Tokens:
-    """Without `if` and punctuation."""
+    """A condition without `if` and punctuation."""
     while cell and (cell[0].isa(",") or words.word(cell[0]) in ("if", "for", "when")):
         cell = cell[1:]
     return trimmed(cell)

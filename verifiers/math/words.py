@@ -42,14 +42,14 @@ def folded(text: str) -> str:
 
 
 def without_order(tokens: Tokens) -> Tokens:
-    """Without "respectively" or "in this order" at the end."""
+    """Tokens without "respectively" or "in this order" at the end."""
     length = next((len(end) for end in _IN_ORDER if tuple(map(word, tokens[-len(end) :])) == end), 0)
     kept = tokens[: len(tokens) - length] if length else tokens
     return kept[:-1] if length and kept and kept[-1].isa(",") else kept
 
 
 def numbered(tokens: Tokens) -> Tokens:
-    """With number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Those written in words
+    """Tokens with number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Numbers in words
     alone are `upright`."""
     if not any(_singular(word(token)) in _NUMERAL | _SMALL.keys() for token in tokens):
         return tokens

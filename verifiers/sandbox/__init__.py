@@ -1,4 +1,4 @@
-"""Where solutions run: a fork server that starts a confined process for each, and never has an expected value.
+"""The sandbox for solutions: a fork server that starts a confined process for each, and never has an expected value.
 
 Imports hardly anything: the fork server loads this package too, and what it does not map makes each fork cheaper.
 """

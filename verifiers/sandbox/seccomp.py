@@ -37,9 +37,9 @@ getgid 104 176, getegid 108 177, getgroups 115 158, getresuid 118 148, getresgid
 getpgid 121 155, getsid 124 156, uname 63 160, sysinfo 99 179, getrandom 318 278, wait4 61 260, waitid 247 95
 """
 _NATIVE = "execveat 322 281, arch_prctl 158 -"
-"""Also for a process that becomes another program: its start."""
+"""System calls of a process that becomes another program: its start."""
 _TOOL = "unlink 87 -, unlinkat 263 35, chmod 90 -, fchmod 91 52, fchmodat 268 53, umask 95 166"
-"""Also for compilers, which landlock confines to their directory."""
+"""System calls of compilers, which landlock confines to their directory."""
 _COLUMNS = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}  # of `_CALLS`, and audit architecture
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000

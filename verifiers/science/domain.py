@@ -267,7 +267,7 @@ def read_unit(text: str, apart: bool = False) -> tuple[float, str] | None:
 
 
 def _with_its_capitals(name: str) -> str:
-    """As pint has it: Joules, KHz."""
+    """A unit as pint has it: Joules, KHz."""
     forms = (name, f"k{name[1:]}" if name[0] == "K" else name, name.lower() if len(name) > 3 else name)
     return next(filter(_is_unit, forms), name)
 
@@ -314,7 +314,7 @@ def _is_unit(unit: str) -> bool:
 
 
 def _rewritten(text: str) -> str:
-    """Without LaTeX wrappers, and with one notation for each thing."""
+    """The text without LaTeX wrappers, with one notation for each thing."""
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
     return " ".join(text.split()).rstrip(".")
