@@ -2,7 +2,7 @@
 
 import re
 
-from ratchet.data_curation.rules.evidence import Evidence, any_of, seen
+from ratchet.data_curation.rules.evidence import AnyOf, Evidence, seen
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
@@ -27,7 +27,7 @@ def task_of(statement: str) -> str:
     return statement[: match.start()] if match else statement
 
 
-_INTERACTIVE = any_of(
+_INTERACTIVE = AnyOf(
     r"\binteractive (?:problem|task|version|mode)\b",
     r"\b(?:problem|task) is interactive\b",
     r"\A\W*interactive\b",
@@ -44,22 +44,22 @@ _ASKED = r"(?:quer(?:y|ies)|questions?|requests?|calls?|guesses|evaluations|turn
 _JUDGE = r"(?:judge|jury|testing system|grader|system|device|opponent)(?:'s (?!answers?\b|solution|output)\w+|(?!'s))"
 # Two signs of different kinds indicate a dialogue.
 _DIALOGUE = (
-    any_of(  # hidden information
+    AnyOf(  # hidden information
         r"\b(?:hidden|secret|unknown|black box)\b",
         r"\b(?:do|does) not know\b",
         r"\bnot known in advance\b",
         r"\bcannot see\b",
     ),
-    any_of(  # limited queries
+    AnyOf(  # limited queries
         r"\byou (?:can |may |must |should |could |have to |are allowed to )?(?:only )?(?:ask|query|request)\b",
         r"\b(?:times|often) you (?:call|ask|query)\b",
         rf"\b(?:at most|no more than|within|up to|not more than|more than|exceed\w*)\b[^.\n]{{0,30}}\b{_ASKED}\b",
     ),
-    any_of(  # replies
+    AnyOf(  # replies
         rf"\b{_JUDGE}\b[^.\n]{{0,60}}\b(?:answers?|replies|repl(?:y|ied)|responds?|tells?|sends?|provides?|prints)\b",
         r"\bgrader'?s?\b",
     ),
-    any_of(  # output decides the next input
+    AnyOf(  # output decides the next input
         r"[\"“'`][ ]?[?!][ ]",
         r"\brepl(?:y|ies) to\b",
         r"\b(?:prints?|writes?|sends?)\b[^.\n]{0,80}\b(?:then|and|before|upon which)\b[^.\n]{0,30}"
@@ -67,14 +67,14 @@ _DIALOGUE = (
         r"\b(?:you|your program|prints?|writes?|outputs?|sends?|asks?|then|and) (?:[^.\n]{0,60} )?"  # nobody else
         r"wait for (?:the |a |its )?(?:\w+'s )?(?:repl(?:y|ies)|responses?|answers?|results?|inputs?|judge|jury)\b",
     ),
-    any_of(  # calls
+    AnyOf(  # calls
         r"\b(?:helper|pre-?defined|provided|custom) functions?\b[^.]{0,60}\w\(",
         r"\bobject\b[^.]{0,60}\b(?:methods?|functions?)\b[^.]{0,20}\w\(",
         r"\bonly (?:call|use|through|by)\b[^.]{0,60}\w\(",
         r"\bgiven an? function \w+\(",
     ),
-    any_of(r"\bverdict\b"),
-    any_of(r"^[^\w\n]{0,20}(?:interaction|communication)\b[^\w\n]{0,9}(?:$|:)", flags=_LINES),  # a heading
+    AnyOf(r"\bverdict\b"),
+    AnyOf(r"^[^\w\n]{0,20}(?:interaction|communication)\b[^\w\n]{0,9}(?:$|:)", flags=_LINES),  # a heading
 )
 
 
@@ -101,7 +101,7 @@ _ONE_OF_THEM = (
 )
 _OUTPUT = r"(?:answers?|outputs?|results?)"
 _SPECIAL_JUDGE = {
-    "any_answer": any_of(
+    "any_answer": AnyOf(
         rf"\b{_SEVERAL} (?:\w+ ){{0,3}}{_THINGS}\b[^.?!]{{0,80}}"
         r"\b(?:any(?! (?:pair|two|number|adjacent|other)\b)|whichever|whatever|one of them|one of those)\b",
         rf"\b{_GIVE} (?:[^.?!\n]{{0,30}} )?(?<!of )(?<!if )any (?:one )?{_ONE_OF_THEM}\b",
@@ -121,14 +121,14 @@ _SPECIAL_JUDGE = {
         r"\bchoice is arbitrary\b",
         r"\bdoes(?: not|n't) matter which(?: one)?\s*[.;]",
     ),
-    "unordered": any_of(
+    "unordered": AnyOf(
         rf"\b(?:{_GIVE}|answers?|results?|listed|printed|returned|solution set)\b[^.?!\n]{{0,100}}"
         r"\bin (?:any|whatever|whichever|(?:an )?arbitrary) order\b",
         r"\border (?:of|in which) (?:the |your )?(?:output|answers?|results?|returned|printed)\b[^.?!\n]{0,60}"
         r"(?:(?:not|n't) matter|irrelevant|not important)",
         r"\b(?:return|print|output|list) all\b[^?!]{0,300}\border (?:of the \w+ )?does(?: not|n't) matter\b",
     ),
-    "tolerance": any_of(
+    "tolerance": AnyOf(
         r"\b(?:absolute|relative) error\b",
         r"\bwithin (?:an error of |a tolerance of |one (?:million|thousand|hundred)th|1e-)",
         r"\bwithin \$?10\s*(?:\^|\*\*)?\s*\{?\s*[-−]",  # also 10-5, without superscript
@@ -138,10 +138,10 @@ _SPECIAL_JUDGE = {
         r"\bdeviation of (?:at most |up to )?\d",
         r"\|a\s*-\s*b\|\}?\{?\\max",
     ),
-    "random": any_of(r"\bequal(?:ly)? (?:probability|likely|probable)\b", r"\buniformly (?:at )?random\b"),
+    "random": AnyOf(r"\bequal(?:ly)? (?:probability|likely|probable)\b", r"\buniformly (?:at )?random\b"),
 }
 _RANDOM_ASKED = re.compile(r"\bimplement\b|\breturns? a random\b", re.IGNORECASE)
-_AN_OPERATION = any_of(  # operations in any order, not outputs
+_AN_OPERATION = AnyOf(  # operations in any order, not outputs
     r"\b(?:formed|concatenating)\b[^.?!]* in any\b"
 )
 
@@ -160,7 +160,7 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
     return None
 
 
-_OWN_CLASSES = any_of(
+_OWN_CLASSES = AnyOf(
     r"\b(?:ListNode|TreeNode|PolyNode|NestedInteger)\b",
     r"\bclass Node\b|['\"]Node['\"]",
     r"\bdef __init__\(self",
@@ -169,7 +169,7 @@ _OWN_CLASSES = any_of(
 )
 _END = r"(?:heads?|roots?|reference|pointer)(?: node)?"
 _LINKED = r"(?:linked[- ]?lists?|trees?|BST|graph|list)"
-_NODES = any_of(
+_NODES = AnyOf(
     r"\b(?:ListNode|TreeNode|NestedInteger)\b",
     r"\b(?:class|struct) Node\b",
     rf"\bgiven\b[^.?!]{{0,40}}\b{_END} (?:of|to|in) (?:a |an |the |both |two |each )?(?:[\w-]+ ){{0,3}}{_LINKED}\b",
@@ -180,7 +180,7 @@ _STDIN = re.compile(
     r"\b(?:standard input|stdin|the (?:first|only) line|the input (?:gives|contains|consists)|print)\b", re.IGNORECASE
 )
 _SIGNATURE = r"(?<![\"'\w])(?:void|int|bool|boolean|string|double|List<\w+>)\s+\w+\([^()\"]*\)"
-_PLATFORM = any_of(
+_PLATFORM = AnyOf(
     # a class that tests call step by step
     r"\b(?:implement|design|complete|write) (?:the|an?|your own) (?:class \w+|\w+ class\b)",
     r"\[\s*\"\w+\"(?:\s*,\s*\"\w+\")+\s*\]\s*\n\s*\[\s*\[",  # ["LRUCache", "put"] and under it [[2], [1, 1]]
@@ -192,7 +192,7 @@ _PLATFORM = any_of(
     # files of a grader
     flags=_LINES,
 )
-_DRIVEN = any_of(
+_DRIVEN = AnyOf(
     r"\byou (?:don't|do not) need to read\b",
     r"\bin the editor\b|\bdriver code\b|\bfunction description\b",
     r"\bthe rest of the class\b|\byour code here\b",

@@ -1,12 +1,16 @@
 """Each rule against its labeled corpus (`labeled.py` prints the same scores), and what no corpus can show."""
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
+from ratchet.data_curation.rules import code_rules
+from ratchet.data_curation.rules.evidence import AnyOf, literals
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
@@ -205,3 +209,38 @@ PICTURES = {
 @pytest.mark.parametrize("statement", PICTURES)
 def test_a_picture_that_is_shown_and_not_described_is_missed(statement):
     assert (RULES["math", "figure"](problem("math", statement), LIMITS) is not None) == PICTURES[statement]
+
+
+def test_alternatives_tried_by_their_words_match_what_one_pattern_matches():
+    patterns = [
+        each for value in vars(code_rules).values() for each in (value if isinstance(value, tuple) else [value])
+    ]
+    patterns = [*patterns, *code_rules._SPECIAL_JUDGE.values()]
+    patterns = [each for each in patterns if isinstance(each, AnyOf)]
+    files = Path(__file__).with_name("corpus").glob("code_*.jsonl")
+    texts = [
+        str(value) for file in files for line in file.open(encoding="utf-8") for value in json.loads(line).values()
+    ]
+    assert len(patterns) > 10 and len(texts) > 500
+    matched = 0
+    for pattern in patterns:
+        for text in texts:
+            fast, plain = pattern.search(text), pattern._whole.search(text)
+            assert (fast and fast.span()) == (plain and plain.span()), (pattern, text)
+            matched += fast is not None
+    assert matched > 200
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        (r"\bprint any(?: one)?\b", [["print any"]]),
+        (r"(?:Print|return) (?:it )?(?:\w+ )?in any order", [["in any order"], ["print", "return"]]),  # the longest
+        (r"(?:ab|\d)c?", []),  # no string that every match has
+        (r"(?:xyz)*ab{2,}", [["a"], ["b"]]),
+        (r"(?!not)any", [["any"]]),
+    ],
+)
+def test_the_strings_that_each_match_has(pattern, needed):
+    found = literals(pattern, re.IGNORECASE)
+    assert [*map(tuple, found)] == [*map(tuple, needed)]
