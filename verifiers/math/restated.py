@@ -158,7 +158,8 @@ def _without_remark(tokens: Tokens) -> Tokens:
     remark = [words.word(token) or token.text for token in tokens[at:]]
     capitals = {token.text.lower() for token in tokens[at:] if token.text.isupper()}  # 2(ABC) is a product
     spoken = [word for word in remark if len(word) > 2 and word.isalpha() and word not in capitals]
-    is_remark = at and spoken and not _TAKEN_BACK & {*remark}
+    numbers = sum(token.kind == "number" for token in tokens[at:])  # a list of options is no remark
+    is_remark = at and spoken and numbers <= 2 * len(spoken) and not _TAKEN_BACK & {*remark}
     if any(words.is_numeral(word) or parse_unit(word) for word in spoken):  # 5 (in meters)
         return ()
     if "=" in remark and not (_REJECTING | _PLACES) & {*remark}:  # 8 (x = 1 is a root)
