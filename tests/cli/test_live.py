@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from ratchet.cli.live import LiveReporter
+from ratchet.tasks.reporter import ProgressReporter
 from tests.flows.commands import MINI, ROOT
 from tests.waiting import happens
 
@@ -32,6 +33,24 @@ def test_a_step_shows_its_bar_metrics_and_time_left_and_then_one_line():
     shown = screen.getvalue()
     for part in ("2/4", "left", "reward 0.50", "18 tok", "1m 15s", "4 steps", "cached", "no teacher is configured"):
         assert part in shown, part
+
+
+def test_cached_steps_are_one_line_and_a_part_without_work_has_no_title(capsys):
+    reporter = ProgressReporter()
+    for title in ("Curate math", "Curate code"):
+        reporter.phase(title)
+        reporter.step_cached("rules", "90 kept")
+    reporter.phase("Train")
+    reporter.step_cached("warm start", "")
+    reporter.step_started("train math-24")
+    reporter.step_finished("train math-24", "4 steps", 7.5)
+    reporter.step_cached("report mini", "")
+    reporter.show_cached()
+    reporter.show_cached()
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ 3 steps (cached)", "", "Train", "… train math-24", "✓ train math-24 (7.5 s) 4 steps",
+        "✓ report mini (cached)",
+    ]  # fmt: skip
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads a pseudo-terminal")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.commands import in_process
+from tests.flows.commands import MINI, in_process
 from tests.infra.tiny_endpoint import SolvingEndpoint
 
 
@@ -83,3 +83,16 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
     journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:10]))  # as a killed run leaves it
     assert "math: 50 of 60 answers to request (" in plan(*asking(teacher.url, attempts=3))
     assert "teacher attempts math" in plan(*asking(teacher.url), "--refresh", "teacher_attempts")
+
+
+def test_what_on_cpu_sets_is_told_with_training_and_not_with_curation(tmp_path, ready_home, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    recipe = tmp_path / "here.yaml"
+    recipe.write_text(json.dumps({"extends": str(MINI), "on_cpu": {"training": {"checkpoint_every": 7}}}))
+    curation, training = (
+        " ".join(in_process(*command, recipe, "--dry-run", "--home", ready_home).split())
+        for command in (("curate", "math"), ("train",))
+    )
+    told = "`on_cpu` section sets training.checkpoint_every"
+    assert "normalise math" in curation and told not in curation
+    assert told in training
