@@ -25,6 +25,7 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import PromptComparison, TracesResult
 from ratchet.tasks.curation import decontamination_settings, held_out
 from ratchet.tasks.inputs import given_files
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
@@ -90,7 +91,7 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         draft.counts = {"traces": len(chosen), "rejected": len(rejected), "left_over": len(traces) - len(chosen)}
         draft.result.rejected = dict(Counter(row["rule"] for row in rejected))
         draft.result.headline = f"{len(chosen):,} of {len(traces):,} traces, {len(rejected):,} set aside"
-        draft.result.prompts = _prompts(run, chosen)
+        draft.result.prompts = _compared_prompts(prompt, chosen, run.reporter)
 
     parameters = {
         "columns": start.columns,
@@ -139,15 +140,14 @@ def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trac
     return [traces[n] for n in sorted(numbers)]
 
 
-def _prompts(run: RunContext, traces: Sequence[Trace]) -> PromptComparison:
+def _compared_prompts(prompt: PromptFormat, traces: Sequence[Trace], reporter: ProgressReporter) -> PromptComparison:
     """Count the user turns that are not those of training and evaluation, and warn of them; with the first of them, or
     the first of all, in both wordings."""
-    prompt = run.recipe.model.prompt
     pairs = [(trace.prompt.strip(), _as_asked(prompt, trace).strip()) for trace in traces]
     different = [pair for pair in pairs if pair[0] != pair[1]]
     (own, asked), *_ = different or pairs
     if different:
-        run.reporter.warning(
+        reporter.warning(
             f"warm start: {len(different):,} of {len(pairs):,} user turns are not worded as in training and "
             f"evaluation. Traces: {_short(own)} Training: {_short(asked)} `training.warm_start.template: recipe` gives "
             "the traces the recipe's template."

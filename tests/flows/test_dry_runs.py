@@ -85,7 +85,7 @@ def test_a_dry_run_with_a_teacher_plans_in_every_state_of_a_home(recipe, teacher
     assert "teacher attempts math" in plan(*asking(teacher.url), "--refresh", "teacher_attempts")
 
 
-def test_what_on_cpu_sets_is_told_with_training_and_not_with_curation(tmp_path, ready_home, monkeypatch):
+def test_what_on_cpu_sets_is_named_with_training_and_not_with_curation(tmp_path, ready_home, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     recipe = tmp_path / "here.yaml"
     recipe.write_text(json.dumps({"extends": str(MINI), "on_cpu": {"training": {"checkpoint_every": 7}}}))
@@ -93,6 +93,6 @@ def test_what_on_cpu_sets_is_told_with_training_and_not_with_curation(tmp_path, 
         " ".join(in_process(*command, recipe, "--dry-run", "--home", ready_home).split())
         for command in (("curate", "math"), ("train",))
     )
-    told = "`on_cpu` section sets training.checkpoint_every"
-    assert "normalise math" in curation and told not in curation
-    assert told in training
+    named = "`on_cpu` section sets training.checkpoint_every"
+    assert "normalise math" in curation and named not in curation
+    assert named in training
