@@ -336,7 +336,7 @@ assert sys.byteorder == "little", "words are hashed as little-endian numbers"
 
 @cache
 def _command_hashes() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each synonym and ignored command: its hash, sorted, the hash that replaces it, and whether it is ignored."""
+    """Hashes of all synonyms and ignored commands, sorted; the hashes that replace them; a mask of the ignored ones."""
     words = [*SYNONYMS, *LOOK_ONLY]
     meant = [*SYNONYMS.values(), *LOOK_ONLY]
     commands, replaced_by = (

@@ -38,7 +38,7 @@ CONNECT_TIMEOUT_S = 30.0
 SILENCE_S = 600.0
 """Without data from a stream before its connection counts as dead."""
 ANSWER_S = 3600.0
-"""For a whole answer. Long on purpose: models think for minutes, and a call that times out is paid for."""
+"""Timeout of a whole answer. Long on purpose: models think for minutes, and a call that times out is paid for."""
 CHECK_S = 10.0
 """Timeout of the check before the first step of a run."""
 FIRST_CONTACT_S = 10.0
@@ -57,7 +57,7 @@ USERS_FAULT = {
     404: "there is no such model or path",
 }
 MAY_BE_LEFT_OUT = ("stream_options", "seed", "top_k", "top_p", "temperature")
-"""If a refusal names several, the first of this order is omitted."""
+"""Parameters that are omitted when an endpoint refuses them; if it names several, the first of these."""
 _TOO_LONG = re.compile(r"context.?(length|size|window)|too long", re.IGNORECASE)
 _OUT_OF_RANGE = re.compile(
     r"between|\brange\b|(less|greater|smaller|larger) than|at (most|least)|m(ax|in)imum|must be (in|non|positive)|[<>]",

@@ -44,7 +44,7 @@ class Case:
     golden: list[str]
     """Golden solutions that differ in more than layout; after `settle`, those that pass all tests."""
     time_limit_s: float | None
-    """For golden solutions, and for their mutants."""
+    """Time limit of golden solutions and of their mutants."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Measurements for the problem's metadata."""
     rejection: Rejection | None = None

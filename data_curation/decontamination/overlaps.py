@@ -96,7 +96,7 @@ class BenchmarkIndex:
         self._short_seen = bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
 
     def compare(self, tokens: Tokens) -> dict[int, list[Overlap]]:
-        """For each text that shares an n-gram with an item, its overlaps, the highest coverage first; of equals the one
+        """The overlaps of each text that shares an n-gram with an item, the highest coverage first; of equals the one
         that shares more, then the earlier item."""
         grams = tokens.runs(self.n)
         at = np.flatnonzero(look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows

@@ -63,7 +63,7 @@ def local_files(name: str | Path) -> list[Path]:
 
 
 def source_names(files: Sequence[Path]) -> list[str]:
-    """For each file its name without endings, preceded by as much of its path as makes it unique: many data sets have a
+    """The name of each file without endings, after as much of its path as makes it unique: many data sets have a
     `train-00000-of-00001.parquet`. In the Hub's cache, the path is the one on the Hub."""
     paths = [Path(_IN_HUB_CACHE.sub(r"/\1/\2/", os.path.abspath(file.expanduser()))) for file in map(Path, files)]
     parts = [[*path.parts[1:-1], _ENDING.sub("", path.name)] for path in paths]

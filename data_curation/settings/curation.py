@@ -41,7 +41,7 @@ class Decontamination(Section):
     released_after: Day | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
-    """Whether to drop rows without a date where `released_after` is set; they are counted either way."""
+    """Keep or drop rows without a date where `released_after` is set; they are counted either way."""
 
 
 class Deduplication(Section):
@@ -59,7 +59,7 @@ class Deduplication(Section):
 
 
 class LengthFilter(Section):
-    """By the teacher's mean response length: problems solved in few tokens teach little."""
+    """Filter by the teacher's mean response length: problems solved in few tokens teach little."""
 
     drop_below_tokens: TokensOrZero = 2000
     """Shorter problems are dropped, as in the paper."""

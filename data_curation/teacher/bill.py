@@ -97,7 +97,7 @@ class Bill(Mapping[str, float]):
         return text + "."
 
     def totals(self) -> dict[str, float]:
-        """For the manifest, once all answers have arrived."""
+        """Totals for the manifest, once all answers have arrived."""
         sums = {"answers": self.answered, "truncated": self.truncated, "response_tokens": self.response_tokens}
         sums |= {"empty_answers": self.empty} if self.empty else {}
         sums |= {"uncounted_answers": self.uncounted} if self.uncounted else {}
