@@ -4,7 +4,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from ratchet.verifiers.errors import Waiting
 
@@ -70,6 +70,9 @@ def ask(key: str, text: str) -> str:
             if state and state.is_running():
                 return "whoever resumed the run in Prefect"
             over.remove(outermost)
+            if state and not state.message:  # its page says why it waits
+                details = state.model_copy(update={"message": text, "id": uuid4()})
+                client.set_flow_run_state(UUID(outermost), details, force=True)
         log(text)
         for each in over:
             client.set_flow_run_state(UUID(each), Cancelled(message=text), force=True)

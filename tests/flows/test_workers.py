@@ -61,6 +61,10 @@ class Server:
         found = httpx.get(f"{self.api}/flow_run_states/", params={"flow_run_id": run}, timeout=None).json()
         return [state["name"] for state in sorted(found, key=lambda state: state["timestamp"])]
 
+    def message(self, run: str) -> str:
+        """What the run's page says of its state."""
+        return httpx.get(f"{self.api}/flow_runs/{run}", timeout=None).json()["state"]["message"] or ""
+
     def wait(self, run: str, state: str) -> list[str]:
         while (seen := self.states(run))[-1] != state:
             assert seen[-1] not in ("Failed", "Completed"), seen
@@ -104,6 +108,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
         overrides = [f"name={name}", "approve=[math-24]"]
         run = server.start("pipeline/mini", overrides=overrides)
         assert "Crashed" not in server.wait(run, "Suspended")
+        assert happens(lambda: "waits for approval of math-24" in server.message(run))  # noqa: B023
         if decide == "terminal":
             settings = [word for override in overrides for word in ("--set", override)]
             server.command("ratchet.cli.main", "run", MINI, *settings, "--approve", "--home", finished_home)
