@@ -87,12 +87,12 @@ def sample_pages(directories: Mapping[str, Path], benchmarks: Sequence[str]) -> 
     same ones in each report: those whose ids have the smallest hashes."""
     written: dict[str, str] = {}
     for benchmark in benchmarks:
-        asked: dict[str, dict[str, Any]] = {}
+        asked: dict[str, dict[Any, Any]] = {}
         for directory in directories.values():
             for row in _whole(directory / "questions.parquet", benchmark, ()).to_dict("records"):
                 asked.setdefault(row["problem_id"], row)
         chosen = sorted(asked, key=lambda question: hashlib.sha256(question.encode()).digest())[:RANDOM]
-        responses: dict[str, list[dict[str, Any]]] = {question: [] for question in chosen}
+        responses: dict[str, list[dict[Any, Any]]] = {question: [] for question in chosen}
         for label, directory in directories.items():
             rows = _whole(directory / "generations.parquet", benchmark, [("problem_id", "in", chosen)])
             first = rows.sort_values("sample").drop_duplicates("problem_id").assign(label=label)

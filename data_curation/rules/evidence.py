@@ -2,8 +2,8 @@
 
 import json
 import re
-import re._constants as sre
-import re._parser as sre_parser
+import re._constants as sre  # pyright: ignore[reportMissingImports]  # private: what a pattern needs has no other reader
+import re._parser as sre_parser  # pyright: ignore[reportMissingImports]
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any

@@ -245,8 +245,9 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return ours == theirs or folded(ours) == folded(theirs)
     if one.kind == "ratio" and other.kind == "scalar" and len(one.parts) == 2:
         part, whole = (term.value for term in one.parts)
-        is_left = part is None or whole in (None, 0, 1) or (part / whole).denominator == 1  # 20:10 is no 2
-        return not is_left and part / whole == other.value
+        if part is None or whole is None or whole in (0, 1) or (part / whole).denominator == 1:  # 20:10 is no 2
+            return False
+        return part / whole == other.value
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
     if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):

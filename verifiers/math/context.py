@@ -106,7 +106,7 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
                 yield (one, based) if one is reference else (based, one)
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
-    if reference.unit == DEGREE and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
+    if reference.unit == DEGREE and answer.unit and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
         yield reference, replace(answer, unit=DEGREE)
     if (bare := _without_unit(question, answer)) is not None:
         yield reference, bare

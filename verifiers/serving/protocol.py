@@ -55,8 +55,8 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
             total_s = row.get("total_s")
             if total_s is not None and not 0 < total_s < math.inf:
                 raise ValueError("its total_s must be a positive number of seconds, or null")
-            flags = {name: bool(row.get(name)) for name in ("fraction", "either", "stated")}
-            settings = JudgeSettings(total_s=total_s, **flags)
+            fraction, either, stated = (bool(row.get(name)) for name in ("fraction", "either", "stated"))
+            settings = JudgeSettings(fraction, either, total_s, stated=stated)
             finished = bool(row.get("finished", True))
             submission = Submission(problems[row["problem"]], text, finished, is_program, settings)
             submissions.append((row["ticket"], submission))
