@@ -181,8 +181,8 @@ QUOTED = [
     (r"\\pmod", "a residue, with the modulus of the question"),
     (r"\\%$|^\\frac\{1\}\{\d+\}$", "the question asks for a percentage"),
     (r"^\w+_\{\d+\}$", "a numeral in the base of the question"),
-    (r"!|\^|\\binom|C\(\d", "powers, factorials and binomials answer for their number unless the question has them"),
     (r"^[^=]+= ?[\d.,]+$", "the same number, and of what in the question it is said"),
+    (r"!|\^|\\binom|C\(\d", "powers, factorials and binomials answer for their number unless the question has them"),
     (r"^[A-Z][^=]*[\d$]$", "a sentence that states the value"),
 ]
 """What a quotation holds that passes only with its question, and why it is right."""
