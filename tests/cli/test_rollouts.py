@@ -19,7 +19,7 @@ from ratchet.tasks.rollouts import KeptRollouts, rollouts_page, stages_of
 from ratchet.training.rollout_log import FOLDER, SCHEMA, read_rollouts, rollout_files
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.commands import MINI, in_process
+from tests.flows.commands import MINI, copy_home, in_process
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_mistakes_are_told(finished_home, arguments, words):
 
 def test_judging_again_finds_what_was_paid_for_wrongly(finished_home, stages, tmp_path):
     home = tmp_path / "home"
-    shutil.copytree(finished_home / "artifacts", home / "artifacts")
+    copy_home(finished_home / "artifacts", home / "artifacts")
     before = json.loads(in_process("verify", "--rollouts", stages[0].ref, "--home", home, "--workers", "2", "--json"))
     assert before["changes"] == [] and sum(row["judged again"] for row in before["stages"]) > 0
     # A verifier of that time paid for one wrong response, and not for one right one.

@@ -116,6 +116,11 @@ def finished_home(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) ->
     return home
 
 
+def copy_home(source: Path, target: Path) -> Path:
+    """A copy of a home, or of a folder of it, without the files that other tests' commands write there and remove."""
+    return Path(shutil.copytree(source, target, symlinks=True, ignore=shutil.ignore_patterns(".drafts", "*.db-*")))
+
+
 @pytest.fixture
 def ready_home(finished_home: Path, tmp_path: Path) -> Path:
     """A home with nothing in it but databases: laying them out is most of the time of a short run."""

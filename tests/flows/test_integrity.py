@@ -18,7 +18,7 @@ from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.commands import MINI, in_process
+from tests.flows.commands import MINI, copy_home, in_process
 
 
 def flip_a_bit(file: Path) -> None:
@@ -29,7 +29,7 @@ def flip_a_bit(file: Path) -> None:
 
 @pytest.fixture
 def home(finished_home, tmp_path) -> Path:
-    return shutil.copytree(finished_home, tmp_path / "home", symlinks=True)
+    return copy_home(finished_home, tmp_path / "home")
 
 
 def run_again(home: Path, reporter: ProgressReporter | None = None) -> None:
@@ -87,7 +87,7 @@ def everything(home: Path) -> dict[str, str]:
 @pytest.mark.parametrize("original", ["stays", "goes"])
 def test_a_home_that_was_copied_or_moved_writes_into_itself(finished_home, tmp_path, ratchet, original):
     first, second = tmp_path / "first", tmp_path / "second"
-    shutil.copytree(finished_home, first, symlinks=True)
+    copy_home(finished_home, first)
     assert ratchet("curate", "math", MINI, "--home", first).returncode == 0  # whose files are its own from now on
     before = everything(first)
     subprocess.run([*(["cp", "-r"] if original == "stays" else ["mv"]), first, second], check=True)

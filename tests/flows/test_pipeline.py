@@ -22,7 +22,7 @@ from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks.report import require_same_settings
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import Server
-from tests.flows.commands import MINI, ROOT, in_process
+from tests.flows.commands import MINI, ROOT, copy_home, in_process
 from tests.waiting import happens
 
 
@@ -130,7 +130,7 @@ def test_a_step_that_comes_out_the_same_is_followed_by_nothing(finished_home, ra
     from mlflow import MlflowClient
 
     for part in ("artifacts", "teacher", "tracking"):
-        shutil.copytree(finished_home / part, ready_home / part, ignore=shutil.ignore_patterns(".drafts"))
+        copy_home(finished_home / part, ready_home / part)
     lower = "curation.math.decontaminate.coverage=0.35"
     assert {"decontaminate math", "deduplicate math", "train math-24"} <= set(would_run(ready_home, lower))
     plan = ["run", MINI, "--set", lower, "--home", ready_home]
@@ -297,7 +297,7 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
 
 @pytest.mark.slow
 def test_an_unreadable_checkpoint_is_named(ratchet, finished_home, ready_home):
-    shutil.copytree(finished_home / "artifacts", ready_home / "artifacts")
+    copy_home(finished_home / "artifacts", ready_home / "artifacts")
     weights = next(ready_home.glob("artifacts/checkpoint/math-24-*/model/model.safetensors"))
     weights.write_bytes(b"not weights")
     done = ratchet("run", MINI, "--home", ready_home)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +30,7 @@ from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
-from tests.flows.commands import MINI
+from tests.flows.commands import MINI, copy_home
 
 
 def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
@@ -76,7 +75,7 @@ def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(finished_home,
 
 def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(finished_home, ratchet, ready_home):
     for part in ("artifacts", "teacher"):
-        shutil.copytree(finished_home / part, ready_home / part, ignore=shutil.ignore_patterns(".drafts"))
+        copy_home(finished_home / part, ready_home / part)
     (journal,) = (ready_home / "teacher").iterdir()
     answers = [json.loads(line) for line in journal.read_text().splitlines()]
     journal.write_text("".join(json.dumps(answer | {"tokens": answer["tokens"] + 1}) + "\n" for answer in answers))
@@ -160,7 +159,7 @@ for flow, name in ((triggered.curate, "deduplicate-math-mini"), (triggered.pipel
 
 @pytest.mark.slow
 def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path, ratchet, monkeypatch):
-    home = shutil.copytree(finished_home, tmp_path / "home")
+    home = copy_home(finished_home, tmp_path / "home")
     for name in ("PREFECT_HOME", "PREFECT_MEMO_STORE_PATH"):
         monkeypatch.delenv(name, raising=False)
     with prefect_server(load_settings(tmp_path / "server")):
