@@ -2,8 +2,9 @@
 
 import re
 
-from ratchet.data_curation.rules.evidence import AnyOf, Evidence, seen
+from ratchet.data_curation.rules.evidence import Evidence, seen
 from ratchet.data_curation.rules.language import non_english
+from ratchet.data_curation.rules.patterns import AnyOf
 from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
 from ratchet.data_curation.settings.curation import Rules

@@ -2,7 +2,8 @@
 
 import re
 
-from ratchet.data_curation.rules.evidence import Evidence, any_of
+from ratchet.data_curation.rules.evidence import Evidence
+from ratchet.data_curation.rules.patterns import any_of
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.instructions.language import NO_LANGUAGE, probabilities
 from ratchet.verifiers.problem import Problem

@@ -3,9 +3,10 @@
 import json
 import re
 
-from ratchet.data_curation.rules.evidence import Evidence, any_of, declared, no_answer, seen, unverifiable
+from ratchet.data_curation.rules.evidence import Evidence, declared, no_answer, seen, unverifiable
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
 from ratchet.data_curation.rules.language import non_english
+from ratchet.data_curation.rules.patterns import any_of
 from ratchet.data_curation.rules.pictures import needed
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import APPENDED_OPTIONS, Problem

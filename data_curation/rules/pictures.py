@@ -3,7 +3,7 @@ other content, or asks for something that only the picture has. Pictures drawn i
 
 import re
 
-from ratchet.data_curation.rules.evidence import any_of
+from ratchet.data_curation.rules.patterns import any_of
 
 PICTURE = any_of(
     r"!\[[^\]]{0,200}\]\([^)\n]{0,400}\)|<img\b[^>]*>|<svg\b.*?</svg>|<image\d*>",

@@ -10,7 +10,7 @@ import pytest
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.rules import code_rules
-from ratchet.data_curation.rules.evidence import AnyOf, literals
+from ratchet.data_curation.rules.patterns import AnyOf, literals
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
