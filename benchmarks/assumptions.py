@@ -192,7 +192,7 @@ def written(place: Path, size: int) -> float:
 def main(specification: Path) -> int:
     ranks.die_with_launcher()
     spec = MeasuredPart.read(specification)
-    hardware = spec.recipe.training.hardware
+    hardware = spec.training.hardware
     ranks.join(hardware.advanced.timeout_minutes)
     measured = Assumptions(spec)
     measured.machine = replace(measured.machine, in_one=max(1, hardware.processes))

@@ -117,8 +117,8 @@ class Stages:
             return subprocess.Popen(argv, env=self.environment, stdout=log, stderr=log, start_new_session=True)
 
     def stage_spec(self, recipe: Recipe, stage: Stage, model: Path, problems: dict[str, Path]) -> TrainingSpec:
-        return TrainingSpec(
-            kind="stage", recipe=recipe, stage=stage.name, model_dir=str(model), problems=problems, work_dir=self.work
+        return TrainingSpec.of(
+            recipe, kind="stage", stage=stage.name, model_dir=str(model), problems=problems, work_dir=self.work
         )
 
     def run(self, spec: TrainingSpec, work: Path) -> tuple[Path, float]:
@@ -143,7 +143,7 @@ class Stages:
         if self.small:
             traces = self.work / "traces.parquet"
             pq.write_table(pq.read_table(self.files / "traces.parquet").slice(0, 64), traces)
-        spec = TrainingSpec(kind="warm_start", recipe=recipe, traces=traces, work_dir=self.work)
+        spec = TrainingSpec.of(recipe, kind="warm_start", traces=traces, work_dir=self.work)
         model, seconds = self.run(spec, self.work / "start")
         self.started.set()
         yield "tiny, warm start", f"{seconds:.0f}", ""

@@ -73,8 +73,8 @@ def _on_machines(recipe: Recipe, settings: Settings, show: Callable[[Line], None
     work = measured.parent / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    spec = TrainingSpec(
-        kind="preflight", recipe=recipe, problems=curated_problems(recipe, settings), work_dir=work, measured=measured
+    spec = TrainingSpec.of(
+        recipe, kind="preflight", problems=curated_problems(recipe, settings), work_dir=work, measured=measured
     )
     (work / "spec.json").write_text(spec.model_dump_json())
     argv = (settings.python, "-P", "-m", "ratchet.training.launch", str(work / "spec.json"))

@@ -77,11 +77,11 @@ class KeptRollouts:
     @classmethod
     def of_directory(cls, work: Path, spec: TrainingSpec) -> "KeptRollouts":
         """The rollouts of a stage in its own directory, finished or not, which `spec` describes."""
-        stage, recipe = spec.stage_settings, spec.recipe
+        stage = spec.stage
         graded = [domain for domain in stage.domains if is_graded(domain, stage.advanced.graded)]
-        settings = recipe.verification.settings(bool(graded), stage.advanced.total_time_limit_s)
+        settings = spec.verification.settings(bool(graded), stage.advanced.total_time_limit_s)
         files = list(spec.problems.values())
-        return cls(work.name, work, files, graded, settings, recipe.model.prompt.response_prefix)
+        return cls(work.name, work, files, graded, settings, spec.model.prompt.response_prefix)
 
 
 def kept_rollouts(settings: Settings, what: str) -> list[KeptRollouts]:

@@ -82,7 +82,7 @@ def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
     """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
     recipe = run.recipe
     start, hardware = recipe.training.warm_start, recipe.training.hardware
-    spec = TrainingSpec(kind="warm_start", recipe=recipe, traces=traces and traces.kept, work_dir=Path())
+    spec = TrainingSpec.of(recipe, kind="warm_start", traces=traces and traces.kept, work_dir=Path())
     parameters = {"seed": recipe.seed, "model": recipe.model, "warm_start": start, "hardware": hardware}
     parameters |= _lora(recipe.training)
     if start:  # it has its own weight decay
@@ -271,16 +271,14 @@ def _stage_spec(
 ) -> TrainingSpec:  # fmt: skip
     model = start.path if start.kind == "model" else start.path / "model"
     files = {name: part.kept for name, part in problems.items()}
-    return TrainingSpec(
-        kind=kind, recipe=recipe, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path()
-    )
+    return TrainingSpec.of(recipe, kind=kind, stage=stage.name, model_dir=str(model), problems=files, work_dir=Path())
 
 
 def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None) -> None:
     """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`."""
     file = draft.path / "metrics.jsonl"
     follow = (
-        StageFollower(run, draft.tracking_id, file, spec.recipe.training.stages, start)
+        StageFollower(run, draft.tracking_id, file, run.recipe.training.stages, start)
         if start
         else MetricsFollower(run, draft.tracking_id, file)
     )
@@ -309,10 +307,10 @@ def _measure(run: RunContext, spec: TrainingSpec, draft: Draft[StepResult]) -> N
 
 def _run_spec(run: RunContext, spec: TrainingSpec, draft: Draft[Any], follow: "MetricsFollower") -> None:
     """Run the process group of `spec`, whose `work_dir` is the draft."""
-    training = spec.recipe.training
-    name = "-".join(filter(None, [spec.kind, spec.stage]))
+    training = spec.training
+    name = "-".join([spec.kind, *(stage.name for stage in training.stages)])
     if any(domain_of(domain).runs_programs for domain in spec.problems):
-        record_isolation(draft, spec.recipe.verification, training.reward_servers)
+        record_isolation(draft, spec.verification, training.reward_servers)
     run_worker(
         run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
         training.hardware.processes, training.hardware.machines, resident=True,

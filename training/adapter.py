@@ -16,7 +16,6 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from ratchet.data_curation.base.protocol import derive_seed
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Lora
 from ratchet.training import ranks
 from ratchet.training.model import load_model
@@ -38,10 +37,9 @@ class Adapter:
         self._layers: dict[Any, Any] = {}  # peft's layer of each adapted weight
 
     @classmethod
-    def of(cls, recipe: Recipe) -> "Adapter | None":
-        """A new adapter for each policy; None if the recipe trains all weights."""
-        lora = recipe.training.advanced.lora
-        return None if lora is None else cls(lora, str(recipe.model.path), recipe.seed)
+    def of(cls, lora: Lora | None, base: str | None, seed: int) -> "Adapter | None":
+        """A new adapter on the model `base`, for each policy; None if all weights are trained."""
+        return None if lora is None else cls(lora, str(base), seed)
 
     def load(self, path: str, dtype: str) -> tuple[Any, Any]:
         """(model, tokenizer): the model in `path`, of which only the adapter is trained.

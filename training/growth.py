@@ -26,22 +26,22 @@ NARROW = 256
 """Below this width the usual 0.02 for the standard deviation of initial weights learns far slower than 0.08."""
 
 
-def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
+def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
     """Write a model directory for transformers: weights drawn from `seed`, vocabulary learned from `texts`."""
-    tokenizer = train_tokenizer(texts, recipe.vocabulary)
+    tokenizer = train_tokenizer(texts, shape.vocabulary)
     stop = tokenizer.convert_tokens_to_ids(END)
     assert isinstance(stop, int)  # of one token
     # Not Qwen2: for it transformers replaces the tokenizer's splitting with Qwen's.
     config = LlamaConfig(
-        vocab_size=recipe.vocabulary,
-        hidden_size=recipe.hidden_size,
-        intermediate_size=recipe.intermediate_size,
-        num_hidden_layers=recipe.layers,
-        num_attention_heads=recipe.attention_heads,
-        num_key_value_heads=recipe.key_value_heads,
-        head_dim=recipe.head_dim,
-        max_position_embeddings=recipe.max_positions,
-        initializer_range=0.08 if recipe.hidden_size < NARROW else 0.02,
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.hidden_size,
+        intermediate_size=shape.intermediate_size,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.attention_heads,
+        num_key_value_heads=shape.key_value_heads,
+        head_dim=shape.head_dim,
+        max_position_embeddings=shape.max_positions,
+        initializer_range=0.08 if shape.hidden_size < NARROW else 0.02,
         tie_word_embeddings=False,  # the head must be free to grow where two digits share a context
         eos_token_id=stop,
         pad_token_id=stop,
@@ -54,11 +54,11 @@ def grow(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
     tokenizer.save_pretrained(directory)
 
 
-def grown(recipe: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> Path:
+def grown(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> Path:
     """The new model in `directory`, written once and kept: a resumed run starts from the same one. Collective."""
     if ranks.rank() == 0 and not directory.is_dir():
         draft = directory.with_name(f".{directory.name}")
-        grow(recipe, texts, seed, draft)
+        grow(shape, texts, seed, draft)
         replace_directory(draft, directory)
     ranks.barrier()
     return directory

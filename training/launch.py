@@ -54,7 +54,7 @@ def launch(specification: Path, meeting: str = f"{LOOPBACK}:0") -> None:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     spec = TrainingSpec.read(specification)
-    hardware, work = spec.recipe.training.hardware, spec.work_dir
+    hardware, work = spec.training.hardware, spec.work_dir
     alone = hardware.machines == 1  # then nothing depends on the machine's name, which may have no address
     config = LaunchConfig(
         min_nodes=hardware.machines, max_nodes=hardware.machines, nproc_per_node=hardware.processes, run_id="ratchet",

@@ -86,10 +86,9 @@ class Preflight:
     """The checks, all collective."""
 
     def __init__(self, spec: TrainingSpec) -> None:
-        recipe, work = spec.recipe, spec.work_dir
-        self.recipe, self.training, self.spec, self.work = recipe, recipe.training, spec, work
+        self.training, self.spec, self.work = spec.training, spec, spec.work_dir
         self.rank, self.ranks = ranks.rank(), torch.distributed.get_world_size()
-        self.lines = Journal(work / LINES) if self.rank == 0 else None
+        self.lines = Journal(self.work / LINES) if self.rank == 0 else None
         machine, self.on_each = local_machine(self.training.hardware.dtype), self.training.hardware.processes
         cores = sum(ranks.gather(machine.cores)) // self.on_each
         self.machine = replace(machine, count=1 if machine.is_cpu else self.ranks, cores=cores)
@@ -97,15 +96,15 @@ class Preflight:
         self.sampler: Sampler | None = None
         self.completions: list[Completion] = []
         self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
-        texts = [template for domain in recipe.curation for template in domain_of(domain).templates.values()]
-        grow = recipe.model.grow
-        self.model_dir = recipe.model.path or str(growth.grown(grow, texts, recipe.seed, work / "grown"))
+        texts = [template for domain in spec.domains for template in domain_of(domain).templates.values()]
+        model = spec.model
+        self.model_dir = model.path or str(growth.grown(model.grow, texts, spec.seed, self.work / "grown"))
         reference = any(stage.kl_coefficient for stage in self.training.stages)
-        adapter = Adapter.of(recipe)
-        optimizer = self.training.advanced.optimizer
-        self.policy = Policy(self.model_dir, self.training.hardware, optimizer, reference, adapter)
+        details = self.training.advanced
+        adapter = Adapter.of(details.lora, model.path, spec.seed)
+        self.policy = Policy(self.model_dir, self.training.hardware, details.optimizer, reference, adapter)
         self.shape = Shape.of(self.policy.model.config.to_dict())
-        self.checkpoints = Checkpoints(work / "checkpoints", self.policy)
+        self.checkpoints = Checkpoints(self.work / "checkpoints", self.policy)
 
     def check(self) -> None:
         self.line("versions", lambda: cluster.versions(self.training.hardware.machines))
@@ -285,7 +284,7 @@ class Preflight:
         workers = max(1, core_count() // self.on_each)
         seconds, failure = 0.0, ""
         try:
-            with open_pool(self.training.reward_servers, workers, self.recipe.verification.settings()) as pool:
+            with open_pool(self.training.reward_servers, workers, self.spec.verification.settings()) as pool:
                 pool.run_programs(mine[:1] * workers)  # starts its processes
                 started = time.perf_counter()
                 verdicts = pool.run_programs(mine)

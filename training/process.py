@@ -16,7 +16,7 @@ from ratchet.data_curation.base.files import replace_directory, write_atomically
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.launching.group import STATUS
-from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import growth, loop, ranks, warm_start
 from ratchet.training.adapter import Adapter
@@ -52,9 +52,9 @@ def run(spec: TrainingSpec) -> tuple[str, str, int]:
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
-    recipe, work = spec.recipe, spec.work_dir
-    with ranks.in_touch(recipe.training.hardware.advanced.timeout_minutes):
-        ranks.join(recipe.training.hardware.advanced.timeout_minutes)
+    work, timeout = spec.work_dir, spec.training.hardware.advanced.timeout_minutes
+    with ranks.in_touch(timeout):
+        ranks.join(timeout)
         if ranks.rank() == 0:
             work.mkdir(parents=True, exist_ok=True)
             (work / STATUS).unlink(missing_ok=True)
@@ -84,53 +84,55 @@ def _run(spec: TrainingSpec) -> tuple[str, int]:
 
 
 def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
-    recipe, work = spec.recipe, spec.work_dir
-    settings, training = recipe.training.warm_start, recipe.training
+    seed, model, work, settings = spec.seed, spec.model, spec.work_dir, spec.training.warm_start
     if settings is None:
-        assert recipe.model.path is not None, "checked when the run was planned"
-        policy = Policy(recipe.model.path, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
-        return policy, "", 0
+        assert model.path is not None, "checked when the run was planned"
+        return _policy(spec, model.path), "", 0
     assert spec.traces is not None, "written by the step of a warm start"
     traces = warm_start.read_traces(spec.traces)
-    path = recipe.model.path
+    path = model.path
     if path is None:
-        texts = warm_start.tokenizer_texts(traces, recipe.seed)
-        path = str(growth.grown(recipe.model.grow, texts, recipe.seed, work / "grown"))
-    optimizer = training.advanced.optimizer.model_copy(update={"weight_decay": settings.weight_decay})
-    policy = Policy(path, training.hardware, optimizer, adapter=Adapter.of(recipe))
-    samples, too_long = warm_start.encode(traces, policy.tokenizer, recipe.model.prompt, policy.positions)
+        path = str(growth.grown(model.grow, warm_start.tokenizer_texts(traces, seed), seed, work / "grown"))
+    policy = _policy(spec, path, weight_decay=settings.weight_decay)
+    samples, too_long = warm_start.encode(traces, policy.tokenizer, model.prompt, policy.positions)
     checkpoints = Checkpoints(work / "checkpoints", policy)
     done = (checkpoints.restore() or (0,))[0]
     metrics = Journal(work / "metrics.jsonl", done, policy.rank)
     Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-    return policy, "", warm_start.train(settings, recipe.seed, samples, policy, checkpoints, metrics, done)
+    return policy, "", warm_start.train(settings, seed, samples, policy, checkpoints, metrics, done)
+
+
+def _policy(spec: TrainingSpec, path: str, reference: bool = False, **changes: float) -> Policy:
+    """The model in `path`, to be trained by the settings of `spec`, with `changes` of its optimizer."""
+    hardware, details = spec.training.hardware, spec.training.advanced
+    optimizer = details.optimizer.model_copy(update=changes)
+    return Policy(path, hardware, optimizer, reference, Adapter.of(details.lora, spec.model.path, spec.seed))
 
 
 def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
-    recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
-    stage, model = spec.stage_settings, spec.start_model
-    validation = {name: _questions(recipe, name, own) for name, own in _problems(spec.validation).items()}
+    seed, training, stage, work = spec.seed, spec.training, spec.stage, spec.work_dir
+    asked = {benchmark.name: benchmark for benchmark in spec.evaluation.benchmarks}
+    validation = {name: _questions(asked[name], own) for name, own in _problems(spec.validation).items()}
     if stage.validates and not (validation and all(validation.values())):
         raise RatchetError(
             f"stage {stage.name} depends on its validation score, but there are no held-out problems to validate on: "
             f"add a benchmark of {' or '.join(stage.domains)}, or name some in the stage's validation."
         )
-    reference = stage.kl_coefficient > 0
-    policy = Policy(model, training.hardware, training.advanced.optimizer, reference, Adapter.of(recipe))
+    policy = _policy(spec, spec.start_model, reference=stage.kl_coefficient > 0)
     checkpoints = Checkpoints(work / "checkpoints", policy)
     stale = stage.advanced.max_staleness > 0
     beside = stale and training.engine.supports_async_sampling
-    with _worker(recipe, stage, policy, model, work, beside) as worker:
-        curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
+    with _worker(spec, policy, beside) as worker:
+        curriculum = _curriculum(spec, worker, policy)
         for name, problems in validation.items():
             validation[name] = curriculum.held_out(name, problems)
         learner, alarms = Learner(policy, stage), Alarms()
         source: RolloutSource
         most_errors = training.advanced.max_infra_errors
         if stale:
-            source = AsyncSampler(stage, recipe.seed, curriculum, worker, training.engine, most_errors)
+            source = AsyncSampler(stage, seed, curriculum, worker, training.engine, most_errors)
         else:
-            source = OnPolicySampler(stage, recipe.seed, curriculum, worker, learner, most_errors)
+            source = OnPolicySampler(stage, seed, curriculum, worker, learner, most_errors)
         restored = checkpoints.restore()
         if restored:
             for name, part in loop.stateful(curriculum, learner, source, alarms).items():
@@ -143,7 +145,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             curriculum.start(rates)
         done = restored[0] if restored else -1
         journals = Journals(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
-        checks = loop.Validation(recipe.seed, worker, validation, recipe.evaluation)
+        checks = loop.Validation(seed, worker, validation, spec.evaluation)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
@@ -152,14 +154,12 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
 def _measure_pass_rates(spec: TrainingSpec) -> int:
     """Measure how often the model solves each problem that the stage may train on, as `pass_rates.jsonl`. Each rank
     journals its results, from which a killed run continues."""
-    recipe, training, work = spec.recipe, spec.recipe.training, spec.work_dir
-    stage, model = spec.stage_settings, spec.start_model
-    policy = Policy(model, training.hardware, training.advanced.optimizer, adapter=Adapter.of(recipe))
+    stage, work, policy = spec.stage, spec.work_dir, _policy(spec, spec.start_model)
     first = stage.temperature[0] if isinstance(stage.temperature, tuple) else stage.temperature
     sampling = Sampling(temperature=first, max_tokens=stage.max_response_tokens)
-    seed_parts = (recipe.seed, stage.name, "before")
-    with _worker(recipe, stage, policy, model, work) as worker:
-        curriculum = _curriculum(recipe, stage, _problems(spec.problems), worker, policy)
+    seed_parts = (spec.seed, stage.name, "before")
+    with _worker(spec, policy) as worker:
+        curriculum = _curriculum(spec, worker, policy)
         candidates = curriculum.candidates()
         counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / "checkpoints")
     if policy.rank == 0:
@@ -220,35 +220,32 @@ def _judges(cores: int, ranks: int) -> int:
 
 
 @contextmanager
-def _worker(
-    recipe: Recipe, stage: Stage, policy: Policy, model_dir: str, work: Path, beside: bool = False
-) -> Iterator[RolloutWorker]:
+def _worker(spec: TrainingSpec, policy: Policy, beside: bool = False) -> Iterator[RolloutWorker]:
+    training, stage = spec.training, spec.stage
     graded = any(is_graded(domain, stage.advanced.graded) for domain in stage.domains)
     with (
-        open_sampler(policy, recipe.training, model_dir, work, beside) as sampler,
+        open_sampler(policy, training, spec.start_model, spec.work_dir, beside) as sampler,
         ranks.machine_slots(core_count()) as slots,
         open_pool(
-            recipe.training.reward_servers,
-            _judges(core_count(), recipe.training.hardware.processes),
-            settings=recipe.verification.settings(fraction=graded, total_s=stage.advanced.total_time_limit_s),
+            training.reward_servers,
+            _judges(core_count(), training.hardware.processes),
+            settings=spec.verification.settings(fraction=graded, total_s=stage.advanced.total_time_limit_s),
             slots=slots,
         ) as pool,
     ):
-        yield RolloutWorker(policy, sampler, pool, recipe.model.prompt, recipe.training.hardware.rollout_batch)
+        yield RolloutWorker(policy, sampler, pool, spec.model.prompt, training.hardware.rollout_batch)
 
 
-def _curriculum(
-    recipe: Recipe, stage: Stage, problems: dict[str, list[Problem]], worker: RolloutWorker, policy: Policy
-) -> Curriculum:
+def _curriculum(spec: TrainingSpec, worker: RolloutWorker, policy: Policy) -> Curriculum:
+    stage, problems = spec.stage, _problems(spec.problems)
     longest = min(policy.positions or math.inf, worker.sampler.positions or math.inf) - stage.longest_response
     worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
-    return Curriculum(stage, recipe.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
+    return Curriculum(stage, spec.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
 
 
-def _questions(recipe: Recipe, name: str, problems: Sequence[Problem]) -> list[Problem]:
+def _questions(benchmark: Benchmark, problems: Sequence[Problem]) -> list[Problem]:
     """The problems that the benchmark asks, each once."""
     distinct = {problem.problem_id: problem for problem in problems}
-    benchmark = next(benchmark for benchmark in recipe.evaluation.benchmarks if benchmark.name == name)
     return [distinct[problem_id] for problem_id in benchmark.select(distinct)]
 
 

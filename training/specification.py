@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from ratchet.infra.recipe.recipe import Recipe
-from ratchet.infra.recipe.training import Stage
+from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.model import Model
+from ratchet.infra.recipe.recipe import Recipe, Verification
+from ratchet.infra.recipe.training import Stage, Training
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -17,11 +19,17 @@ class TrainingSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["warm_start", "stage", "pass_rates", "preflight"]
     """`pass_rates` only measures how often the start solves each of a stage's prompts."""
-    recipe: Recipe
+    seed: int
+    model: Model
+    training: Training
+    """Settings of training; `stages` has the stage that is trained or measured, for a preflight all of them."""
+    verification: Verification
+    evaluation: Evaluation
+    """Benchmarks of a stage's validation, its temperature and top-p."""
     work_dir: Path
     """The output directory."""
-    stage: str | None = None
-    """The stage's name in the recipe."""
+    domains: tuple[str, ...] = ()
+    """Domains of the recipe's curation, for a preflight."""
     model_dir: str | None = None
     """The model that a stage starts from: a directory, or a name on the Hub."""
     problems: Mapping[str, Path] = {}
@@ -36,6 +44,27 @@ class TrainingSpec(BaseModel):
     """File for the rates that a preflight measures."""
 
     @classmethod
+    def of(cls, recipe: Recipe, **work: Any) -> Self:
+        """The work on a recipe; of a stage or a measurement, `stage` is its name."""
+        return cls.model_validate({"recipe": recipe, **work})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_recipe(cls, value: Any) -> Any:
+        """Replace a whole `recipe`, and a stage's name, by the parts that the work reads."""
+        if not isinstance(value, Mapping) or "recipe" not in value:
+            return value
+        recipe, kind, name = Recipe.model_validate(value["recipe"]), value.get("kind"), value.get("stage")
+        stages = tuple(each for each in recipe.training.stages if kind == "preflight" or each.name == name)
+        if kind in ("stage", "pass_rates") and not stages:
+            raise ValueError(f"the recipe {recipe.name} has no stage {name!r}")
+        return {name: part for name, part in value.items() if name not in ("recipe", "stage")} | {
+            "seed": recipe.seed, "model": recipe.model, "verification": recipe.verification,
+            "training": recipe.training.model_copy(update={"stages": stages}), "evaluation": recipe.evaluation,
+            "domains": tuple(recipe.curation),
+        }  # fmt: skip
+
+    @classmethod
     def read(cls, file: Path) -> Self:
         """Raises RatchetError for a file that is no specification."""
         try:
@@ -44,12 +73,9 @@ class TrainingSpec(BaseModel):
             raise RatchetError(f"{file} is not a specification of training: {error}") from error
 
     @property
-    def stage_settings(self) -> Stage:
-        """Raises RatchetError if the recipe has no stage of this name."""
-        for stage in self.recipe.training.stages:
-            if stage.name == self.stage:
-                return stage
-        raise RatchetError(f"The recipe {self.recipe.name} has no stage {self.stage!r}.")
+    def stage(self) -> Stage:
+        """The stage that is trained or measured."""
+        return self.training.stages[0]
 
     @property
     def start_model(self) -> str:

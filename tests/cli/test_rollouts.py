@@ -91,8 +91,8 @@ def test_a_stage_is_judged_again_in_its_own_directory(finished_home, stages, tmp
     with pytest.raises(RatchetError, match=r"no spec\.json"):
         in_process("verify", "--rollouts", work, "--home", finished_home)
     files = KeptRollouts.of_artifact(stages[0], ArtifactStore(finished_home / "artifacts")).problems
-    spec = TrainingSpec(
-        kind="stage", recipe=load_recipe(MINI), stage=stages[0].name, work_dir=work,
+    spec = TrainingSpec.of(
+        load_recipe(MINI), kind="stage", stage=stages[0].name, work_dir=work,
         problems={str(number): file for number, file in enumerate(files)},
     )  # fmt: skip
     (work / "spec.json").write_text(spec.model_dump_json())

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.flows.runs import plan_run
+from ratchet.infra.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.training import MetricsFollower, run_worker
 from ratchet.training.specification import TrainingSpec
@@ -13,10 +14,10 @@ from ratchet.verifiers.errors import RatchetError
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test in the background would have it ignored
 spec = TrainingSpec.read(Path(sys.argv[1]))
-work, recipe = spec.work_dir, spec.recipe
+work = spec.work_dir
 work.mkdir(exist_ok=True)
-with plan_run(recipe, load_settings()) as run:
-    hardware = recipe.training.hardware
+with plan_run(Recipe(name="one"), load_settings()) as run:
+    hardware = spec.training.hardware
     try:
         follow = MetricsFollower(run, "", work / "metrics.jsonl")
         run_worker(

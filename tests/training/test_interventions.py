@@ -198,8 +198,8 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
     files = {"math": sums(40), "code": code, "bench": sums(3)}
     for name, problems in files.items():
         pq.write_table(to_table(problems), tmp_path / f"{name}.parquet")
-    spec = TrainingSpec(
-        kind="stage", recipe=settings_of_every_kind(), stage="all-kinds", model_dir=str(micro_model), work_dir=tmp_path,
+    spec = TrainingSpec.of(
+        settings_of_every_kind(), kind="stage", stage="all-kinds", model_dir=str(micro_model), work_dir=tmp_path,
         problems={name: tmp_path / f"{name}.parquet" for name in ("math", "code")},
         validation={"bench": tmp_path / "bench.parquet"},
     )  # fmt: skip
@@ -253,8 +253,8 @@ def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
         }  # fmt: skip
         prompt = {"math": "{prompt}"}
         recipe = {"name": "micro", "model": {"prompt": prompt}, "training": {"stages": [stage]}}
-        spec = TrainingSpec(
-            kind="stage", recipe=Recipe.model_validate(recipe), stage="rl", model_dir=str(micro_model),
+        spec = TrainingSpec.of(
+            Recipe.model_validate(recipe), kind="stage", stage="rl", model_dir=str(micro_model),
             problems={"math": tmp_path / "math.parquet"}, work_dir=tmp_path / str(len(interventions)),
         )  # fmt: skip
         return weights(process._stage(spec)[0])

@@ -35,8 +35,8 @@ def checked(alone, micro_model, tmp_path) -> Callable[[], dict[str, tuple[str, s
     def check() -> dict[str, tuple[str, str]]:
         pq.write_table(to_table(sums(6)), tmp_path / "math.parquet")
         recipe = Recipe.model_validate(SETTINGS | {"model": {"path": micro_model, "prompt": {"math": "{prompt}"}}})
-        spec = TrainingSpec(
-            kind="preflight", recipe=recipe, work_dir=tmp_path, problems={"math": tmp_path / "math.parquet"},
+        spec = TrainingSpec.of(
+            recipe, kind="preflight", work_dir=tmp_path, problems={"math": tmp_path / "math.parquet"},
             measured=tmp_path / "measured.json",
         )  # fmt: skip
         preflight.Preflight(spec).check()

@@ -106,8 +106,8 @@ def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone
     recipe = Recipe.model_validate({"name": "x", "model": {"prompt": {"math": "{prompt}"}}, "training": training})
     pq.write_table(to_table(sums(15)), tmp_path / "problems.parquet")
     problems = {"math": tmp_path / "problems.parquet"}
-    spec = TrainingSpec(
-        kind="pass_rates", recipe=recipe, stage="s", model_dir=str(micro_model), problems=problems, work_dir=tmp_path
+    spec = TrainingSpec.of(
+        recipe, kind="pass_rates", stage="s", model_dir=str(micro_model), problems=problems, work_dir=tmp_path
     )
     file, kept = tmp_path / process.PASS_RATES, tmp_path / "checkpoints" / f"0-{process.PASS_RATES}"
     assert process._measure_pass_rates(spec) == 14  # one problem of the fifteen has difficulty 7
