@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.extraction import boxed_answer
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.equivalence import reference_fault, reference_text
 from tests.verifiers.tricky_pairs import ROWS
 

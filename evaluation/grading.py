@@ -12,7 +12,8 @@ from ratchet.evaluation.sampling import GENERATION_SCHEMA
 from ratchet.infra.recipe.evaluation import ANSWER_PATTERNS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking, boxed_answer
+from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.math.final_answer import stated_answer
 from ratchet.verifiers.outcome import Outcome, Verdict

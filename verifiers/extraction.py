@@ -1,8 +1,4 @@
-"""The answer in a response: the text after its thinking, its boxed answer, its program.
-
-Without a fallback such as the last number: a policy rewarded through one learns not to state its answer.
-`math/final_answer.py` reads the texts of others, which nobody asked for a box.
-"""
+"""What is read of a response: the text after its thinking, and its program. Boxed answers: `math/boxes.py`."""
 
 import itertools
 import re
@@ -23,17 +19,6 @@ _MOST_TRIES = 20
 _MARK = re.compile(r"[\w+#.-]+")
 _PYTHON = re.compile(r"(?:python|py|pypy|cpython)-?(?:\d+(?:\.\d+)*)?\Z")
 _CPP = re.compile(r"(?:cpp|c\+\+|cc|cxx|gnu\+\+)-?\d*\Z")
-_BRACE = re.compile(r"\\boxed *\{|\\.|[{}]", re.DOTALL)
-_SPACE = r"(?:[\s$]|\\[()\[\],;:! ]|\\q?quad(?![a-z]))*"
-_NAME = r"(?:[A-Za-z](?:_\{?\w\}?)?|\\[a-z]+)\s*="
-_PART = r"\((?:[a-hA-H]|i{1,3}|i?v|[1-9])\)"
-_LABEL = re.compile(rf"(?:(?P<part>{_PART})|(?<![\w\\=+*/^-])(?P<name>{_NAME})){_SPACE}\Z")
-_BESIDE = re.compile(
-    rf"{_SPACE}(?:[.,;]?{_SPACE}{_PART}|(?:(?:[,;&]|(?P<or>or\b|\\text\s*\{{\s*or\s*\}})|and\b|\\text\s*\{{\s*and\s*\}})"
-    rf"{_SPACE})+){_SPACE}(?:{_NAME})?{_SPACE}"
-)
-_FARTHEST = 60
-"""Characters between two boxes of one answer."""
 _THINK = re.compile(r"<(/?)think>", re.IGNORECASE)
 
 
@@ -48,67 +33,6 @@ def after_thinking(response: str) -> str | None:
     if last is None:
         return response
     return response[last.end() :] if last[1] else None
-
-
-def boxed_answer(response: str) -> str | None:
-    r"""The content, stripped, of the `\boxed{...}` after the thinking that opens last; of boxes side by side, between
-    which are only separators and names (`x=\boxed{2}` or `x=\boxed{3}`), all of them as one list.
-
-    None if there is none, or if that one is not closed (the response was truncated, and an earlier box does not count),
-    is empty, or is longer than 2,048 characters.
-    """
-    text = after_thinking(response)
-    if text is None or "\\boxed" not in text:
-        return None
-    boxes: list[tuple[int, int, int]] = []  # of each closed box: its beginning, and those of its content and its brace
-    opened: list[tuple[int, int]] = []  # of each open brace: the beginning of its box (-1: none) and of its content
-    last = -1
-    for match in _BRACE.finditer(text):
-        token = match[0]
-        if token == "}":
-            begin, content = opened.pop() if opened else (-1, -1)
-            if begin >= 0:
-                boxes.append((begin, content, match.start()))
-        elif token == "{":
-            opened.append((-1, -1))
-        elif token.startswith("\\boxed"):
-            last = match.start()
-            opened.append((last, match.end()))
-    at = next((number for number in range(len(boxes) - 1, -1, -1) if boxes[number][0] == last), -1)
-    answer = _joined(text, boxes[: at + 1]) if at >= 0 and text[slice(*boxes[at][1:])].strip() else ""
-    return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
-
-
-def _joined(text: str, boxes: list[tuple[int, int, int]]) -> str:
-    """The last of these boxes, with those beside it."""
-    first, alternatives = len(boxes) - 1, False
-    while first and 0 < boxes[first][0] - boxes[first - 1][2] <= _FARTHEST:
-        beside = _BESIDE.fullmatch(text, boxes[first - 1][2] + 1, boxes[first][0])
-        if beside is None:
-            break
-        alternatives |= beside["or"] is not None
-        first -= 1
-    contents = [text[content:end].strip() for _, content, end in boxes[first:]]
-    if len({*contents}) == 1:
-        return contents[-1]
-    labels = [_LABEL.search(text, max(0, begin - _FARTHEST), begin) for begin, _, _ in boxes[first:]]
-    if all(label and not (label["name"] and "=" in content) for label, content in zip(labels, contents, strict=True)):
-        contents = [
-            f"{label['part'] or label['name']} {content}"
-            for label, content in zip(labels, contents, strict=True)
-            if label
-        ]
-    return ("\\text{ or }" if alternatives else ", ").join(contents)
-
-
-def no_answer_reason(response: str) -> str:
-    """Why `boxed_answer` found none."""
-    text = after_thinking(response)
-    if text is None:
-        return "the thinking is not closed"
-    if "\\boxed" not in text:
-        return "nothing is boxed after the thinking"
-    return f"the last box is not closed, empty, or longer than {MAX_ANSWER_CHARACTERS} characters"
 
 
 def python_program(response: str) -> str | None:

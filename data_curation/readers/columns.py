@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from ratchet.data_curation.readers.boxed import boxes, final_box
+from ratchet.data_curation.readers.boxed import final_box
 from ratchet.data_curation.readers.limits import read_megabytes, read_seconds
 from ratchet.data_curation.readers.raw_files import Malformed, Row
+from ratchet.verifiers.math.boxes import boxes
 
 EMPTY = (None, "", [], {})
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
@@ -164,7 +165,7 @@ class RawRow(Row):
         final = marked_answer(value)
         if final:
             self["solution"] = value
-        elif boxes(value):  # empty, not closed, or around a placeholder
+        elif boxes(value, loose=True):  # empty, not closed, or around a placeholder
             return None
         elif is_solution(value):
             raise Malformed("answer", "a worked solution without a final line `#### …` or a box")

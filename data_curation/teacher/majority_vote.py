@@ -20,7 +20,7 @@ from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher.attempts import ANSWERED, ROWS_AT_ONCE, teacher_columns, with_facts
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.extraction import boxed_answer
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.equivalence import equivalent, reference_fault, verify_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from ratchet.verifiers.domain import Work
-from ratchet.verifiers.extraction import boxed_answer
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.domain import Math
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.submission import Submission

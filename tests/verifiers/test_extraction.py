@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.verifiers.extraction import after_thinking, boxed_answer, python_program
+from ratchet.verifiers import Problem, verify
+from ratchet.verifiers.extraction import after_thinking, python_program
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.final_answer import stated_answer
 from tests.work import grows_linearly
 
@@ -21,6 +23,17 @@ def test_reads_after_the_last_closed_thinking():
     assert after_thinking("y") == "y"
     assert after_thinking("<think>x") is None
     assert after_thinking("<THINK>x</Think>y") == "y"
+
+
+@pytest.mark.parametrize(
+    ("response", "outcome", "is_boxed"),
+    [("So x = 4.", "passed", False), ("It is 5.", "failed", False), ("\\boxed{4}", "passed", True)],
+)
+@pytest.mark.parametrize("domain", ["math", "science"])
+def test_a_verdict_says_that_its_answer_had_no_box(domain, response, outcome, is_boxed):
+    verdict = verify(Problem.of(domain, answer="4"), response)
+    assert verdict.outcome.value == outcome
+    assert ("without a box" in verdict.detail) is not is_boxed
 
 
 def test_long_hostile_responses_are_read_in_linear_time():

@@ -126,3 +126,11 @@ def test_what_is_almost_always_or_almost_zero_is_not_zero(zero):
 )
 def test_what_mutations_of_published_references_found(reference, wrong):
     assert verify_answer(reference, reference).passed and not verify_answer(wrong, reference).passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"),
+    [("zebra x = 42", False), ("\\text{lamp }t = 42", False), ("\\text{side }a = 42", True), ("length = 42", True)],
+)
+def test_a_letter_behind_an_unknown_word_names_no_value(answer, is_right):
+    assert passes("42", answer) is is_right

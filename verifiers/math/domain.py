@@ -2,7 +2,7 @@
 
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.math.equivalence import reference_fault, refused_number, verify_answer, verify_math
-from ratchet.verifiers.math.final_answer import with_stated_answer
+from ratchet.verifiers.math.final_answer import judged_as_stated
 from ratchet.verifiers.math.second_verifier import second_opinion
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
@@ -27,7 +27,9 @@ class Math(Domain):
         return refused_number(problem.answer or "")
 
     def prepare(self, submission: Submission) -> Verdict | Work:
-        submission = with_stated_answer(submission)
+        return judged_as_stated(submission, self._judged)
+
+    def _judged(self, submission: Submission) -> Verdict | Work:
         problem, text = submission.problem, submission.text
         reference, question = problem.answer or "", problem.prompt or ""
         if submission.is_program:

@@ -11,9 +11,10 @@ import functools
 import re
 from typing import NamedTuple
 
-from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, boxed_answer, no_answer_reason
+from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS
 from ratchet.verifiers.math import context, forms
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer

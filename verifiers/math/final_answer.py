@@ -5,10 +5,14 @@ answers nothing. Rewards do not use this: a policy should learn to say where its
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
-from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking, boxed_answer
+from ratchet.verifiers.domain import Work
+from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking
+from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
+from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.submission import Submission
 
 _WORDS = VOCABULARY["final_answer"]
@@ -19,6 +23,7 @@ _ANNOUNCED = re.compile(
 )
 _REMARK = re.compile(r"[\s*_#]*(?:[A-Za-z]{2}|\Z)")
 """What may follow a stated answer: words, not another value."""
+_UNBOXED = "the answer was read without a box, which earns no reward in training"
 _LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
 """Characters at the end of a response that are read if it has no box."""
 _MATH_BLOCK = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
@@ -40,11 +45,15 @@ _RECONSIDERED, _DENIED = (
 _CLOSING = re.compile(rf"(?:{'|'.join(_WORDS['closing'].split(', '))})[.!]*\s*\Z", re.IGNORECASE)
 
 
-def with_stated_answer(submission: Submission) -> Submission:
-    """The submission of the bare answer that a response states, where its settings let it state one without a box."""
+def judged_as_stated(submission: Submission, judge: Callable[[Submission], Verdict | Work]) -> Verdict | Work:
+    """The verdict on the bare answer that a response states, where its settings let it state one without a box; its
+    `detail` then says so."""
     reads = submission.settings.stated and submission.finished and not submission.is_program
     answer = stated_answer(submission.text) if reads else None
-    return replace(submission, text=answer, is_program=True) if answer else submission
+    judged = judge(replace(submission, text=answer, is_program=True) if answer else submission)
+    if not answer or not isinstance(judged, Verdict) or boxed_answer(submission.text):
+        return judged
+    return replace(judged, detail="; ".join(filter(None, (judged.detail, _UNBOXED))))
 
 
 def stated_answer(response: str) -> str | None:

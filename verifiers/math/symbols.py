@@ -12,6 +12,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
 _CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
 _ARGUMENT = re.compile(r"([A-Za-z]) (?:\( |_ )([a-z])(?: \))?")
+_LETTERED = frozenset(VOCABULARY["lettered"].split())
 _NO_SYMBOLS = frozenset(VOCABULARY["no_symbols"].split())
 _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", "\\overline")
 
@@ -24,9 +25,10 @@ def is_symbol(answer: Answer) -> bool:
         return (
             answer.brackets == "[]" or bool(answer.variable) or all(variable_of(part) for part in answer.parts)
         )  # a commutator
+    if len(tokens := answer.tokens) > 1 and tokens[-1].kind == "name" and words.word(tokens[-2]):
+        return words.word(tokens[-2]) in _LETTERED  # of `zebra x = 42` we know nothing
     if answer.kind == "text" or variable_of(answer) or (answer.kind == "matrix" and answer.brackets == "|"):
         return True
-    tokens = [*answer.tokens]
     if answer.value is not None or not tokens:
         return False
     first = tokens[0]

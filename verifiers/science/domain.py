@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.domains import domain_of
-from ratchet.verifiers.extraction import boxed_answer
-from ratchet.verifiers.math.final_answer import with_stated_answer
+from ratchet.verifiers.math.boxes import boxed_answer
+from ratchet.verifiers.math.final_answer import judged_as_stated
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
@@ -196,7 +196,7 @@ class Science(Domain):
         reference = read_reference(problem.answer or "", problem.tests)
         if not reference.options and reference.quantity is None:
             return domain_of("math").prepare(replace(submission, problem=replace(problem, domain="math")))
-        return super().prepare(with_stated_answer(submission))
+        return judged_as_stated(submission, super().prepare)
 
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict:
         reference = read_reference(problem.answer or "", problem.tests)
