@@ -5,7 +5,7 @@ import re
 from ratchet.data_curation.rules.evidence import Evidence, seen
 from ratchet.data_curation.rules.language import non_english
 from ratchet.data_curation.rules.patterns import AnyOf
-from ratchet.data_curation.rules.pictures import PICTURE, in_place_of_words
+from ratchet.data_curation.rules.pictures import PICTURE, has_marks, in_place_of_words
 from ratchet.data_curation.rules.solutions import does_something
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.code.checkers import checker_of
@@ -153,10 +153,11 @@ def special_judge(problem: Problem, limits: Rules) -> Evidence | None:
     if checker_of(problem.metadata):
         return None
     for kind, pattern in _SPECIAL_JUDGE.items():
-        if kind == "random" and not _RANDOM_ASKED.search(problem.prompt):
-            continue
         for match in pattern.finditer(problem.prompt):
-            if not (kind == "unordered" and _AN_OPERATION.search(match[0])):
+            is_story = (kind == "unordered" and _AN_OPERATION.search(match[0])) or (
+                kind == "random" and not _RANDOM_ASKED.search(problem.prompt)
+            )
+            if not is_story:
                 return seen(match, kind=kind)
     return None
 
@@ -221,6 +222,8 @@ _FEW_WORDS = 40
 
 def image(problem: Problem, limits: Rules) -> Evidence | None:
     """A picture in place of a word or a formula, or with hardly any text; illustrations do not count."""
+    if not has_marks(problem.prompt):
+        return None
     task = task_of(problem.prompt)
     match = in_place_of_words(task) or (PICTURE.search(task) if len(task.split()) < _FEW_WORDS else None)
     return seen(match) if match else None

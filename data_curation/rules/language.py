@@ -3,7 +3,6 @@
 import re
 
 from ratchet.data_curation.rules.evidence import Evidence
-from ratchet.data_curation.rules.patterns import any_of
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.instructions.language import NO_LANGUAGE, probabilities
 from ratchet.verifiers.problem import Problem
@@ -18,17 +17,18 @@ MIN_PROBABILITY = 0.5
 MAX_CHARACTERS = 2000
 """Prose that is examined: enough to detect its language."""
 # Bounded repetitions: with many opening marks, the time would be quadratic.
-_NOT_PROSE = any_of(
-    r"\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`",  # drawings and code
-    r"\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]|\\\(.{0,999}?\\\)",  # formulas
-    r"\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}|\\[a-zA-Z]+",  # other LaTeX
-    r"https?://\S+|<[^<>]{0,999}>",
-    r"\b[A-Za-z_]\w*(?:\.\w+){0,5}\([^()]{0,200}\)",  # a call
-    r"(?<!\w)[A-Za-z_]*[_\d][A-Za-z0-9_]*",  # a name with a digit or an underscore
-    flags=re.DOTALL,
+_ENVIRONMENT = re.compile(r"\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}", re.DOTALL)
+_PROSE_WORD = re.compile(  # of a text in lower case; skips what is no prose
+    r"([^\W\d_]++)(?!\w|\(|\.\w)[\s,.;:]*+"
+    r"|\[asy\].{0,9999}?\[/asy\]|```.{0,9999}?```|`[^`\n]{0,999}`"  # drawings and code
+    r"|\$\$.{0,2999}?\$\$|\$[^$]{0,999}\$|\\\[.{0,2999}?\\\]|\\\(.{0,999}?\\\)"  # formulas
+    r"|\\[a-z]+"  # other LaTeX
+    r"|https?://\S+|<[^<>]{0,999}>"
+    r"|\b[a-z_]\w*+(?:\.\w+){0,5}\([^()]{0,200}\)"  # a call
+    r"|(?<!\w)[a-z]*+[_\d][a-z0-9_]*"  # a name with a digit or an underscore
+    r"|([^\W\d_]+)",
+    re.DOTALL,
 )
-
-_WORD = re.compile(r"[^\W\d_]+")
 _TEXT_IN_FORMULAS = re.compile(r"\\(?:text|mbox)\w{0,4}\{([^{}]{2,200})\}")
 
 # Frequent in statements, and rare in other languages.
@@ -41,13 +41,14 @@ _ENGLISH = frozenset(ENGLISH_WORDS.split())
 
 def non_english(problem: Problem, limits: Rules) -> Evidence | None:
     """The statement is in another language."""
-    in_formulas = " ".join(_TEXT_IN_FORMULAS.findall(problem.prompt))
-    prose = f"{_NOT_PROSE.sub(' ', problem.prompt)} {in_formulas}"
-    words = _WORD.findall(prose.lower())
-    if prose.isascii():
-        letters = sum(map(len, words))
-    else:
-        characters = [c for c in prose if c.isalpha()]
+    text = problem.prompt
+    in_formulas = " ".join(_TEXT_IN_FORMULAS.findall(text)) if "\\" in text else ""
+    text = _ENVIRONMENT.sub(" ", text) if "\\begin" in text else text
+    found = (pair for part in (text, in_formulas) for pair in _PROSE_WORD.findall(part.lower()))
+    words = [word for first, last in found if (word := first or last)]
+    letters = sum(map(len, words))
+    if not text.isascii():
+        characters = [c for c in "".join(words) if c.isalpha()]
         letters = len(characters)
         # Latin letters end at U+024F, accented ones at U+1EFF.
         foreign = sum(not (c <= "ɏ" or "Ḁ" <= c <= "ỿ") for c in characters) / max(letters, 1)

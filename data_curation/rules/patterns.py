@@ -16,23 +16,48 @@ def any_of(*alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Patter
 class AnyOf:
     """The pattern of several alternatives, fast on texts that most of them do not match.
 
-    An alternative is tried only on texts with the words that each of its matches has. The match is that of `any_of`.
+    An alternative is tried only on texts with the strings that each of its matches has, and, where these are known,
+    only where the strings are with which one begins. The match is that of `any_of`.
     """
 
     def __init__(self, *alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> None:
-        self._whole = any_of(*alternatives, flags=flags)
-        self._each = [(re.compile(each, flags), literals(each, flags)) for each in alternatives]
+        self.whole = any_of(*alternatives, flags=flags)
+        self._each = [
+            (re.compile(each, flags), literals(each, flags), _openings(sre_parser.parse(each, flags)))
+            for each in alternatives
+        ]
 
     def search(self, text: str) -> re.Match[str] | None:
         lowered, first = _lowered(text), None
-        for pattern, needed in self._each:
-            if all(any(literal in lowered for literal in some) for some in needed):
-                match = pattern.search(text)
+        for pattern, needed, openings in self._each:
+            for some in needed:  # plain loops: a generator for each of a hundred alternatives costs more than the look
+                for literal in some:
+                    if literal in lowered:
+                        break
+                else:
+                    break
+            else:
+                if openings and len(lowered) == len(text):
+                    match = _at_one_of(pattern, text, lowered, openings)
+                else:
+                    match = pattern.search(text)
                 first = match if match and (first is None or match.start() < first.start()) else first
         return first
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        return self._whole.finditer(text) if self.search(text) else iter(())
+        first = self.search(text)
+        return self.whole.finditer(text, first.start()) if first else iter(())
+
+
+def _at_one_of(pattern: re.Pattern[str], text: str, lowered: str, openings: set[str]) -> re.Match[str] | None:
+    """The first match that begins with one of these strings, which are in lower case."""
+    places = []
+    for opening in openings:
+        at = lowered.find(opening)
+        while at >= 0:
+            places.append(at)
+            at = lowered.find(opening, at + 1)
+    return next(filter(None, (pattern.match(text, at) for at in sorted(places))), None)
 
 
 def literals(pattern: str, flags: re.RegexFlag) -> list[list[str]]:
@@ -57,6 +82,22 @@ def _literals(parsed: Iterable[tuple[Any, Any]]) -> list[set[str]]:
             ]
             sets.append(set().union(*branches))
     return [some for some in [*sets, {run}] if "" not in some]
+
+
+def _openings(parsed: Iterable[tuple[Any, Any]]) -> set[str]:
+    """The strings, in lower case, with one of which each match begins; none if that is not known."""
+    start = ""
+    for code, value in parsed:
+        if code is sre.LITERAL:
+            start += chr(value).lower()
+        elif start or code not in (sre.AT, sre.ASSERT_NOT, sre.SUBPATTERN, sre.BRANCH):
+            break
+        elif code is sre.SUBPATTERN:
+            return _openings(value[-1])
+        elif code is sre.BRANCH:
+            branches = [_openings(branch) for branch in value[1]]
+            return set().union(*branches) if all(branches) else set()
+    return {start} if len(start) > 1 else set()
 
 
 @lru_cache(maxsize=4)

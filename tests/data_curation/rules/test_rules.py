@@ -225,7 +225,7 @@ def test_alternatives_tried_by_their_words_match_what_one_pattern_matches():
     matched = 0
     for pattern in patterns:
         for text in texts:
-            fast, plain = pattern.search(text), pattern._whole.search(text)
+            fast, plain = pattern.search(text), pattern.whole.search(text)
             assert (fast and fast.span()) == (plain and plain.span()), (pattern, text)
             matched += fast is not None
     assert matched > 200
