@@ -1,31 +1,33 @@
-"""Patterns of several alternatives, which rules look for in statements."""
+"""Patterns that rules look for in statements, each with an example that it finds and one that it leaves
+(`patterns.yaml`)."""
 
 import re
 import re._constants as sre  # pyright: ignore[reportMissingImports]  # private: what a pattern needs has no other reader
 import re._parser as sre_parser  # pyright: ignore[reportMissingImports]
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
-
-def any_of(*alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
-    """One pattern of several alternatives."""
-    return re.compile("|".join(alternatives), flags)
+import yaml
 
 
 class AnyOf:
-    """The pattern of several alternatives, fast on texts that most of them do not match.
+    """One pattern of several alternatives, without regard to case, fast on texts that most of them do not match.
 
     An alternative is tried only on texts with the strings that each of its matches has, and, where these are known,
-    only where the strings are with which one begins. The match is that of `any_of`.
+    only where the strings are with which one begins. The match is that of `whole`.
     """
 
-    def __init__(self, *alternatives: str, flags: re.RegexFlag = re.IGNORECASE) -> None:
-        self.whole = any_of(*alternatives, flags=flags)
+    def __init__(self, *alternatives: str) -> None:
+        self._alternatives = alternatives
         self._each = [
-            (re.compile(each, flags), literals(each, flags), _openings(sre_parser.parse(each, flags)))
-            for each in alternatives
+            (re.compile(each, re.IGNORECASE), literals(each), _openings(_parsed(each))) for each in alternatives
         ]
+
+    @cached_property
+    def whole(self) -> re.Pattern[str]:
+        return re.compile("|".join(self._alternatives), re.IGNORECASE)
 
     def search(self, text: str) -> re.Match[str] | None:
         lowered, first = _lowered(text), None
@@ -48,6 +50,10 @@ class AnyOf:
         first = self.search(text)
         return self.whole.finditer(text, first.start()) if first else iter(())
 
+    def blanked(self, text: str) -> str:
+        """The text with blanks in place of all matches: what is left keeps its position."""
+        return self.whole.sub(lambda match: " " * len(match[0]), text) if self.search(text) else text
+
 
 def _at_one_of(pattern: re.Pattern[str], text: str, lowered: str, openings: set[str]) -> re.Match[str] | None:
     """The first match that begins with one of these strings, which are in lower case."""
@@ -60,11 +66,15 @@ def _at_one_of(pattern: re.Pattern[str], text: str, lowered: str, openings: set[
     return next(filter(None, (pattern.match(text, at) for at in sorted(places))), None)
 
 
-def literals(pattern: str, flags: re.RegexFlag) -> list[list[str]]:
+def literals(pattern: str) -> list[list[str]]:
     """Sets of strings: a text that the pattern matches has, in lower case, one string of each set. The two sets of the
     longest strings are enough."""
-    sets = _literals(sre_parser.parse(pattern, flags))
+    sets = _literals(_parsed(pattern))
     return [sorted(some) for some in sorted(sets, key=lambda some: -min(map(len, some)))[:2]]
+
+
+def _parsed(pattern: str) -> Iterable[tuple[Any, Any]]:
+    return sre_parser.parse(pattern, re.IGNORECASE)
 
 
 def _literals(parsed: Iterable[tuple[Any, Any]]) -> list[set[str]]:
@@ -103,3 +113,22 @@ def _openings(parsed: Iterable[tuple[Any, Any]]) -> set[str]:
 @lru_cache(maxsize=4)
 def _lowered(text: str) -> str:
     return text.lower()
+
+
+def read_patterns() -> dict[str, dict[str, dict[str, str]]]:
+    """Name, pattern and examples of each alternative, by what they are signs of; fragments are filled in."""
+    table = yaml.safe_load(Path(__file__).with_name("patterns.yaml").read_text(encoding="utf-8"))
+    fragments = table.pop("fragments")
+    for sign in table.values():
+        for alternative in sign.values():
+            while "(?&" in alternative["find"]:
+                alternative["find"] = re.sub(r"\(\?&(\w+)\)", lambda name: fragments[name[1]], alternative["find"])
+    return table
+
+
+PATTERNS = {sign: AnyOf(*(each["find"] for each in some.values())) for sign, some in read_patterns().items()}
+
+
+def find(sign: str, text: str) -> re.Match[str] | None:
+    """The first place in a text where a pattern of `sign`, a key of `patterns.yaml`, matches."""
+    return PATTERNS[sign].search(text)

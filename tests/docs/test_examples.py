@@ -16,6 +16,7 @@ from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.data_curation.base.teacher_engine import TEACHERS
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
+from ratchet.data_curation.rules.patterns import PATTERNS, AnyOf, find
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.infra.inference.engine import chosen_engine
@@ -76,12 +77,13 @@ def test_the_policy_engine_of_the_page_has_its_own_setting(beside):
     assert opened.batch_size == 4
 
 
-def test_the_rule_of_the_page_takes_what_its_corpus_says():
+def test_the_rule_of_the_page_takes_what_its_corpus_says(monkeypatch):
+    for sign, some in yaml.safe_load(fenced("howto/rule.md", "yaml")[0]).items():
+        monkeypatch.setitem(PATTERNS, sign, AnyOf(*(each["find"] for each in some.values())))
+        assert all(find(sign, each["hits"]) and not find(sign, each["misses"]) for each in some.values())
     (function,) = fenced("howto/rule.md", "python")
     names = {}
-    exec(
-        "import re\nfrom ratchet.data_curation.rules.math_rules import *\n" + function, names
-    )  # at the end of that file
+    exec("from ratchet.data_curation.rules.math_rules import *\n" + function, names)  # at the end of that file
     rows = [yaml.safe_load(line) for line in fenced("howto/rule.md", "json")[0].splitlines()]
     for row in rows:
         found = names[row["rule"]](Problem("id", row["domain"], row["text"]), Rules())

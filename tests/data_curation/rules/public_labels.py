@@ -21,7 +21,7 @@ from ratchet.data_curation.readers.columns import RawRow
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.data_curation.readers.raw_files import Malformed, read_rows
 from ratchet.data_curation.readers.templates import clean_statement
-from ratchet.data_curation.rules.pictures import IN_CODE
+from ratchet.data_curation.rules.patterns import PATTERNS
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.verifiers.problem import Problem, problem_id
 
@@ -50,7 +50,9 @@ def problems(files: Iterable[Path]) -> Iterator[Problem]:
                 answer = RawRow(row).take_answer(*MATH_COLUMNS["answer"])
             except Malformed:
                 answer = None
-            for prompt in {clean_statement(context + said).text for said in (text, IN_CODE.sub(" ", text))}:
+            for prompt in {
+                clean_statement(context + said).text for said in (text, PATTERNS["drawing_code"].whole.sub(" ", text))
+            }:
                 for domain in ("math", "code"):
                     yield Problem(problem_id(domain, prompt), domain, prompt, answer=answer)
 

@@ -1,16 +1,13 @@
 """Each rule against its labeled corpus (`labeled.py` prints the same scores), and what no corpus can show."""
 
 import json
-import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.data_curation.rules import code_rules
-from ratchet.data_curation.rules.patterns import AnyOf, literals
+from ratchet.data_curation.rules.patterns import PATTERNS, AnyOf, find, literals, read_patterns
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
@@ -211,24 +208,28 @@ def test_a_picture_that_is_shown_and_not_described_is_missed(statement):
     assert (RULES["math", "figure"](problem("math", statement), LIMITS) is not None) == PICTURES[statement]
 
 
+EXAMPLES = {(sign, name): each for sign, some in read_patterns().items() for name, each in some.items()}
+
+
+@pytest.mark.parametrize(("sign", "name"), EXAMPLES)
+def test_a_pattern_is_found_in_its_example_and_not_in_the_similar_text(sign, name):
+    each = EXAMPLES[sign, name]
+    assert each.keys() == {"find", "hits", "misses"}
+    alone = AnyOf(each["find"])
+    assert alone.search(each["hits"]) and find(sign, each["hits"]) and not alone.search(each["misses"])
+
+
 def test_alternatives_tried_by_their_words_match_what_one_pattern_matches():
-    patterns = [
-        each for value in vars(code_rules).values() for each in (value if isinstance(value, tuple) else [value])
-    ]
-    patterns = [*patterns, *code_rules._SPECIAL_JUDGE.values()]
-    patterns = [each for each in patterns if isinstance(each, AnyOf)]
-    files = Path(__file__).with_name("corpus").glob("code_*.jsonl")
-    texts = [
-        str(value) for file in files for line in file.open(encoding="utf-8") for value in json.loads(line).values()
-    ]
-    assert len(patterns) > 10 and len(texts) > 500
+    texts = [str(value) for row in LABELED for value in row.values()]
+    texts += [each[kind] for each in EXAMPLES.values() for kind in ("hits", "misses")]
+    assert len(PATTERNS) > 50 and len(texts) > 5000
     matched = 0
-    for pattern in patterns:
+    for sign, pattern in PATTERNS.items():
         for text in texts:
             fast, plain = pattern.search(text), pattern.whole.search(text)
-            assert (fast and fast.span()) == (plain and plain.span()), (pattern, text)
+            assert (fast and fast.span()) == (plain and plain.span()), (sign, text)
             matched += fast is not None
-    assert matched > 200
+    assert matched > 5000
 
 
 @pytest.mark.parametrize(
@@ -242,5 +243,4 @@ def test_alternatives_tried_by_their_words_match_what_one_pattern_matches():
     ],
 )
 def test_the_strings_that_each_match_has(pattern, needed):
-    found = literals(pattern, re.IGNORECASE)
-    assert [*map(tuple, found)] == [*map(tuple, needed)]
+    assert [*map(tuple, literals(pattern))] == [*map(tuple, needed)]
