@@ -35,6 +35,7 @@ from ratchet.tasks.progress import in_words
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, StepOutput, judged_math, log_files, log_output, record_isolation, run_step
 from ratchet.training.advantages import ADVANTAGES
+from ratchet.training.curriculum import check_prompts
 from ratchet.training.interventions import RULE, AppliedIntervention
 from ratchet.training.losses import LOSSES
 from ratchet.training.rollout_log import FOLDER, newest_files
@@ -130,6 +131,8 @@ def check_model(run: RunContext, training: Training, path: str, trained: bool = 
         from ratchet.infra.inference.twin import is_plain
 
         models.check_model(path)
+        if trained:
+            models.check_saving(path, models.read_generation_config(path))
         if is_plain(config := models.read_config(path)):
             return
         from ratchet.training.model_support import check_support  # DeepSpeed: seconds
@@ -138,15 +141,11 @@ def check_model(run: RunContext, training: Training, path: str, trained: bool = 
 
 
 def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:
-    """Raises RatchetError if a stage trains on a domain of which curation kept no problem."""
+    """Raises RatchetError if curation kept too few problems of a domain for a stage's batches."""
     for stage in stages:
-        for domain in stage.domains:
-            kept = problems[domain].kept
-            if kept.is_file() and not pq.read_metadata(kept).num_rows:
-                raise RatchetError(
-                    f"training.stages: the mix of {stage.name} names {domain}, of which curation kept no problem. "
-                    "`ratchet show ROW` gives the reason for each."
-                )
+        kept = {domain: problems[domain].kept for domain in stage.domains}
+        counts = {domain: pq.read_metadata(file).num_rows for domain, file in kept.items() if file.is_file()}
+        check_prompts(stage, counts, "`ratchet show ROW` gives the reason for each row that curation dropped.")
 
 
 def check_choices(stage: Stage) -> list[str]:

@@ -338,6 +338,17 @@ def allot(places: int, shares: Mapping[str, float]) -> dict[str, int]:
     return counts
 
 
+def check_prompts(stage: Stage, problems: Mapping[str, int], remedy: str = "") -> None:
+    """Raises RatchetError if a batch asks for more prompts of a domain than there are `problems`, a number for each
+    domain: every batch would silently be smaller."""
+    for domain, wanted in allot(stage.prompts_per_batch, stage.mix).items():
+        if (there := problems.get(domain, wanted)) < wanted:
+            raise RatchetError(
+                f"training.stages: a batch of {stage.name} takes {wanted} prompts of {domain}, and there are {there}: "
+                f"lower prompts_per_batch, or give it more problems. {remedy}".rstrip()
+            )
+
+
 def _scheduled(value: Any, epoch: int) -> Any:
     """The epoch's value of a schedule, whose last value continues."""
     return value[min(epoch, len(value) - 1)] if isinstance(value, tuple | list) else value

@@ -13,6 +13,7 @@ from transformers.initialization import no_init_weights
 from ratchet.infra.inference.attention import KIND, whole
 from ratchet.infra.inference.models import (
     check_model,
+    check_saving,
     read_config,
     read_generation_config,
     read_model,
@@ -35,6 +36,7 @@ def load_model(path: str, dtype: str, sharded: bool = False, copied: Hardware | 
     weight from the safetensors files; with gathered weights `copied` as this hardware asks. Collective. Raises
     RatchetError if they cannot be read or do not match."""
     model, tokenizer = _read_shards(path, dtype, copied) if sharded else read_model(path, dtype)
+    check_saving(path, model.generation_config)
     stop_randomness(model)
     multiply_by_onednn(model)
     return model, tokenizer

@@ -19,6 +19,7 @@ from ratchet.infra.launching.run_group import run_group
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
+from ratchet.training.curriculum import check_prompts
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.errors import RatchetError
 
@@ -37,6 +38,7 @@ def train_stage(
     continues from the last checkpoint. Raises RatchetError with the trainer's message, or if `work` belongs to a call
     with other arguments.
     """
+    check_prompts(stage, {domain: table.num_rows for domain, table in problems.items()})
     work = Path(work).resolve()
     settings = Training.model_validate(training.model_dump() | {"stages": (stage.model_dump(),)})
     recipe = Recipe(name="stage", seed=seed, model=Model(path=str(model), prompt=prompt), training=settings)

@@ -49,10 +49,29 @@ def read_config(path: str) -> Any:
 
 
 def read_generation_config(path: str) -> GenerationConfig:
+    """The generation settings of a directory or Hub name; without a generation_config.json those in its config.json, as
+    transformers takes them. Raises RatchetError if they cannot be read."""
     try:
-        return GenerationConfig.from_pretrained(path)
-    except OSError:
-        return GenerationConfig()
+        return GenerationConfig.from_pretrained(path, **_where(path))
+    except OSError as error:  # there is none, or it is no JSON
+        if (Path(path) / "generation_config.json").is_file():
+            raise unreadable(path, error) from error
+        return GenerationConfig.from_model_config(read_config(path))
+    except (ValueError, TypeError) as error:
+        raise unreadable(path, error) from error
+
+
+def check_saving(path: str, generation_config: GenerationConfig) -> None:
+    """Raises RatchetError for generation settings that transformers reads and does not save: the model's first
+    checkpoint would fail."""
+    try:
+        generation_config.validate(strict=True)
+    except ValueError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise RatchetError(
+            f"{path}: a trained model cannot be saved with its generation_config.json. Correct or delete the settings "
+            f"named here (of all of them only eos_token_id is used): {reason}"
+        ) from error
 
 
 def weight_files(path: str) -> dict[str, Path]:
@@ -83,10 +102,13 @@ def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) 
         raise RatchetError(f"{path}: its weights do not match its config.json: {wrong[0]}{more}")
 
 
+def _where(path: str) -> dict[str, bool]:
+    return {} if Path(path).is_dir() or hub_answers() else {"local_files_only": True}
+
+
 def _read(kind: Any, path: str, **options: Any) -> Any:
-    where = {} if Path(path).is_dir() or hub_answers() else {"local_files_only": True}
     try:
-        return kind.from_pretrained(path, **options, **where)
+        return kind.from_pretrained(path, **options, **_where(path))
     except Exception as error:  # each file format has its own
         raise unreadable(path, error) from error
 

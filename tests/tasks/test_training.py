@@ -16,20 +16,29 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
+from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
 from tests.training.conftest import sums
 
 
-def test_a_mix_needs_problems_of_each_domain(tmp_path):
+def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):
     recipe = load_recipe("tiny")
     problems = {name: Artifact("problems", name, name, tmp_path / name) for name in ("math", "code")}
     check_mixes(recipe.training.stages, problems)  # a plan: nothing has been curated yet
-    for name, rows in (("math", 3), ("code", 0)):
+    stages = [stage.model_copy(update={"prompts_per_batch": 8}) for stage in recipe.training.stages[-1:]]
+    wanted = allot(8, stages[-1].mix)["code"]
+    for name in problems:
         (tmp_path / name).mkdir()
-        pq.write_table(to_table(sums(rows)), problems[name].kept)
-    with pytest.raises(RatchetError, match="the mix of code-48 names code, of which curation kept no problem"):
-        check_mixes(recipe.training.stages, problems)
+    pq.write_table(to_table(sums(8)), problems["math"].kept)
+    for rows in (0, wanted - 1):
+        pq.write_table(to_table(sums(rows)), problems["code"].kept)
+        with pytest.raises(
+            RatchetError, match=rf"takes {wanted} prompts of code, and there are {rows}: lower prompts_"
+        ):
+            check_mixes(stages, problems)
+    pq.write_table(to_table(sums(wanted)), problems["code"].kept)
+    check_mixes(stages, problems)
 
 
 def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):

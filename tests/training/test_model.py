@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ratchet.infra.inference.models import check_model, read_generation_config
 from ratchet.training.model import load_model
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import in_process
@@ -61,6 +62,29 @@ def test_the_end_of_another_model(copied):
     edit(copied / "generation_config.json", eos_token_id=[2, 151645])
     with pytest.raises(RatchetError, match=r"generation_config.json ends responses with id 151645.*320 rows"):
         load_model(str(copied), "float32")
+
+
+@pytest.mark.parametrize("settings", [{"do_sample": False, "temperature": 0.6}, {"length_penalty": 2.0}, {"top_k": 5}])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_generation_settings_that_could_not_be_saved_with_a_checkpoint(alone, copied, settings, sharded):
+    edit(copied / "generation_config.json", **settings)
+    with pytest.raises(RatchetError, match=rf"cannot be saved with its generation_config.json.*{list(settings)[-1]}"):
+        load_model(str(copied), "float32", sharded)
+    assert check_model(str(copied))  # an evaluation saves nothing
+
+
+@pytest.mark.parametrize("text", ["{", '{"early_stopping": "maybe"}', '{"watermarking_config": {"x": 1}}'])
+def test_generation_settings_that_cannot_be_read(copied, text):
+    (copied / "generation_config.json").write_text(text)
+    with pytest.raises(RatchetError, match=f"cannot read a causal language model from {copied}"):
+        check_model(str(copied))
+
+
+def test_without_a_generation_config_responses_end_as_config_json_says(copied):
+    (copied / "generation_config.json").unlink()
+    edit(copied / "config.json", eos_token_id=[2, 7])
+    assert read_generation_config(str(copied)).eos_token_id == [2, 7]
+    assert load_model(str(copied), "float32")[0].generation_config.eos_token_id == [2, 7]
 
 
 @pytest.mark.parametrize("sharded", [False, True])

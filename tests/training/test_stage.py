@@ -62,3 +62,5 @@ def test_a_stage_killed_before_and_after_its_first_checkpoint_continues(micro_mo
         train_stage(stage, micro_model, problems, work, training, seed=1)
     with pytest.raises(RatchetError, match="other problems of math: give another directory"):
         train_stage(stage, micro_model, {"math": to_table(sums(3))}, work, training)
+    with pytest.raises(RatchetError, match="a batch of sums takes 2 prompts of math, and there are 1"):
+        train_stage(stage, micro_model, {"math": to_table(sums(1))}, tmp_path / "few", training)
