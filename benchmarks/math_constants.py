@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.math_references import published_references, shipped_references
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.equivalence import decide
-from ratchet.verifiers.math.intervals import expression
+from ratchet.verifiers.math.regions import expression
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 

@@ -55,6 +55,16 @@ class Answer:
         """True if it is a matrix of one column, in round brackets."""
         return self.kind == "matrix" and self.brackets == "(" and all(len(row.parts) == 1 for row in self.parts)
 
+    @property
+    def stated(self) -> "Answer":
+        """What is said to be equal to a name, or the answer itself."""
+        return self.parts[-1] if self.kind == "equation" and not self.words else self
+
+    @functools.cached_property
+    def entries(self) -> "tuple[Answer, ...]":
+        """The coordinates of a point or a vector: the parts of a tuple, or of a matrix of one column."""
+        return tuple(row.parts[0] for row in self.parts) if self.is_column else self.parts
+
     @functools.cached_property
     def text(self) -> str:
         return spelled(self.tokens)

@@ -5,10 +5,9 @@ import math
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import Node, names_of, replaced
 from ratchet.verifiers.math.numeric import constant_value, same_value
-from ratchet.verifiers.math.regions import Cut, Region, complement, region_of, union
+from ratchet.verifiers.math.regions import Cut, Region, complement, region_of, union, variable_of
 
 _CLOSE = Fraction(1, 10**30)
 Rows = list[tuple[Region, Node]]

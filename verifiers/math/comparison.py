@@ -251,7 +251,7 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
     if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
-        return same(replace(one, kind="tuple", brackets="()", parts=tuple(row.parts[0] for row in one.parts)), other)
+        return same(replace(one, kind="tuple", brackets="()", parts=one.entries), other)
     if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):
         cells = [[cell.node for cell in row.parts] for row in one.parts]
         if one.brackets == "|" or None in itertools.chain(*cells):
@@ -267,7 +267,7 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         if other.kind == "matrix" and other.brackets == "(" and len(other.parts) == 1:
             return same(one, replace(one, parts=other.parts[0].parts))
         if other.is_column:
-            return same(one, replace(one, parts=tuple(row.parts[0] for row in other.parts)))
+            return same(one, replace(one, parts=other.entries))
         if other.kind == "collection" and (named := named_values(other)):
             return same(one, named)
     return False

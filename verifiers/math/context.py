@@ -1,15 +1,16 @@
 """What the question adds to a reference, and what it lets an answer leave out or say in another way: its unit, base,
 modulus, conditions, names, order."""
 
-import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import families, permutations, reactions, restated, words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import Node, factors_of, is_prime, kinds_of, names_of, nodes_of, replaced
+from ratchet.verifiers.math.forms import is_of_primes
+from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.question import Question
@@ -44,6 +45,7 @@ _NO_CLOSED_FORM = re.compile(
 _ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
+_INFINITE = ("name", "\\infty")
 _MOST_NUMBERS = 6
 _CLOSED = {"^", "binomial", "factorial"}
 Pair = tuple[Answer, Answer]
@@ -93,7 +95,9 @@ def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
 
 def other_readings(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """Reference and answer as the question lets them be read; the pair that is the same makes the answer right."""
-    yield from _words(question, reference, answer)
+    if _says_the_same(question, reference, answer):
+        yield reference, reference
+    yield from _in_words(question, reference, answer)
     if reference.kind == "congruence" and answer.kind == "equation" and not answer.domain:
         yield reference, replace(answer, domain="Z")
     if answer.kind == "congruence" and str(answer.parts[1].value) in question.moduli:
@@ -119,31 +123,36 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
     yield from _ordered(question, reference, answer)
 
 
-def _words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
-    infinite = ("name", "\\infty")
-    if reference.kind == "text" and reference.words == "infinite" and answer.node == infinite:
-        yield reference, reference
-    if answer.kind == "text" and answer.words == "infinite" and reference.node == infinite and question.says(_COUNTS):
-        yield reference, reference
+def _says_the_same(question: Question, reference: Answer, answer: Answer) -> bool:
+    """True if the answer's words mean the reference where this is asked: "none", a claim, a place."""
+    counts = question.says(_COUNTS)
+    if (reference.words == "infinite" and answer.node == _INFINITE) or (
+        answer.words == "infinite" and reference.node == _INFINITE and counts
+    ):
+        return True
     is_empty = reference.kind == "collection" and not reference.parts
     if is_empty and answer.words == "does not exist" and question.says(_SOLVING):
-        yield reference, reference
+        return True
     for one, other in ((reference, answer), (answer, reference)):
         says_none = other.words == "none" or (other.kind == "collection" and not other.parts)
-        if one.value == 0 and says_none and question.says(_COUNTS):
-            yield reference, reference
+        if one.value == 0 and says_none and counts:
+            return True
     if reference.kind == answer.kind == "text":
         ours, theirs = (_without_place(question, each.words.split()) for each in (reference, answer))
-        if ours == theirs:
-            yield reference, reference
-        for more, less in ((ours, theirs), (theirs, ours)):  # the green cup, of cups: red, green or blue
-            if len(more) == len(less) + 1 and more[:-1] == less and less and _asks_noun(question, more[-1], less):
-                yield reference, reference
-    if answer.kind == "text" and restated.who(question, reference, answer):
-        yield reference, reference
+        less, more = sorted((ours, theirs), key=len)
+        is_noun = (
+            len(more) == len(less) + 1 and more[:-1] == less and less
+        )  # the green cup, of cups: red, green or blue
+        if ours == theirs or (is_noun and _asks_noun(question, more[-1], less)):
+            return True
     is_claim = reference.words in ("yes", "no") and answer.words != reference.words
-    if is_claim and restated.is_yes(question, answer.tokens) is (reference.words == "yes"):
-        yield reference, reference
+    return (answer.kind == "text" and restated.who(question, reference, answer)) or (
+        is_claim and restated.is_yes(question, answer.tokens) is (reference.words == "yes")
+    )
+
+
+def _in_words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """`at most 5` as 5 where the most is asked for, a fall of 5 as 5 where a fall is."""
     for pattern, said in _EXTREMES if len(answer.tokens) > 2 else ():
         if tuple(map(words.word, answer.tokens[:2])) == said and question.says(pattern):
             yield reference, parse_tokens(answer.tokens[2:])
@@ -307,7 +316,7 @@ def _ordered(question: Question, reference: Answer, answer: Answer) -> Iterator[
 def allows_closed_form(question: Question, answer: Answer) -> bool:
     """True if powers, factorials, binomials or a product of primes answer for the number that they are: nobody asks to
     compute them, and they are not the question's own arithmetic."""
-    value = answer.parts[-1] if answer.kind == "equation" and not answer.words else answer
+    value = answer.stated
     if value.kind != "scalar" or not value.node or names_of(value.node) or question.says(_NO_CLOSED_FORM):
         return False
     kinds, numbers = kinds_of(value.node), [each[1] for each in nodes_of(value.node) if each[0] == "number"]
@@ -318,19 +327,11 @@ def allows_closed_form(question: Question, answer: Answer) -> bool:
     given = {*re.findall(r"\d+", question.text)}
     if not kinds & _CLOSED:
         return kinds <= {"*", "number"} and all(map(is_prime, numbers)) and not given & {str(each) for each in numbers}
-    own = sorted(abs(number) for number in numbers if number)
-    formulas = (sorted(token.value for token in formula if token.value) for formula in question.formulas)
+    own = Counter(abs(number) for number in numbers if number)
+    is_own = any(own <= Counter(token.value for token in formula) for formula in question.formulas)
     primes = {node[1] for node in nodes_of(value.node) if node[0] == "*" for node in node[1:] if node[0] == "number"}
-    is_factored = _is_factored(value.node) and not given & {str(each) for each in primes}
-    return (is_factored or not _is_padded(value.node)) and not any(_holds(formula, own) for formula in formulas)
-
-
-def _is_factored(node: Node) -> bool:
-    """True if it is a product of powers of primes, each prime once: `2^3 \\cdot 3^2 \\cdot 5`."""
-    factors = factors_of(node)
-    bases = [each[1] if each[0] == "^" else each for each in factors]
-    plain = all(each[0] == "number" and is_prime(each[1]) for each in bases)
-    return plain and len({*bases}) == len(bases) and all(each[2][0] == "number" for each in factors if each[0] == "^")
+    is_factored = is_of_primes(value.node) and not given & {str(each) for each in primes}
+    return (is_factored or not _is_padded(value.node)) and not is_own
 
 
 def _is_padded(node: Node) -> bool:
@@ -347,9 +348,3 @@ def _plain_factors(node: Node) -> Iterator[Fraction]:
     if node[0] in ("*", "/"):
         for part in node[1:]:
             yield from [part[1]] if part[0] == "number" else _plain_factors(part)
-
-
-def _holds(more: list[Fraction], less: list[Fraction]) -> bool:
-    """True if a list of numbers has all of another, each as often."""
-    counts = {value: len([*group]) for value, group in itertools.groupby(more)}
-    return all(counts.get(value, 0) >= len([*group]) for value, group in itertools.groupby(less))

@@ -63,7 +63,7 @@ def _progressions(answer: Answer) -> list[Progression]:
     odd ones."""
     found: list[Progression] = []
     for member in _members(answer):
-        value = member.parts[-1] if member.kind == "equation" and not member.words else member
+        value = member.stated
         names = names_of(value.node) if value.kind == "scalar" and value.node else frozenset()
         if len(names) != 1 or not names <= INTEGERS or value.unit or value.percent or not _is_arithmetic(value.node):
             return []
@@ -131,11 +131,8 @@ def same_span(one: Answer, other: Answer, together: bool) -> bool:
 
 def _vectors(answer: Answer) -> list[list[Fraction]]:
     members = answer.parts if answer.kind == "collection" else (_coordinates(answer),)
-    columns = [[row.parts[0] for row in each.parts] if each.is_column else [*each.parts] for each in members]
-    values = [[entry.value for entry in column] for column in columns]
-    if any(member.kind not in ("tuple", "matrix") for member in members) or any(
-        None in v or len(v) < 2 for v in values
-    ):
+    values = [[entry.value for entry in member.entries] for member in members if member.kind in ("tuple", "matrix")]
+    if len(values) < len(members) or any(None in each or len(each) < 2 for each in values):
         return []
     return [[each or Fraction(0) for each in vector] for vector in values]
 
@@ -162,6 +159,8 @@ def same_flat(reference: Answer, answer: Answer) -> bool:
     if reference.kind in ("scalar", "text"):
         return False
     ours, theirs = _coordinates(reference), _coordinates(answer)
+    if ours.kind == theirs.kind == "collection" and _names(ours) != _names(theirs):
+        return False
     if reference.domain == "Z":
         return same_lattice(ours, theirs)
     if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
@@ -173,13 +172,18 @@ def same_flat(reference: Answer, answer: Answer) -> bool:
 
 
 def flat(answer: Answer) -> Flat | None:
-    """The line or plane that an answer describes with parameters."""
-    return _of_equations(answer) if answer.kind in ("equation", "collection") else _of_entries(answer)
+    """The line or plane that an answer describes with parameters: `(1 + 3t, -t, 2 + t)`, also as a column,
+    `x = 1 + 3t, y = -t, z = 2 + t` and `\\frac{x-1}{3} = \\frac{y}{-1} = z - 2`."""
+    if answer.kind == "equation":
+        return None if answer.words else _symmetric(answer)
+    is_known = answer.kind != "collection" or (answer.words != "or" and {*_names(answer)} <= {*_COORDINATES})
+    found = _linear(_entries(answer)) if is_known else None
+    return found and _canonical(*found)
 
 
 def same_lattice(one: Answer, other: Answer) -> bool:
     """True if both are the same points for all integers: x = 2 + 5t, y = -1 - 3t and (-3 + 5n, 2 - 3n)."""
-    ours, theirs = _of_integers(one), _of_integers(other)
+    ours, theirs = _linear(_entries(one)), _linear(_entries(other))
     if not ours or not theirs or len(ours[0]) != len(theirs[0]) or len(ours[1]) != 1 or len(theirs[1]) != 1:
         return False
     [step], [got_step] = ours[1], theirs[1]
@@ -191,30 +195,23 @@ def same_lattice(one: Answer, other: Answer) -> bool:
     return fixed and len(turns) == 1 and min(turns).denominator == 1
 
 
-def _of_integers(answer: Answer) -> Flat | None:
-    """The point and the step of coordinates that are given by name, in the order of the names, or in brackets."""
-    if answer.kind != "collection":
-        return _linear([entry.node for entry in answer.parts]) if answer.kind == "tuple" else None
-    sides = {part.parts[0].text: part.parts[1].node for part in answer.parts if part.kind == "equation"}
-    return _linear([sides[name] for name in sorted(sides)]) if len(sides) == len(answer.parts) else None
+def _names(answer: Answer) -> list[str]:
+    """The names of coordinates, in order."""
+    return sorted(_name(part) for part in answer.parts)
+
+
+def _entries(answer: Answer) -> list[Node | None]:
+    """Coordinates in brackets, in a column, or by name, in the order of the names; empty for anything else."""
+    if answer.kind == "collection":
+        sides = {_name(part): part.parts[1].node for part in answer.parts if part.kind == "equation"}
+        return [sides[name] for name in sorted(sides)] if len(sides) == len(answer.parts) else []
+    is_interval = answer.kind == "tuple" and (answer.brackets != "()" or answer.variable)
+    return [] if is_interval else [entry.node for entry in answer.entries]
 
 
 def is_factor(node: Node) -> bool:
     """True if it may stand before a direction: a number, a parameter, or both."""
     return kinds_of(node) <= {"number", "name", "*", "/"} and names_of(node) <= _PARAMETERS
-
-
-def _of_entries(answer: Answer) -> Flat | None:
-    """Read `(1 + 3t, -t, 2 + t)`, also as a column."""
-    entries = [row.parts[0] for row in answer.parts] if answer.is_column else [*answer.parts]
-    if answer.kind == "tuple" and (answer.brackets != "()" or answer.variable):
-        return None
-    return _reduced([entry.node for entry in entries])
-
-
-def _reduced(entries: list[Node | None]) -> Flat | None:
-    found = _linear(entries)
-    return found and _canonical(*found)
 
 
 def _linear(entries: list[Node | None]) -> Flat | None:
@@ -265,17 +262,6 @@ def _canonical(point: list[Fraction], directions: list[list[Fraction]]) -> Flat 
     return point, rows
 
 
-def _of_equations(answer: Answer) -> Flat | None:
-    """Read `x = 1 + 3t, y = -t, z = 2 + t` and `\\frac{x-1}{3} = \\frac{y}{-1} = z - 2`."""
-    if answer.kind == "equation":
-        return None if answer.words else _symmetric(answer)
-    sides = {part.parts[0].text: part.parts[1].node for part in answer.parts if part.kind == "equation"}
-    names = [name for name in _COORDINATES if name in sides]
-    if len(names) != len(answer.parts) or answer.words == "or":
-        return None
-    return _reduced([sides[name] for name in names])
-
-
 def _symmetric(answer: Answer) -> Flat | None:
     point, direction = dict[str, Fraction](), dict[str, Fraction]()
     for part in answer.parts:
@@ -289,10 +275,8 @@ def _symmetric(answer: Answer) -> Flat | None:
         point[name], direction[name] = crossing[0], 1 / crossing[1]
     if len(point) < 2:
         return None
-    return _canonical(
-        [point[name] for name in sorted(point, key=_COORDINATES.index)],
-        [[direction[name] for name in sorted(point, key=_COORDINATES.index)]],
-    )
+    names = sorted(point)
+    return _canonical([point[name] for name in names], [[direction[name] for name in names]])
 
 
 def combined(terms: list[tuple[int, Node, list[Node]]]) -> list[Node] | None:

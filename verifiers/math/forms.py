@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.changes import direction
 from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_prime, is_sum, names_of, nodes_of
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
+from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
 
 
@@ -191,9 +191,10 @@ def _is_decomposed(answer: Answer, reference: Answer) -> bool:
     return any(is_sum(factor) for factor in factors_of(node[1] if node[0] == "/" else node))
 
 
-def _is_of_primes(answer: Answer, reference: Answer) -> bool:
-    bases = [factor[1] if factor[0] == "^" else factor for factor in factors_of(answer.node or ZERO)]
-    return answer.node is not None and all(base[0] == "number" and is_prime(base[1]) for base in bases)
+def is_of_primes(node: Node | None) -> bool:
+    """True if it is a product of primes and of powers of primes."""
+    bases = [factor[1] if factor[0] == "^" else factor for factor in factors_of(node or ZERO)]
+    return all(base[0] == "number" and is_prime(base[1]) for base in bases)
 
 
 def _is_power(answer: Answer, reference: Answer) -> bool:
@@ -221,7 +222,7 @@ _FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
     "a decimal": _is_decimal,
     "a mixed number": _is_mixed,
     "a percentage": _is_percentage,
-    "a product of primes": _is_of_primes,
+    "a product of primes": lambda answer, reference: is_of_primes(answer.node),
     "a power": _is_power,
     "in partial fractions": _is_decomposed,
     "in slope-intercept form": _is_expanded,

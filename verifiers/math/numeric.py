@@ -159,9 +159,7 @@ def _evaluate(node: Node, point: Point, work: list[int]) -> Any:
     if work[0] < 0:
         raise Unsupported
     value = _operation(node, point, work)
-    if not (
-        value.is_finite() if type(value) is acb else all(entry.is_finite() for entry in value.entries())
-    ):  # a division by what may be zero
+    if not all(entry.is_finite() for entry in _entries(value)):  # a division by what may be zero
         raise Unsupported
     return value
 
@@ -231,7 +229,7 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
         if node[1] in ("\\det", "\\tr") and isinstance(value := _evaluate(node[2], point, work), acb_mat):
             if value.nrows() != value.ncols():
                 raise Unsupported
-            return value.det() if node[1] == "\\det" else sum((value[i, i] for i in range(value.nrows())), acb(0))
+            return value.det() if node[1] == "\\det" else value.trace()
         return _opaque(node, point, work)
     elif kind in ("series", "product"):
         return _series(node, point, work)
@@ -304,10 +302,7 @@ def _power(node: Node, point: Point, work: list[int]) -> Any:
             return _matrix_operation("*", base, base)
         if base.ncols() == 1 or exponent is None or exponent.denominator > 1 or abs(exponent) > 8:
             raise Unsupported
-        base, power = base.inv() if exponent < 0 else base, acb_mat(3, 3, [int(i % 4 == 0) for i in range(9)])
-        for _ in range(abs(int(exponent))):
-            power = power * base
-        return power
+        return (base.inv() if exponent < 0 else base) ** abs(int(exponent))
     if exponent is None or (exponent.denominator > 1 and max(exponent.denominator, abs(exponent.numerator)) > 64):
         return _exponential(_evaluate(node[2], point, work) * acb(_positive(base).log()), work)
     if abs(exponent.numerator) > _LARGEST_EXPONENT or (exponent == 0 and base.contains(0)):

@@ -4,10 +4,10 @@ import functools
 import re
 from collections.abc import Iterator
 
-from ratchet.verifiers.math.changes import direction
 from ratchet.verifiers.math.evaluated import is_left_to_do
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import trimmed
+from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.units import Unit, parse_unit

@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
-from ratchet.verifiers.math import intervals, regions
+from ratchet.verifiers.math import regions
 from ratchet.verifiers.math.answer import Answer, flattened
-from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import minus, names_of, rational_value
+from ratchet.verifiers.math.numerals import plain
 from ratchet.verifiers.math.parts import split, top_level
-from ratchet.verifiers.math.scalars import plain
+from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.tokens import Token, Tokens, spelled
 
 Parse = Callable[[Tokens, int], Answer]
@@ -23,16 +23,16 @@ def unequal(members: list[Tokens], depth: int, parse: Parse) -> Answer | None:
     if differ or len(sides[0]) != 2 or len(sides[0][0]) != 1:
         return None
     points = flattened([parse(side[-1], depth) for side in sides])
-    return intervals.without(intervals.line(variable=name), [*points])
+    return regions.without(regions.line(variable=name), [*points])
 
 
 def relation(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """Equations, memberships, and inequalities; those in one variable are intervals."""
+    """Equations, memberships, and inequalities; those in one variable are regions."""
     if any(token.isa("\\equiv") for token in tokens) and any(
         (one.isa(")") or one.text in "fgh") and two.isa("\\equiv") for one, two in itertools.pairwise(tokens)
     ):
         tokens = tuple(Token("op", "=", token.gap) if token.isa("\\equiv") else token for token in tokens)
-    symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *intervals.RELATIONS)
+    symbols = ("=", "\\ne", "\\in", "\\notin", "\\setminus", "\\approx", *regions.RELATIONS)
     relations = [tokens[position].text for position in top_level(tokens) if position and tokens[position].isa(*symbols)]
     minus = next((i for i in range(1, len(tokens) - 1) if tokens[i].isa("-") and tokens[i + 1].isa("\\{")), 0)
     sides = split(tokens, *relations) if relations else [tokens[:minus], tokens[minus + 1 :]]
@@ -44,7 +44,7 @@ def relation(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         known = regions.region_of(whole), regions.region_of(removed)
         if known[0] and known[1] and whole.kind in ("tuple", "collection") and removed.kind != "scalar":
             return regions.as_answer(regions.intersection([known[0], regions.complement(known[1])]))
-        return intervals.without(whole, list(removed.parts)) if is_set else None
+        return regions.without(whole, list(removed.parts)) if is_set else None
     if relations == ["\\notin"]:
         name, region = variable_of(plain(sides[0])), regions.region_of(parse(sides[1], depth))
         left = regions.complement(region) if name and region else []
@@ -67,18 +67,18 @@ def relation(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         exact = relations.index("\\approx") if "\\approx" in relations else len(relations)
         named = parts[0].node is None or bool(names_of(parts[0].node))
         return Answer("equation", tokens, parts=parts[: max(exact, 1) + 1]) if exact or named else parts[0]
-    if any(each not in intervals.RELATIONS for each in relations):
+    if any(each not in regions.RELATIONS for each in relations):
         return None
-    if solution := intervals.solved(relations, [*parts]):
+    if solution := regions.solved(relations, [*parts]):
         return solution[0] if len(solution) == 1 else Answer("collection", tokens, parts=solution)
     if len(relations) > 1 and not (set(relations) <= {"<", "\\le"} or set(relations) <= {">", "\\ge"}):
         return None
     if len(relations) > 1:
         ascending = relations[0] in ("<", "\\le")
-        signs = relations if ascending else [intervals.RELATIONS[each] for each in reversed(relations)]
+        signs = relations if ascending else [regions.RELATIONS[each] for each in reversed(relations)]
         return Answer("chain", tokens, parts=parts if ascending else parts[::-1], words=" ".join(signs))
     backwards = relations[0] in (">", "\\ge")
-    ordered, sign = (parts[::-1], intervals.RELATIONS[relations[0]]) if backwards else (parts, relations[0])
+    ordered, sign = (parts[::-1], regions.RELATIONS[relations[0]]) if backwards else (parts, relations[0])
     return Answer("equation", tokens, parts=ordered, words=sign)
 
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.changes import direction
 from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.parts import closing, split, trimmed
 from ratchet.verifiers.math.question import Question, stem
+from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_tokens
 from ratchet.verifiers.math.tokens import Token, Tokens, spelled
 from ratchet.verifiers.math.units import parse_unit
@@ -166,13 +166,9 @@ def _without_remark(tokens: Tokens) -> Tokens:
         return ()
     if is_remark and _REJECTING & {*remark}:  # x = 8 (x = -2 is extraneous)
         rejected = tuple(token for token in tokens[at:] if not (words.word(token) or token.isa("(", ")")))
-        values = [_value(parse_tokens(part)) for part in (tokens[:at], rejected)]
+        values = [parse_tokens(part).stated.value for part in (tokens[:at], rejected)]
         is_remark = None not in values and values[0] != values[1]
     return trimmed(tokens[:at]) if is_remark else ()
-
-
-def _value(answer: Answer) -> Fraction | None:
-    return answer.parts[-1].value if answer.kind == "equation" and not answer.words else answer.value
 
 
 def _without_place(question: Question, tokens: Tokens) -> Tokens:

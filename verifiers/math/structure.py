@@ -7,29 +7,26 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import (
-    changes,
-    intervals,
     labels,
     numerals,
     options,
     permutations,
-    phrases,
     ratios,
     regions,
+    sentences,
     vectors,
     words,
 )
 from ratchet.verifiers.math.answer import Answer, flattened
-from ratchet.verifiers.math.claims import claim
 from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.matching import GROUP
+from ratchet.verifiers.math.numerals import number, plain
 from ratchet.verifiers.math.parts import closing, grouped, listed, split, top_level, trimmed
 from ratchet.verifiers.math.propositions import set_table, truth_table
-from ratchet.verifiers.math.quantifiers import quantified
 from ratchet.verifiers.math.quantities import prose, quantity
 from ratchet.verifiers.math.relations import relation, unequal
-from ratchet.verifiers.math.scalars import number, plain
+from ratchet.verifiers.math.sentences import claim, quantified
 from ratchet.verifiers.math.tokens import Token, Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
@@ -82,7 +79,7 @@ def _prose(tokens: Tokens, depth: int) -> Answer | None:
     if text in _EMPTY or (len(tokens) == 1 and tokens[0].isa("\\emptyset")):
         return Answer("collection", tokens, brackets="{")
     if text in _ALL_REALS or (len(tokens) == 1 and tokens[0].text in ("\\R", "\\Reals")):
-        return intervals.line()
+        return regions.line()
     return Answer("text", tokens, words=text) if text else None
 
 
@@ -97,7 +94,7 @@ def _except(tokens: Tokens, depth: int) -> Answer | None:
     left_out = _parse(tokens[at + 1 :], depth)
     points = left_out.parts if left_out.kind == "collection" else (left_out,)
     values = [part.parts[-1] if part.kind == "equation" else part for part in points]
-    return intervals.without(intervals.line(), values)
+    return regions.without(regions.line(), values)
 
 
 def _described(tokens: Tokens, depth: int) -> Answer | None:
@@ -117,8 +114,8 @@ def _described(tokens: Tokens, depth: int) -> Answer | None:
         sign, length = next(((s, len(p)) for p, s in _COMPARED if tuple(spoken[i : i + len(p)]) == p), ("", 1))
         rest.append(Token("command" if sign[:1] == "\\" else "op", sign) if sign else tokens[i])
         i += length
-    is_bare = at > 0 and rest[0].isa(*intervals.RELATIONS)
-    if not any(token.isa(*intervals.RELATIONS) for token in rest) or len(rest) == len(tokens):
+    is_bare = at > 0 and rest[0].isa(*regions.RELATIONS)
+    if not any(token.isa(*regions.RELATIONS) for token in rest) or len(rest) == len(tokens):
         return None
     answer = _parse((Token("name", "x"), *rest) if is_bare else tuple(rest), depth)
     is_region = answer.kind == "tuple" and answer.variable
@@ -241,8 +238,8 @@ def _linked(members: list[Tokens]) -> Tokens:
     """`c < a, a < b` as `c < a < b`; empty for anything else."""
     joined = members[0]
     for member in members[1:]:
-        ends = [i for i in top_level(joined) if joined[i].isa(*intervals.RELATIONS)]
-        begins = [i for i in top_level(member) if member[i].isa(*intervals.RELATIONS)]
+        ends = [i for i in top_level(joined) if joined[i].isa(*regions.RELATIONS)]
+        begins = [i for i in top_level(member) if member[i].isa(*regions.RELATIONS)]
         if not ends or not begins or spelled(joined[ends[-1] + 1 :]) != spelled(member[: begins[0]]):
             return ()
         joined = joined + member[begins[0] :]
@@ -255,11 +252,11 @@ def _bar(tokens: Tokens) -> int:
     is_builder = all(token.kind == "name" for token in tokens[:1]) and any(t.isa("|", ":") for t in tokens[at : at + 1])
     if at == 3 and tokens[2].text != "\\R":
         return 0  # of whole numbers, say
-    return at if is_builder and any(token.isa("=", "\\ne", *intervals.RELATIONS) for token in tokens[at:]) else 0
+    return at if is_builder and any(token.isa("=", "\\ne", *regions.RELATIONS) for token in tokens[at:]) else 0
 
 
 def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
-    tokens, name = intervals.usual_brackets(tokens), ""
+    tokens, name = regions.usual_brackets(tokens), ""
     is_transposed = len(tokens) > 4 and tokens[-1].text in ("T", "\\top") and tokens[-2].isa("^")
     if is_transposed:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
@@ -330,7 +327,7 @@ def _duration(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _change(tokens: Tokens, depth: int) -> Answer | None:
-    return changes.change(tokens, lambda value: _scalar(value, depth) or plain(value)) if len(tokens) > 1 else None
+    return sentences.change(tokens, lambda value: _scalar(value, depth) or plain(value)) if len(tokens) > 1 else None
 
 
 def _scalar(tokens: Tokens, depth: int) -> Answer | None:
@@ -350,5 +347,5 @@ _SHAPES: tuple[Shape, ...] = (
     _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration, _nested(labels.labeled),
     _collection, _nested(relation), _product, _bracketed,
     _nested(vectors.line), _plus_minus, _nested(numerals.based), _nested(ratios.ratio), _change,
-    _nested(phrases.located), _scalar, _nested(phrases.phrase),
+    _nested(sentences.located), _scalar, _nested(sentences.phrase),
 )  # fmt: skip

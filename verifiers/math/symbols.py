@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.intervals import variable_of
 from ratchet.verifiers.math.nodes import ZERO, names_of, replaced
+from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")

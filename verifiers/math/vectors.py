@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import families, intervals, words
+from ratchet.verifiers.math import families, regions, words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import names_of
@@ -35,7 +35,7 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         inner = parse(tokens[begin:], depth)
         if inner.kind != "matrix" or factor is None or any(not cell.node for row in inner.parts for cell in row.parts):
             return None
-        scaled = (tuple(intervals.expression(("*", factor, cell.node)) for cell in row.parts) for row in inner.parts)
+        scaled = (tuple(regions.expression(("*", factor, cell.node)) for cell in row.parts) for row in inner.parts)
         return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=row) for row in scaled))
     kind, content = tokens[2].text, tokens[4:-4]
     if not tokens[-4].isa("\\end") or sum(token.isa("\\begin") for token in tokens) > 1:
@@ -84,9 +84,7 @@ def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         vector, before, behind = parse(term[at : close + 1], depth), term[:at], term[close + 1 :]
         factor = before[:-1] if before and before[-1].isa("\\cdot") else before or behind
         node = parse_expression(factor) if factor else ("number", Fraction(1))
-        entries = (
-            [row.parts[0].node for row in vector.parts] if vector.is_column else [part.node for part in vector.parts]
-        )
+        entries = [entry.node for entry in vector.entries]
         is_vector = vector.is_column or (vector.kind == "tuple" and vector.brackets in ("()", "[]"))
         if not is_vector or node is None or None in entries or (before and behind):
             return None
@@ -96,6 +94,4 @@ def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         return None
     if is_line == (len(terms) == 1) or (entries := families.combined(terms)) is None:
         return None
-    return Answer(
-        "tuple", tokens, parts=tuple(map(intervals.expression, entries)), brackets="()", words="line" * is_line
-    )
+    return Answer("tuple", tokens, parts=tuple(map(regions.expression, entries)), brackets="()", words="line" * is_line)
