@@ -1,15 +1,15 @@
 """Decides whether two similar texts state the same problem: those of a series differ in a number or the question only.
 
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
-both have tests, no input may have two outputs. How far words may differ depends on the evidence: with a test in common
-they are free; with an answer that few problems have, many may differ; with a common answer (`True`, 7), words may be
-added, but none replaced; with neither, they must be the same. Where texts are the same but for one or two
-words, a name or a typo makes no other problem, any other word does.
+both have tests, no input may have two outputs. How far words may differ (`Wording`) depends on the evidence: with a
+test in common they are free; with an answer that few problems have, many may differ; with a common answer (`True`, 7),
+words may be added, but none replaced; with neither, they must be the same.
 """
 
 import json
 import re
 from collections import Counter, defaultdict
+from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,30 +84,42 @@ def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
     return one == other or (domain_of(domain).answers_vote and equivalent(one, other))
 
 
+class Wording(IntEnum):
+    """How far the words of two texts differ."""
+
+    SAME = 0
+    ADDED = 1
+    """Only one of them has words that the other lacks."""
+    REPLACED = 2
+    CHANGED = 3
+    """They are the same but for one or two words, and these make another problem."""
+    OPPOSITE = 4
+    """A word of one stands for its opposite in the other: most and least."""
+
+
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """True if two similar rows, with the columns of `READ`, state the same problem."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
-    if not _same_numbers(mine, its):
-        return False
     agree = same_answer(one["domain"], one["answer"], other["answer"])
     shared = _same_tests(one["tests"], other["tests"])
     other_function = one["tests"] and other["tests"] and one["entry_point"] != other["entry_point"]
     if agree is False or shared is False or (other_function and not shared):
         return False
-    if _opposite(mine.text, its.text) or _exchanged(mine.text, its.text):
+    if not _same_numbers(mine, its) or _exchanged(mine.text, its.text):
         return False
-    if not shared and _one_word_changed(mine.text, its.text):
-        return False
-    if shared or (agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE):
-        return True
-    words, others = _only_in_one(_words(mine.text), _words(its.text))
-    return not (words and others) if agree else not (words or others)
+    if shared:
+        most = Wording.CHANGED
+    elif agree and len(re.sub(r"[a-zA-Z]{2,}|\W", "", one["answer"])) >= _INFORMATIVE:
+        most = Wording.REPLACED
+    else:
+        most = Wording.ADDED if agree else Wording.SAME
+    return wording(mine.text, its.text) <= most
 
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
     """True if two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
-    the answers where both have one. No sign or function is replaced, no word by its opposite, and no two things have
-    exchanged their numbers. The words have the Jaccard `similarity` that so many digits ask for."""
+    the answers where both have one. No sign or function is replaced, and no two things have exchanged their numbers.
+    The words have the Jaccard `similarity` that so many digits ask for."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     agree = same_answer(one["domain"], one["answer"], other["answer"])
     if not _same_numbers(mine, its) or agree is False:
@@ -119,13 +131,10 @@ def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> b
     least = next((least for enough, least in WORDS_IN_COMMON if digits >= enough), WORDS_IN_COMMON[-1][1])
     if similarity < least + (0 if agree else WITHOUT_ANSWER):
         return False
-    if digits < WORDS_IN_COMMON[-1][0]:
-        words, others = _only_in_one(_words(mine.text), _words(its.text))
-        variables, its_variables = (Counter(_VARIABLES.findall(each.text)) for each in (mine, its))
-        if not agree or (words and others) or variables != its_variables:
-            return False
-    changed = _replaced(_SIGNS, mine.text, its.text) or _opposite(mine.text, its.text)
-    return not (changed or _exchanged(mine.text, its.text) or _one_word_changed(mine.text, its.text))
+    few_digits = digits < WORDS_IN_COMMON[-1][0]
+    if (few_digits and not agree) or _replaced(_SIGNS, mine.text, its.text) or _exchanged(mine.text, its.text):
+        return False
+    return wording(mine.text, its.text) <= (Wording.ADDED if few_digits else Wording.REPLACED)
 
 
 def _same_numbers(one: "_Read", other: "_Read") -> bool:
@@ -160,17 +169,6 @@ def _replaced(pattern: re.Pattern[str], text: str, its_text: str) -> bool:
     return bool(counts - its and its - counts)
 
 
-def _opposite(text: str, its_text: str) -> bool:
-    """True if words that only one of two texts has are opposites of words that only the other has: most and least."""
-    words, its = (Counter(_LETTERS.findall(each.lower().replace("in all", "altogether"))) for each in (text, its_text))
-    only, its_only = _OPPOSED & (words - its).keys(), _OPPOSED & (its - words).keys()
-    for sides in _SIDES if only and its_only else ():
-        mine, theirs = ({at for at, side in enumerate(sides) if side & each} for each in (only, its_only))
-        if mine and theirs and not mine & theirs:
-            return True
-    return False
-
-
 def _exchanged(text: str, its_text: str) -> bool:
     """True if a sentence has other numbers, or two words follow other numbers: 3 hours at 5 miles, and the reverse."""
     sentences, its_sentences = (
@@ -186,33 +184,46 @@ def _exchanged(text: str, its_text: str) -> bool:
     return sum(follows[word].isdisjoint(its[word]) for word in follows.keys() & its.keys()) >= 2
 
 
-def _one_word_changed(text: str, its_text: str) -> bool:
-    """True if two texts are the same but for one or two words, and these make another problem: a word in place of
-    another, or a comparison, quantity, place or negation in one of the texts only. Names may be exchanged for new ones,
-    and a word may be replaced throughout. Also true if the questions ask for two things that both texts mention."""
+def wording(text: str, its_text: str) -> Wording:
+    """How far the words of two texts differ. Instructions, pronouns, synonyms and typos do not count. One or two words
+    make another problem if one stands for another, unless it is a name or is replaced throughout; if only one text has
+    a comparison, quantity, place or negation; and if the questions are about two things that both texts mention."""
     words, its_words = _telling_words(text), _telling_words(its_text)
-    mine, its = _without_slips(words - its_words, its_words - words)
-    if not _PREPOSITIONS.issuperset([*mine, *its]):
-        mine, its = ([word for word in only if word not in _PREPOSITIONS] for only in (mine, its))
-    if max(len(mine), len(its)) <= _FEW_WORDS:
-        if not _RELATIONS.isdisjoint([*mine, *its]) or _both_known(mine, its, words, its_words):
-            return True
-        is_renamed = len(mine) == len(its) == 2 and mine[0] == mine[1] and its[0] == its[1]
-        are_names = _names(text).issuperset(mine) and _names(its_text).issuperset(its)
-        return bool(mine and its) and not is_renamed and not are_names
-    asked, its_asked = (_telling_words(_SENTENCE_END.split(each.strip())[-1]) for each in (text, its_text))
-    mine, its = _without_slips(asked - its_asked, its_asked - asked)
-    return max(len(mine), len(its)) <= _FEW_WORDS and _both_known(mine, its, words, its_words)
+    only, its_only = words - its_words, its_words - words
+    for sides in _SIDES:
+        here, there = ({at for at, side in enumerate(sides) if side & some.keys()} for some in (only, its_only))
+        if here and there and not here & there:
+            return Wording.OPPOSITE
+    mine, its = _without_slips(only, its_only)
+    if not _PREPOSITIONS.issuperset([*mine, *its]):  # beside other words they decide nothing
+        mine, its = ([word for word in some if word not in _PREPOSITIONS] for some in (mine, its))
+    asked, its_asked = mine, its
+    if max(len(mine), len(its)) > _FEW_WORDS:
+        last, its_last = (_telling_words(_SENTENCE_END.split(each.strip())[-1]) for each in (text, its_text))
+        asked, its_asked = _without_slips(last - its_last, its_last - last)
+    elif _make_another_problem(mine, its, _names(text), _names(its_text)):
+        return Wording.CHANGED
+    both_known = any(word in its_words for word in asked) and any(word in words for word in its_asked)
+    if both_known and max(len(asked), len(its_asked)) <= _FEW_WORDS:
+        return Wording.CHANGED
+    if Counter(_VARIABLES.findall(text)) != Counter(_VARIABLES.findall(its_text)):
+        return Wording.REPLACED
+    is_more, its_more = any(word not in its_words for word in mine), any(word not in words for word in its)
+    return Wording.REPLACED if is_more and its_more else Wording.ADDED if is_more or its_more else Wording.SAME
 
 
-def _both_known(mine: list[str], its: list[str], words: Counter[str], its_words: Counter[str]) -> bool:
-    return any(word in its_words for word in mine) and any(word in words for word in its)
+def _make_another_problem(mine: list[str], its: list[str], names: set[str], its_names: set[str]) -> bool:
+    """True if so few words, which only one of two texts has, tell two problems apart."""
+    if not _RELATIONS.isdisjoint([*mine, *its]):
+        return True
+    is_renamed = len(mine) == len(its) == 2 and mine[0] == mine[1] and its[0] == its[1]
+    return bool(mine and its) and not is_renamed and not (names.issuperset(mine) and its_names.issuperset(its))
 
 
 def _telling_words(text: str) -> Counter[str]:
     """The words but for instructions and pronouns; one word for synonyms."""
     counts: Counter[str] = Counter()
-    for word, count in _all_words(text).items():
+    for word, count in _all_words(text.lower().replace("in all", "altogether")).items():
         if len(word) > 1 and word not in _NEUTRAL:
             counts[_SYNONYMS.get(word, word)] += count
     return counts
@@ -258,16 +269,6 @@ def _all_words(text: str) -> Counter[str]:
     tokens = tokenise([text])
     words = (word.decode(errors="replace") for word in tokens.words(0, len(tokens.hashes)))
     return Counter(word for word in words if word.isalpha())
-
-
-def _words(text: str) -> Counter[str]:
-    return Counter({word: count for word, count in _all_words(text).items() if word not in INSTRUCTION_WORDS})
-
-
-def _only_in_one(one: Counter[str], other: Counter[str]) -> tuple[list[str], list[str]]:
-    """The words that only one text has, without typos."""
-    mine, its = _without_slips(one - other, other - one)
-    return [w for w in mine if w not in other], [w for w in its if w not in one]
 
 
 def _without_slips(only: Counter[str], its_only: Counter[str]) -> tuple[list[str], list[str]]:

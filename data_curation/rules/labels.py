@@ -17,7 +17,7 @@ _ORDERS = {
     "ordinal": ("first", "second", "third", "fourth"),
 }
 _NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
-_PART = r"(?<!\w)(?:part|question|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?(?=\s)"  # Part (A): in any case of letters
+_PART = r"(?<!\w)(?:part|question|problem|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?\**(?=\s)"  # in any case
 # Each form with what it ends with: a text without that behind the second label of a style has no list of this form.
 _ANYWHERE = {
     # (A), also in \textbf{(A)}; not P(A)
@@ -32,7 +32,7 @@ _AT_BREAK = {r"(?<![\w\\])({})[.:](?=[\s$*\\])": (".", ":")}  # A.
 _UPPER = {r"(?<![\w\\])({})[.:](?![A-Z.])": (".", ":")}  # after a blank, for capital letters: "is A. 7 B. 9"
 _AT_LINE = {r"(?:\n|\A)({})(?=[ \t]+[^\s=+*/<>(^-])": (" ", "\t")}  # A 7
 
-_BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|\}|[;.?:!,]\s|\\\\|\s/\s)[\s$*]{0,6}\Z")
+_BREAK = re.compile(r"(?:\A|\n|[ \t]{2}|\\q?quad|\}|[;.?:!,$]\s|\\\\|\s/\s)[\s$*]{0,6}\Z")
 _SPACE = re.compile(r"(?:\A|[\s$}*])\Z")
 _OPEN_BRACKET = re.compile(r"[(\[][^()\[\]]{0,30}\Z")
 _WINDOW = 32  # characters before a label that are examined: bounds the time

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import islice
 
 from ratchet.data_curation.rules.evidence import Evidence, declared, no_answer, seen, unverifiable
 from ratchet.data_curation.rules.labels import LabeledList, labeled_lists
@@ -100,6 +101,10 @@ def sub_questions(problem: Problem, limits: Rules) -> Evidence | None:
             return {"text": problem.prompt[start:end].strip(), "span": [start, end]}
     if match := find("also_asks", text) or find("two_blanks", text):
         return seen(match)
+    if ";" in (problem.answer or ""):  # in one text, "find" and "find" may be steps to one value
+        two = find("request_for_two", text) or next(islice(PATTERNS["request"].finditer(text), 1, None), None)
+        if two:
+            return seen(two, answer=problem.answer)
     if (match := find("unknowns", text)) and re.fullmatch(r"[^,;&=]*", answer := problem.answer or "") and answer:
         return seen(match, answer=answer)
     if text.count("?") < 2:

@@ -6,6 +6,8 @@ import re
 from ratchet.data_curation.rules.patterns import PATTERNS, find
 
 _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△⊥∥]|\b[A-Z]{2,}\b", re.DOTALL)
+_POINT = re.compile(r"\$[A-Z]\$")
+_FEW_POINTS = 2
 MOST_FORMULAS = 1
 """A text with more formulas, or a number, may describe its picture."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
@@ -41,8 +43,9 @@ def needed(text: str) -> re.Match[str] | None:
         return None
     quantities, formulas = PATTERNS["quantity"].whole.findall(prose), len(_FORMULA.findall(prose))
     if not quantities and formulas <= MOST_FORMULAS:
-        return match
-    if not shown and len(quantities) + formulas == 1:
+        return match or shown
+    are_points = not quantities and formulas == len(_POINT.findall(prose)) <= _FEW_POINTS
+    if not shown and (len(quantities) + formulas == 1 or are_points):
         shown = shows
     if not shown and match:
         are_things = [text.lower() for text in quantities] in (["two"], ["three"], ["four"])  # rather than their sizes
@@ -58,8 +61,10 @@ def _undescribed(text: str) -> re.Match[str] | None:
         return find("shaded", text)
     if match := find("graph_of_function", text):
         rest = text[match.end() :] + text[: match.start()]
-        is_defined = re.search(rf"(?<![a-zA-Z\\]){match[1]}(?:\([a-z]\))? ?=", rest)
+        is_defined = re.search(rf"(?<![a-zA-Z\\]){match[1]}(?:\([a-z]\))? ?=(?! ?-?\d+ ?\$)", rest)
         return None if is_defined or find("said_of_function", rest) else match
+    if (match := find("graph_of_data", text)) and not find("said_of_function", text):
+        return match
     return None
 
 
