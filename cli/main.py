@@ -175,7 +175,7 @@ def curate(
         show_previews(check, domain, loaded.curation_of(domain).columns)
         return
     steps = Steps(only=only, start=from_, refresh=tuple(refresh or ()))
-    run_flow("curate", loaded, (domain, steps), dry_run, home, overrides, steps, f"curate-{domain}")
+    run_flow("curate", loaded, (domain,), dry_run, home, overrides, steps, f"{only or 'curate'}-{domain}")
 
 
 @command(RUN)

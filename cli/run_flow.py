@@ -40,24 +40,25 @@ def run_flow(
     title: str = "",
     decision: tuple[bool, str] = (False, ""),
 ) -> None:
-    """Run or plan the flow `name`, or some of its `steps`, under its name or `title`. `decision`: whether to approve
+    """Run or plan the flow `name`, or some of its `steps`, under this name or `title`. `decision`: whether to approve
     the results at which it waits, or the reason to reject them."""
     settings = load_settings(home)
     from ratchet.cli.inspection import result_facts, show_result, show_steps, step_facts
     from ratchet.cli.live import reporting
     from ratchet.cli.prefect_server import prefect_server, server_address, without_heartbeats
-    from ratchet.flows.flow import plan_flow
-    from ratchet.flows.runs import ON_CPU, Caller, called_by
+    from ratchet.data_curation.settings.curation import Steps
+    from ratchet.flows.runs import ON_CPU
     from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 
     with ExitStack() as stack:
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
-            flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name)
-            plan, faults = plan_flow(flow, recipe, arguments, settings, steps)  # finds mistakes before the first step
+            flow = getattr(importlib.import_module(f"ratchet.flows.{name}"), name).named(title or name)
+            steps = steps or Steps()
+            plan, faults = flow.plan(recipe, arguments, settings, steps)  # finds mistakes before the first step
         trained = any(step.output.kind == "checkpoint" for step in plan)
         training = ""
         if dry_run and trained and recipe.training.stages:
-            training, too_large = _training(recipe, settings)
+            training, too_large = _training(recipe, settings, plan)
             faults = [*faults, *too_large]
         if dry_run and output.json:
             print_json(
@@ -77,7 +78,6 @@ def run_flow(
             return
         if any(decision) and not _decided(plan, settings, *decision):
             return
-        flow = flow.named(title) if title else flow
         # A run whose steps are all cached starts no server; one that is up shows it.
         prefect = server_address(settings) is not None or not all(step.done for step in plan)
         suspended: tuple[type[BaseException], ...] = ()
@@ -90,25 +90,26 @@ def run_flow(
             suspended = (Pause,)
         reporter = stack.enter_context(reporting())
         stopped.watch(reporter)
-        with called_by(Caller(settings, reporter, prefect, overrides)) as caller:
-            try:
-                result = flow(recipe, *arguments)
-            except suspended as waiting:
-                raise Waiting(str(waiting)) from None
+        try:
+            run, result = flow.start(
+                recipe, arguments, settings, reporter, steps=steps, overrides=overrides, prefect=prefect
+            )
+        except suspended as waiting:
+            raise Waiting(str(waiting)) from None
     if output.json:
-        print_json(result_facts(caller.opened, result))
+        print_json(result_facts(run, result))
     else:
-        show_result(caller.opened, result)
+        show_result(run, result)
 
 
-def _training(recipe: "Recipe", settings: Settings) -> tuple[str, list[str]]:
+def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]") -> tuple[str, list[str]]:
     """Time and memory of the training in a line, if it would run on this machine; and why it cannot."""
-    from ratchet.flows.curate import curated_problems
+    from ratchet.tasks.curation import curated_files
     from ratchet.tasks.plan import GIB, Plan
     from ratchet.tasks.progress import duration
 
     try:
-        planned = Plan(recipe, settings, curated=curated_problems(recipe, settings))
+        planned = Plan(recipe, settings, curated=curated_files(plan))
         if planned.assumed:
             return "Time, cost and memory of the stages: `ratchet plan RECIPE`", []
         peak = max(needs.peak for _, needs in planned.stages) * planned.sharing / GIB

@@ -1,14 +1,15 @@
-"""Turn a function into a flow, which Prefect runs, or a plain call where there is nothing to run."""
+"""Turn a function of a run into a flow, which Prefect runs, or a plain call where there is nothing to run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from ratchet.data_curation.settings.curation import Steps
-from ratchet.flows.runs import outside_prefect, plan_run
+from ratchet.flows.runs import open_run, plan_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
-from ratchet.tasks.run_context import PlannedStep, missing
+from ratchet.tasks.reporter import ProgressReporter
+from ratchet.tasks.run_context import PlannedStep, RunContext, missing
 from ratchet.tasks.run_name import run_name
 
 P = ParamSpec("P")
@@ -18,34 +19,59 @@ R = TypeVar("R")
 @dataclass(frozen=True)
 class Flow(Generic[P, R]):
     """Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor
-    its two seconds of imports. Called by another flow, it is a Prefect subflow."""
+    its two seconds of imports. Called with the run of another flow, it is a Prefect subflow."""
 
-    fn: Callable[P, R]
+    fn: Callable[Concatenate[RunContext, P], R]
     name: str
 
-    def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        return self.fn(*arguments, **named) if outside_prefect() else self._in_prefect(*arguments, **named)
-
-    def _in_prefect(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run as a Prefect flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the run."""
-        from prefect import flow
-
-        recipe: Any = arguments[0]
-        decorate: Any = flow(name=self.name, flow_run_name=run_name(recipe.name, recipe.seed, self.name, ()))
-        return decorate(self.fn)(*arguments, **named)
+    def __call__(self, run: RunContext, *arguments: P.args, **named: P.kwargs) -> R:
+        if not run.in_prefect:
+            return self.fn(run, *arguments, **named)
+        return in_prefect(self.name, run.recipe, lambda: self.fn(run, *arguments, **named))
 
     def named(self, name: str) -> "Flow[P, R]":
         return replace(self, name=name)
 
+    def plan(
+        self, recipe: Recipe, arguments: Sequence[Any], settings: Settings, steps: Steps = Steps()
+    ) -> tuple[list[PlannedStep], list[str]]:
+        """The steps of a run of this flow, or of those chosen, and its missing requirements."""
+        plain: Callable[..., R] = self.fn
+        with plan_run(recipe, settings, steps) as run:
+            plain(run, *arguments)
+            return run.plan, missing(run.plan)
 
-def flow(function: Callable[P, R]) -> Flow[P, R]:
+    def start(
+        self, recipe: Recipe, arguments: Sequence[Any], settings: Settings, reporter: ProgressReporter, *,
+        steps: Steps = Steps(), overrides: Sequence[str] = (), prefect: bool = True, mirrored: bool = True,
+        triggered: bool = False,
+    ) -> tuple[RunContext, R]:  # fmt: skip
+        """Run the flow from its beginning; returns the run and the result. Without `prefect` flows and steps are plain
+        calls; `triggered`: Prefect has started the flow already. The others are as `open_run` takes them."""
+        plain: Callable[..., R] = self.fn
+        finished: list[tuple[RunContext, R]] = []
+
+        def work() -> None:
+            with open_run(recipe, settings, self.name, reporter, steps, overrides, prefect, mirrored) as run:
+                finished.append((run, plain(run, *arguments)))
+
+        if prefect and not triggered:
+            in_prefect(self.name, recipe, work)
+        else:
+            work()
+        return finished[0]
+
+
+def flow(function: Callable[Concatenate[RunContext, P], R]) -> Flow[P, R]:
     return Flow(function, function.__name__)
 
 
-def plan_flow(
-    flow: Flow[..., Any], recipe: Recipe, arguments: Sequence[Any], settings: Settings, steps: Steps | None = None
-) -> tuple[list[PlannedStep], list[str]]:
-    """The steps of a run of this flow, or of those chosen, and its missing requirements."""
-    with plan_run(recipe, settings, steps) as run:
-        flow.fn(recipe, *arguments)
-        return run.plan, missing(run.plan)
+def in_prefect(name: str, recipe: Recipe, work: Callable[[], R]) -> R:
+    """Do `work` as a Prefect flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the
+    run."""
+    from prefect import flow
+
+    def started(recipe: Recipe) -> R:
+        return work()
+
+    return flow(name=name, flow_run_name=run_name(recipe.name, recipe.seed, name, ()))(started)(recipe)

@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 from ratchet.flows.flow import flow
-from ratchet.flows.runs import open_run
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import report as step
+from ratchet.tasks.run_context import RunContext
 
 
 @flow
-def report(recipe: Recipe, evaluations: Sequence[str], paired: bool = False) -> Artifact:
+def report(run: RunContext, evaluations: Sequence[str], paired: bool = False) -> Artifact:
     """The report of these evaluations in order (default: the newest). `paired` refuses different settings."""
-    with open_run(recipe, "report") as run:
-        run.phase("Report")
-        evaluations_named = step.stored_evaluations(run.store, evaluations)
-        if paired:
-            step.require_same_settings(evaluations_named)
-        title = ", ".join(artifact.name for artifact in evaluations_named)
-        return step.report(run, evaluations_named, title=title)
+    run.phase("Report")
+    evaluations_named = step.stored_evaluations(run.store, evaluations)
+    if paired:
+        step.require_same_settings(evaluations_named)
+    title = ", ".join(artifact.name for artifact in evaluations_named)
+    return step.report(run, evaluations_named, title=title)

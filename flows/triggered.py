@@ -20,9 +20,8 @@ from ratchet.flows import pipeline as whole
 from ratchet.flows import report as reporting
 from ratchet.flows import train as training
 from ratchet.flows.cancellation import unless_cancelled
-from ratchet.flows.flow import Flow, plan_flow
+from ratchet.flows.flow import Flow
 from ratchet.flows.forms import ALL_STEPS, CurationChanges, EvaluationChanges, StepOrAll, TrainingChanges
-from ratchet.flows.runs import Caller, called_by
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.evaluation import select_benchmarks
@@ -94,9 +93,8 @@ def curate(
     one = None if step == ALL_STEPS else step
     steps = Steps(start=one, refresh=(step,) * again) if following else Steps(only=one, refresh=(step,) * again)
     settings = (*changes.overrides(domain=domain), *overrides)
-    return _run(
-        curating.curation_flow(domain), load_recipe(recipe, settings), domain, steps, steps=steps, overrides=settings
-    )
+    flow = curating.curate.named(f"{steps.only or 'curate'}-{domain}")
+    return _run(flow, load_recipe(recipe, settings), domain, steps=steps, overrides=settings)
 
 
 @flow(name="train")
@@ -155,7 +153,7 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two or more evaluations.")
-    return _run(reporting.report, Recipe(name="comparisons"), evaluations, not allow_mismatch)
+    return _run(reporting.report.named("compare"), Recipe(name="comparisons"), evaluations, not allow_mismatch)
 
 
 @flow(name="report")
@@ -175,13 +173,14 @@ def _run(
     """Plan the flow, then run it inside the current Prefect run; returns the output's name, or that it was
     cancelled."""
     settings = load_settings()
-    _, faults = plan_flow(work, recipe, arguments, settings, steps)
+    _, faults = work.plan(recipe, arguments, settings, steps)
     if faults:
         raise RatchetError("\n".join(faults))
 
     def run() -> str:
-        with called_by(Caller(settings, ProgressReporter(), overrides=overrides)) as caller:
-            result = work.fn(recipe, *arguments)
-        return caller.opened.outcome(result).ref
+        opened, result = work.start(
+            recipe, arguments, settings, ProgressReporter(), steps=steps, overrides=overrides, triggered=True
+        )
+        return opened.outcome(result).ref
 
     return unless_cancelled(run)

@@ -14,7 +14,7 @@ from typing import Any
 from ratchet.data_curation import read_problems
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import user_message
-from ratchet.flows.runs import Caller, called_by, open_run
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.rehearsal.answers import candidates, wrong
@@ -122,10 +122,7 @@ def lessons(problems: Sequence[SampledProblem], recipe: Recipe) -> Iterator[dict
 
 def prepare(spec: Mapping[str, Any]) -> dict[str, Any]:
     recipe, settings = load_recipe(spec["recipe"]), load_settings(Path(spec["home"]))
-    with (
-        called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)),
-        open_run(recipe, "prepare") as run,
-    ):
+    with open_run(recipe, settings, "prepare", ProgressReporter()) as run:
         problems = read_all(run)
     answer(problems, spec["workers"])
     with open(spec["answers"], "w") as file:

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ratchet.flows.curate import curate_each
-from ratchet.flows.flow import plan_flow
 from ratchet.flows.pipeline import pipeline
-from ratchet.flows.runs import Caller, called_by, open_run
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.approval import decide
@@ -22,25 +21,20 @@ from ratchet.verifiers.errors import RatchetError, Waiting
 def curate(path: Path, home: Path) -> None:
     """Curate each domain, as far as it goes: the pipeline finds it done, or says why it is not."""
     recipe, settings = load_recipe(path), load_settings(home)
-    with (
-        suppress(RatchetError),
-        called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)),
-        open_run(recipe, "curate") as run,
-    ):
-        curate_each(recipe, run.domains)
+    with suppress(RatchetError), open_run(recipe, settings, "curate", ProgressReporter()) as run:
+        curate_each(run)
 
 
 def run(path: Path, home: Path) -> None:
     recipe, settings = load_recipe(path), load_settings(home)
     for _ in range(len(recipe.approve) + 1):
-        plan, faults = plan_flow(pipeline, recipe, (), settings)
+        plan, faults = pipeline.plan(recipe, (), settings)
         if faults:
             raise RatchetError("\n".join(faults))
         if any(step.approval for step in plan):
             print(decide(plan, settings, approved=True), flush=True)
         try:
-            with called_by(Caller(settings, ProgressReporter(), prefect=False, mirrored=False)):
-                pipeline(recipe)
+            pipeline.start(recipe, (), settings, ProgressReporter(), prefect=False, mirrored=False)
             return
         except Waiting as waiting:
             print(waiting, flush=True)

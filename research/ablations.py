@@ -259,7 +259,7 @@ def planned(recipe: str, seed: int, home: str) -> list[PlannedStep]:
     """The steps of the recipe, without running any."""
     loaded = load_recipe(recipe, [f"seed={seed}"])
     with plan_run(loaded, load_settings(home)) as plan:
-        train.fn(loaded)
+        train(plan)
     return plan.plan
 
 

@@ -28,7 +28,7 @@ from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks import run_context
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of_losses
-from ratchet.tasks.run_context import RunContext
+from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
 from ratchet.verifiers.domains import domain_of
@@ -202,6 +202,12 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
     parameters = {"domain": domain, "not_done": list(missing)}
     name, title = f"{domain}-curated", f"curated {domain}"
     return run_step(run, CURATED, name, parameters=parameters, inputs=steps, make=make, title=title, whole=steps)
+
+
+def curated_files(plan: Iterable[PlannedStep]) -> dict[str, Path]:
+    """Files of the curated problems of a plan that are there, by domain."""
+    outputs = [step.output for step in plan if step.name == CURATED.name]
+    return {each.name.removesuffix("-curated"): each.kept for each in outputs if each.kept.is_file()}
 
 
 def _refused_numbers(run: RunContext, domain: str, kept: pa.Table) -> int:

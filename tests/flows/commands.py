@@ -131,7 +131,7 @@ def planned(recipe: Recipe, home: Path) -> tuple[list[PlannedStep], list[str], l
     """The steps that a recipe plans, among them those of its domains and stages; the titles of those to be made; and
     what is missing."""
     with plan_run(recipe, load_settings(str(home))) as run:
-        pipeline.fn(recipe)
+        pipeline(run)
         faults = missing(run.plan)
     titles = [step.title for step in run.plan if not step.not_done]
     assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]

@@ -94,8 +94,8 @@ def planned_keys(recipe: str, home: Path) -> list[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "artifact_key", recorded)
         settings = load_recipe(recipe)
-        with plan_run(settings, load_settings(str(home))):
-            pipeline.fn(settings)
+        with plan_run(settings, load_settings(str(home))) as run:
+            pipeline(run)
     return list(planned.values())
 
 

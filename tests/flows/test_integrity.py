@@ -12,7 +12,7 @@ import pytest
 
 from ratchet.data_curation import rule_filter
 from ratchet.flows.pipeline import pipeline
-from ratchet.flows.runs import Caller, called_by
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import ArtifactStore
@@ -33,8 +33,8 @@ def home(finished_home, tmp_path) -> Path:
 
 
 def run_again(home: Path, reporter: ProgressReporter | None = None) -> None:
-    with called_by(Caller(load_settings(home), reporter or ProgressReporter(), prefect=False, mirrored=False)):
-        pipeline.fn(load_recipe(str(MINI)))
+    with open_run(load_recipe(str(MINI)), load_settings(home), "pipeline", reporter or ProgressReporter()) as run:
+        pipeline(run)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def by_step(home: Path) -> dict[str, Artifact]:
 
 def would_run(home: Path, *overrides: str) -> list[str]:
     with plan_run(load_recipe(MINI, overrides), load_settings(home)) as run:
-        pipeline.fn(run.recipe)
+        pipeline(run)
     return [step.title for step in run.plan if not step.cached]
 
 
@@ -186,7 +186,7 @@ def test_one_stage_alone(finished_home):
 
     def plan(**arguments: str) -> dict[str, bool]:
         with plan_run(load_recipe(MINI), load_settings(finished_home)) as run:
-            train.fn(run.recipe, **arguments)
+            train(run, **arguments)
         return {step.title: step.cached for step in run.plan if step.title.startswith(("train", "evaluate", "warm"))}
 
     assert plan(only="math-24") == {"warm start": True, "train math-24": True}

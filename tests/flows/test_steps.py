@@ -36,7 +36,7 @@ from tests.flows.commands import MINI, copy_home
 def plan(home, steps: Steps, *overrides: str) -> dict[str, bool]:
     """Which steps would be taken, and whether each would run."""
     with plan_run(load_recipe(MINI, overrides), load_settings(home), steps) as run:
-        curate.fn(run.recipe, "math", steps)
+        curate(run, "math")
     return {step.title: not step.cached for step in run.plan if not step.left_out}
 
 

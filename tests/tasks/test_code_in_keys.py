@@ -144,8 +144,8 @@ def test_an_edit_runs_the_steps_that_run_the_edited_code(lab, monkeypatch):
     def planned():
         codes.clear()
         recipe = load_recipe(lab / "lab.yaml")
-        with plan_run(recipe, load_settings(lab / "home")):
-            pipeline.fn(recipe)
+        with plan_run(recipe, load_settings(lab / "home")) as run:
+            pipeline(run)
         return dict(codes)
 
     before = planned()

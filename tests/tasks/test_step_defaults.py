@@ -67,10 +67,10 @@ def table_now(home: Path) -> Table:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "artifact_key", seen)
         recipe = load_recipe(MINI, ("training.stages.0.max_pass_rate=0.5",))
-        with plan_run(recipe, load_settings(home)):
-            pipeline.fn(recipe)
-        with plan_run(recipe, load_settings(home)):
-            evaluate.fn(recipe, "http://127.0.0.1:9#model")
+        with plan_run(recipe, load_settings(home)) as run:
+            pipeline(run)
+        with plan_run(recipe, load_settings(home)) as run:
+            evaluate(run, "http://127.0.0.1:9#model")
     every = sorted({section for used in sections.values() for section in used}, key=lambda section: section.__name__)
     used = {step: sorted(section.__name__ for section in sections[step]) for step in sorted(sections)}
     return {

@@ -6,7 +6,7 @@ import pytest
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.trace_files import read_traces
-from ratchet.flows.runs import Caller, called_by, open_run
+from ratchet.flows.runs import open_run
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.report import _prompt_sections
@@ -50,8 +50,7 @@ TWO = {"math": {}, "code": {}}
 
 def traces_of(tmp_path, start: dict) -> list[dict]:
     recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": TWO})
-    caller = Caller(load_settings(tmp_path / "home"), Warned(), prefect=False, mirrored=False)
-    with called_by(caller), open_run(recipe, "t") as run:
+    with open_run(recipe, load_settings(tmp_path / "home"), "t", Warned()) as run:
         return pq.read_table(own_traces(run, recipe.training.warm_start, [*TWO]).kept).to_pylist()
 
 
@@ -100,10 +99,7 @@ def test_user_turns_of_chats_are_those_of_training_or_it_is_said_how_they_differ
     file.write_text("".join(json.dumps({"messages": chat}) + "\n" for chat in chats))
     start = {"files": [str(file)], "domain": "math", "template": template}
     recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": {"math": {}}})
-    with (
-        called_by(Caller(load_settings(tmp_path / "home"), reporter, prefect=False, mirrored=False)),
-        open_run(recipe, "t") as run,
-    ):
+    with open_run(recipe, load_settings(tmp_path / "home"), "t", reporter) as run:
         traces = own_traces(run, recipe.training.warm_start, ["math"])
         [section] = _prompt_sections([traces])
     learned = pq.read_table(traces.kept).column("prompt").to_pylist()

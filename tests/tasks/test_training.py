@@ -45,7 +45,7 @@ def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):
     def keys(*settings: str) -> dict[str, str]:
         recipe = load_recipe(MINI, ["training.stages.0.max_pass_rate=0.5", *settings])
         with plan_run(recipe, load_settings(str(tmp_path))) as run:
-            pipeline.fn(recipe)
+            pipeline(run)
         return {step.title: step.output.key for step in run.plan}
 
     before = keys()

@@ -88,7 +88,7 @@ def test_it_is_in_the_keys_of_what_judges_math_and_of_nothing_else(tmp_path):
     def keys(domain: str, *overrides: str) -> dict[str, str]:
         recipe = load_recipe(MINI, overrides)
         with plan_run(recipe, load_settings(tmp_path)) as run:
-            curate.fn(recipe, domain)
+            curate(run, domain)
         return {step.title: step.output.key for step in run.plan}
 
     for domain, changed in (("math", {"majority vote math", "length math", "curated math"}), ("code", set())):

@@ -126,7 +126,7 @@ def test_the_recipe_plans_five_domains(tmp_path):
     pytest.importorskip("reasoning_gym")
     recipe = load_recipe("tiny-prorl")
     with plan_run(recipe, load_settings(tmp_path)) as plan:
-        pipeline.fn(recipe)
+        pipeline(plan)
     titles = {step.title for step in plan.plan}
     assert {"curated science", "curated logic", "curated instructions", "train longer"} <= titles
 
