@@ -7,7 +7,7 @@ import typer
 
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
-from ratchet.cli.terminal import console, output, print_json, print_rows, say
+from ratchet.cli.terminal import console, output, print_json, print_rows
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
@@ -32,7 +32,7 @@ def deploy(
     Each recipe has six: the pipeline under the recipe's name, curation, training, evaluation, comparison and report.
 
     A worker of the pool runs what is started from the UI, the API or a schedule: `prefect worker start --pool NAME`, in
-    an environment with Ratchet. Run the command again to update the deployments; those of an older version are removed.
+    an environment with Ratchet. Run the command again to update the deployments.
 
     Example: `ratchet deploy my-recipe.yaml --pool gpus`
     """
@@ -58,7 +58,7 @@ def deploy(
     require_answer(api)
     from prefect import get_client
 
-    from ratchet.flows.deployments import deployments, remove_outdated
+    from ratchet.flows.deployments import deployments
     from ratchet.flows.triggered import FOLDER
 
     with get_client(sync_client=True) as client:
@@ -83,10 +83,6 @@ def deploy(
         ):
             deployment.apply()
             rows.append({"deployment": f"{deployment.flow_name}/{deployment.name}"})
-        with get_client(sync_client=True) as client:
-            for gone in remove_outdated(client, load_recipe(name)):
-                schedules = "".join(f"; its schedule is gone: {each.schedule}" for each in gone.schedules)
-                say(f"Removed {gone.name}, a deployment of an older version{schedules}")
     if output.json:
         print_json(rows)
         return

@@ -41,15 +41,10 @@ def doctor(
 
     Example: `ratchet doctor --contents`
     """
-    if not _this_machine(load_settings(home), contents):
-        raise typer.Exit(1)
-
-
-def _this_machine(settings: Settings, contents: bool) -> bool:
+    settings, rows = load_settings(home), []
     checks = (
         (_store(settings, contents),) if contents else (_machine(settings), _sandbox(), _compiler(), _store(settings))
     )
-    rows = []
     for good, name, detail in itertools.chain.from_iterable(checks):
         rows.append({"check": name.strip(), "ok": good, "detail": detail})
         if not output.json:
@@ -57,7 +52,8 @@ def _this_machine(settings: Settings, contents: bool) -> bool:
             console.print(Text.assemble(mark, f" {name:<14}", detail), soft_wrap=True)
     if output.json:
         print_json(rows)
-    return all(row["ok"] for row in rows)
+    if not all(row["ok"] for row in rows):
+        raise typer.Exit(1)
 
 
 def _machine(settings: Settings) -> Iterator[Check]:

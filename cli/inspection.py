@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.padding import Padding
@@ -10,6 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ratchet.cli.terminal import clean, columns, console, hint, output, print_json, print_rows, print_unwrapped, say
+from ratchet.infra.keys import flat
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
@@ -21,27 +22,25 @@ if TYPE_CHECKING:
     from ratchet.tasks.run_context import PlannedStep, RunContext
 
 
+ACTIONS = {
+    "run": ("run", "bold green"), "run_if_inputs_differ": ("run if inputs changed", "green"),
+    "cached": ("cached", "cyan"), "not_run": ("not run", "yellow"),
+}  # fmt: skip
+"""How the actions of `step_facts` are shown."""
 LONGEST = 800
 """Characters shown of a dropped row's statement, and of the reason."""
 
 
 def show_steps(plan: "Sequence[PlannedStep]") -> None:
     """Every step in order, with its inputs, and whether it would run."""
-    titles = {step.output.key: step.title for step in plan if not step.not_done}
-    table = columns("step", "action", "key", "made from")
-    for step in plan:
-        if step.not_done:
-            table.add_row(step.title, Text("not run", style="yellow"), "", step.not_done)
-        elif step.left_out:
+    table, rows = columns("step", "action", "key", "made from"), step_facts(plan)
+    for step, row in zip(plan, rows, strict=True):
+        if row["action"] == "skipped":
             table.add_row(step.title, "skipped", "exists" if step.cached else "missing", style="dim")
-        else:
-            run = (
-                Text("run if inputs changed", style="green") if _may_be_found(step) else Text("run", style="bold green")
-            )
-            action = Text("cached", style="cyan") if step.cached else run
-            key = step.output.key[:12] if step.output.key_known else "?"
-            made_from = dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)
-            table.add_row(step.title, action, key, Text(", ".join(made_from)))
+            continue
+        key = "" if step.not_done else (row["key"] or "?")[:12]
+        made_from = Text(step.not_done or ", ".join(row["made_from"]))
+        table.add_row(step.title, Text(*ACTIONS[row["action"]]), key, made_from)
     print_unwrapped(table)
     runnable = [step for step in plan if not step.not_done and not step.left_out]
     for step in runnable:
@@ -50,7 +49,7 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
     for step in runnable:
         if step.estimate and not step.cached and all(artifact.path.exists() for artifact in step.inputs):
             say(f"\n{step.title}: {step.estimate()}")
-    unsure = sum(map(_may_be_found, runnable))
+    unsure = sum(row["action"] == "run_if_inputs_differ" for row in rows)
     only = f", {unsure} of them only if their inputs differ from before" if unsure else ""
     console.print(f"\n{sum(not s.cached for s in runnable)} of {len(runnable)} steps would run{only}.")
     if not all(step.output.key_known for step in runnable):
@@ -61,14 +60,9 @@ def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
     """The planned steps as data. `action`: run, run_if_inputs_differ, cached, skipped, or not_run with a reason."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
 
-    def action(step: "PlannedStep") -> str:
-        if step.not_done or step.left_out:
-            return "not_run" if step.not_done else "skipped"
-        return "cached" if step.cached else "run_if_inputs_differ" if _may_be_found(step) else "run"
-
     return [
         {
-            "step": step.title, "action": action(step), "key": step.output.key if step.output.key_known else None,
+            "step": step.title, "action": _action(step), "key": step.output.key if step.output.key_known else None,
             "made_from": list(dict.fromkeys(titles.get(a.key, str(a.path)) for a in step.inputs)),
             **({"reason": step.not_done} if step.not_done else {}),
         }
@@ -76,9 +70,11 @@ def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _may_be_found(step: "PlannedStep") -> bool:
-    """True if an earlier output is cached if the unknown inputs turn out to be the same."""
-    return not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
+def _action(step: "PlannedStep") -> str:
+    if step.not_done or step.left_out:
+        return "not_run" if step.not_done else "skipped"
+    earlier = not step.output.key_known and any(step.output.path.parent.glob(f"{step.output.name}-*"))
+    return "cached" if step.cached else "run_if_inputs_differ" if earlier else "run"
 
 
 def show_result(run: "RunContext", result: Any) -> None:
@@ -140,32 +136,17 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
     manifest = artifact.manifest
     if output.json:
         ancestors = [each.facts for each in store.ancestors([artifact])[:-1]]
-        print_json(
-            {
-                **_facts(artifact),
-                "manifest": manifest.as_json(),
-                "ancestors": ancestors,
-            }
-        )
+        print_json({**_facts(artifact), "manifest": manifest.as_json(), "ancestors": ancestors})
         return
     say(f"{artifact.ref}\n{artifact.summary}".rstrip())
     names = ", ".join(sorted(path.name for path in artifact.path.iterdir()))
     say(f"{artifact.path}\nfiles {names}\ncode {manifest.code}\n")
     print_rows(_summary_table(artifact))
-    parameters = manifest.parameters | manifest.own_code
-    print_rows({"parameter": name, "value": str(value)} for name, value in _one_per_line(parameters))
+    parameters = flat(manifest.parameters | manifest.own_code)
+    print_rows({"parameter": name, "value": str(value)} for name, value in parameters.items())
     if artifact.rejected.is_file():
         _show_curation(artifact)
     print_unwrapped(lineage_tree(Lineage(store), [artifact], down=False))
-
-
-def _one_per_line(parameters: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Flatten nested settings to dotted names such as `stage.steps`, so that each line is short."""
-    for name, value in parameters.items():
-        if isinstance(value, dict) and value:
-            yield from _one_per_line(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _show_curation(artifact: Artifact) -> None:

@@ -8,19 +8,15 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
-from prefect import Flow, get_client, serve
-from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterTags
-from prefect.client.schemas.responses import DeploymentResponse
+from prefect import Flow, serve
 from prefect.deployments.runner import RunnerDeployment
 from prefect.types.entrypoint import EntrypointType
 from pydantic_core import to_jsonable_python
 
-from ratchet.data_curation.settings.curation import CURATION_STEPS
 from ratchet.flows import triggered
 from ratchet.flows.forms import CurationChanges, recipe_fields
 from ratchet.infra.recipe import load_recipe
@@ -32,7 +28,6 @@ SERVED = (
     "Runs start while `ratchet ui {recipe}` is up, one at a time. **Late** runs wait for the run before them, or for "
     "`ratchet ui`."
 )
-MODULE = f"{triggered.__name__}."
 
 
 def deployments(name: str, waiting: str = SERVED, **worker: Any) -> list[RunnerDeployment]:
@@ -81,27 +76,8 @@ def _in_recipe(recipe: Recipe, domains: Iterable[str], path: str) -> str:
     return same.pop() if len(same) == 1 else ", ".join(f"{domain} {value}" for domain, value in shown.items())
 
 
-def remove_outdated(client: SyncPrefectClient, recipe: Recipe) -> Iterator[DeploymentResponse]:
-    """Delete the deployments that older versions registered for the recipe, among them one for each curation step;
-    yields what was deleted. Deployments of one's own stay."""
-    titles = {"curate", *(step.replace("_", "-") for step in CURATION_STEPS)}
-    named = {f"{title}-{domain}-{recipe.name}" for title in titles for domain in use_domains(recipe)}
-    named |= {f"{flow}-{recipe.name}" for flow in ("pipeline", "train", "evaluate")}
-    tagged = DeploymentFilter(tags=DeploymentFilterTags(all_=["ratchet"]))
-    for deployment in client.read_deployments(deployment_filter=tagged, limit=200):
-        of_recipe = deployment.name in named and recipe.name in deployment.tags
-        of_none = deployment.name in ("compare", "report") and deployment.tags == ["ratchet"]
-        if (of_recipe or of_none) and (deployment.entrypoint or "").startswith(MODULE):
-            client.delete_deployment(deployment.id)
-            yield deployment
-
-
 if __name__ == "__main__":
     served = [deployment for name in dict.fromkeys(sys.argv[1:]) for deployment in deployments(name)]
-    with get_client(sync_client=True) as prefect:
-        for name in dict.fromkeys(sys.argv[1:]):
-            for gone in remove_outdated(prefect, load_recipe(name)):
-                print(f"removed the deployment {gone.name} of an older version")
     os.environ[triggered.FOLDER] = os.getcwd()
     neutral = load_settings().prefect_home
     neutral.mkdir(parents=True, exist_ok=True)
