@@ -80,7 +80,7 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
     from ratchet.cli.inspection import lineage_tree, list_artifacts, show_artifact
     from ratchet.cli.show_run import run_facts, show_run
     from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore, matches, resolve
-    from ratchet.infra.store.lineage import Lineage, scores
+    from ratchet.infra.store.lineage import Lineage
     from ratchet.infra.tracking.run_record import find_run
 
     store = ArtifactStore(settings.artifacts)
@@ -115,7 +115,8 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
         return
     print_unwrapped(lineage_tree(lineage, tops, down=used_by))
     if used_by:
-        reached = {score.key for top in tops for score in scores([top, *lineage.ahead(top)])}
+        made = [each for top in tops for each in (top, *lineage.ahead(top))]
+        reached = {each.key for each in made if each.kind == "evaluation" and each.finished}
         console.print(f"\n{len(reached)} scores reached.")
 
 

@@ -21,17 +21,17 @@ def curate(run: RunContext, domain: str) -> Artifact:
     run.phase(f"Curate {domain}")
     settings = run.recipe.curation_of(domain)
     listed, has_teacher = steps_of(domain, settings), settings.teacher.kind != "none"
-    raw = step.raw_files(run, domain)
-    held_out = step.held_out(run, domain)
+    raw = step.raw_files(run, domain, settings)
+    held_out = step.held_out(run, domain, settings)
 
-    problems, attempts = step.normalise(run, domain, raw), None
+    problems, attempts = step.normalise(run, domain, settings, raw), None
     datasets = [problems]
     for each in listed:
         if each.needs_teacher and not has_teacher:
             continue
         if each.needs_teacher and attempts is None:
-            attempts = teacher_attempts(run, domain, problems)
-        problems = step.run_curation_step(run, domain, each, problems, held_out, attempts)
+            attempts = teacher_attempts(run, domain, settings.teacher, problems)
+        problems = step.run_curation_step(run, domain, settings, each, problems, held_out, attempts)
         datasets.append(problems)
     asked = [each.name for each in listed if each.needs_teacher]
     missing = [] if has_teacher else without_teacher(run, domain, asked)

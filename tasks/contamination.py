@@ -9,12 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import Draft
-from ratchet.data_curation.decontamination.problems import Decontaminator
+from ratchet.data_curation.curation_step import Rows
+from ratchet.data_curation.decontamination.problems import Decontaminator, with_ngram
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.settings.curation import Curation, Decontamination
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.tasks.curation import decontamination_settings
-from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import domain_of
@@ -40,7 +39,7 @@ def contamination(
     def make(draft: Draft) -> None:
         flagged, sharing = [], 0
         for name, domain, problems in benchmarks:
-            batches = (batch for artifact in training for batch in row_batches(artifact.kept))
+            batches = (batch for artifact in training for batch in Rows(artifact.kept).batches())
             own = (batch.filter(pc.field("domain") == domain) for batch in batches)
             comparable = "decontaminate" in plan_of(domain).step_names
             compare = flagged_items if comparable else same_items
@@ -66,7 +65,7 @@ def contamination(
 
 def settings_for_scores(curation: Curation, domain: str) -> Decontamination:
     """The recipe's, but the coverage rule whatever its preset, because `paper` flags boilerplate."""
-    return decontamination_settings(curation, domain).model_copy(update={"preset": "coverage", "released_after": None})
+    return with_ngram(curation.decontaminate, domain).model_copy(update={"preset": "coverage", "released_after": None})
 
 
 def flagged_items(

@@ -13,13 +13,12 @@ from ratchet.data_curation import funnel
 from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, on_disk, own_code
-from ratchet.data_curation.decontamination.problems import with_ngram
 from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
 from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.sources import source_names
-from ratchet.data_curation.settings.curation import Curation, Decontamination
+from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import REJECTED_SCHEMA, Split
 from ratchet.infra.pages import to_html
 from ratchet.infra.recipe.evaluation import CATALOG, benchmark_name, named_path
@@ -27,7 +26,7 @@ from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks import run_context
 from ratchet.tasks.inputs import given_files
-from ratchet.tasks.row_steps import in_batches, row_batches, split_step, warn_of_losses
+from ratchet.tasks.row_steps import in_batches, split_step, warn_of_losses
 from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.tasks.step import Step, record_isolation, run_step, write_splits
 from ratchet.tasks.teacher import NO_TEACHER
@@ -42,32 +41,31 @@ CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 
 
-def raw_files(run: RunContext, domain: str) -> list[Artifact]:
+def raw_files(run: RunContext, domain: str, settings: Curation) -> list[Artifact]:
     """The raw files of a domain."""
-    if not run.recipe.curation_of(domain).inputs:
+    if not settings.inputs:
         raise NotGiven(
             f"curation.{domain}.inputs is empty in recipe {run.recipe.name}: give the raw files, e.g. "
             f"`ratchet curate {domain} --input FILE`, or --set 'curation.{domain}.inputs=[FILE, …]'."
         )
-    files = given_files(run, run.recipe.curation_of(domain).inputs)
+    files = given_files(run, settings.inputs)
     for file in files:
         if file.kind == FILE_KIND:  # unreadable files are reported before any work
-            open_raw_file(file.path, domain, run.recipe.curation_of(domain).columns)
+            open_raw_file(file.path, domain, settings.columns)
     return files
 
 
-def held_out(run: RunContext, domain: str) -> list[Artifact]:
+def held_out(run: RunContext, domain: str, settings: Curation) -> list[Artifact]:
     """The held-out benchmarks, each as a data set."""
-    curation = run.recipe.curation_of(domain)
     shown: dict[Artifact, str] = {}
-    for name in curation.benchmarks:
+    for name in settings.benchmarks:
         files = given_files(run, [named_path(name)])
         known = benchmark_name(name) if benchmark_name(name) in CATALOG else ""
         for file in files:
             shown.setdefault(file, f"{known} {file.path.stem}" if known and len(files) > 1 else known)
     sources = source_names([file.path for file in shown])
     return [
-        benchmark_problems(run, domain, [file], curation.columns, source=source, shown=shown[file])
+        benchmark_problems(run, domain, [file], settings.columns, source=source, shown=shown[file])
         for file, source in zip(shown, sources, strict=True)
     ]
 
@@ -104,9 +102,9 @@ def read_benchmark(
         yield read_problems(file.path, domain, mapped, source, window, max_shortened=1)  # items are compared, not asked
 
 
-def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact:
+def normalise(run: RunContext, domain: str, settings: Curation, raw: Sequence[Artifact]) -> Artifact:
     """Read the files, remove templates, and give each problem its content identity."""
-    paths, columns = [file.path for file in raw], run.recipe.curation_of(domain).columns
+    paths, columns = [file.path for file in raw], settings.columns
     names = source_names(paths)
     parameters = {
         "domain": domain,
@@ -115,11 +113,11 @@ def normalise(run: RunContext, domain: str, raw: Sequence[Artifact]) -> Artifact
     }
 
     def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
-        most = run.recipe.curation_of(domain).advanced.max_shortened
         _show_previews(run, draft, domain, paths, columns)
-        return read_files(paths, domain, columns, partial(in_batches, run.reporter, run.recipe.workers), most)
+        each = partial(in_batches, run.reporter, run.recipe.workers)
+        return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
 
-    return split_step(run, NORMALISE, domain, raw, parameters, work, code=own_code(domain))
+    return split_step(run, NORMALISE, domain, settings, raw, parameters, work, code=own_code(domain))
 
 
 def _show_previews(
@@ -135,15 +133,15 @@ def _show_previews(
 
 
 def run_curation_step(
-    run: RunContext, domain: str, step: CurationStep, problems: Artifact, held_out: Sequence[Artifact] = (),
-    attempts: Artifact | None = None,
+    run: RunContext, domain: str, settings: Curation, step: CurationStep, problems: Artifact,
+    held_out: Sequence[Artifact] = (), attempts: Artifact | None = None,
 ) -> Artifact:  # fmt: skip
     """One step of the domain's list: its kept and rejected rows as an artifact."""
     recipe = run.recipe
     benchmarks = held_out if "benchmarks" in step.needs else ()
     answers = attempts if "attempts" in step.needs else None
     context = StepContext(
-        domain, recipe.curation_of(domain), recipe.seed, recipe.verification.math,
+        domain, settings, recipe.seed, recipe.verification.math,
         benchmarks=[artifact.kept for artifact in benchmarks], attempts=answers and answers.kept,
         each=partial(in_batches, run.reporter, recipe.workers),
     )  # fmt: skip
@@ -164,12 +162,7 @@ def run_curation_step(
 
     kind = Step(step.name, step.version, "problems", step.resumable)
     inputs = [problems, *benchmarks, *([answers] if answers else [])]
-    return split_step(run, kind, domain, inputs, step.parameters(context), work, code=step.code(context))
-
-
-def decontamination_settings(curation: Curation, domain: str) -> Decontamination:
-    """The recipe's settings; the n-gram is by default the domain's."""
-    return with_ngram(curation.decontaminate, domain)
+    return split_step(run, kind, domain, settings, inputs, step.parameters(context), work, code=step.code(context))
 
 
 def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
@@ -178,8 +171,8 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
     def make(draft: Draft[DatasetResult]) -> None:
         from ratchet.tasks import curation_report  # imports matplotlib, which plans do without
 
-        rejects = (batch for step in steps for batch in row_batches(step.rejected))
-        kept = on_disk(PROBLEM_SCHEMA, row_batches(steps[-1].kept), draft.path / "kept.arrow")
+        rejects = (batch for step in steps for batch in Rows(step.rejected).batches())
+        kept = on_disk(PROBLEM_SCHEMA, Rows(steps[-1].kept).batches(), draft.path / "kept.arrow")
         rejected = on_disk(REJECTED_SCHEMA, rejects, draft.path / "rejected.arrow")
         rows_in = int(steps[0].manifest.counts["rows_in"])
         draft.write_dataset(kept, rejected, rows_in)

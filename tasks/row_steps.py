@@ -2,27 +2,19 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import REJECTED, DatasetResult, Draft
-from ratchet.data_curation.curation_step import Rows
-from ratchet.data_curation.read import BATCH_ROWS
+from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import Split
 from ratchet.infra.store.artifacts import Artifact, Parameters
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step, write_splits
 from ratchet.verifiers.workers import in_order
-
-
-def row_batches(file: Path, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
-    """The rows of a Parquet file in batches; one empty table when there are none."""
-    return Rows(file).batches(rows)
 
 
 def in_batches(
@@ -38,14 +30,14 @@ def in_batches(
 
 
 def split_step(
-    run: RunContext, step: Step, domain: str, inputs: Sequence[Artifact], parameters: Parameters,
+    run: RunContext, step: Step, domain: str, settings: Curation, inputs: Sequence[Artifact], parameters: Parameters,
     work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
     """A step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's result
     is added to the counts."""
 
     def make(draft: Draft[DatasetResult]) -> None:
-        write_splits(draft, work(draft), run.recipe.curation_of(domain).advanced.max_rejected)
+        write_splits(draft, work(draft), settings.advanced.max_rejected)
         summary = draft.result.summary or {}
         if test := summary.get("self_test"):
             draft.result.metrics |= {"self_test_recall": test["recall"], "unprotected": len(test["unprotected"])}

@@ -10,13 +10,13 @@ from ratchet.data_curation.base.draft import KEPT, Draft
 from ratchet.data_curation.base.prompts import PromptFormat, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.base.teacher_engine import TEACHERS
+from ratchet.data_curation.curation_step import Rows
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.teacher import attempts as attempting
 from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import AttemptsResult, TracesResult
 from ratchet.infra.store.own_code import own_code
-from ratchet.tasks.row_steps import row_batches
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, not_done, run_step
 from ratchet.verifiers.domains import code_of
@@ -28,9 +28,9 @@ PROMPTS_AT_ONCE = 256
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
-def teacher_attempts(run: RunContext, domain: str, problems: Artifact) -> Artifact:
+def teacher_attempts(run: RunContext, domain: str, teacher: Teacher, problems: Artifact) -> Artifact:
     """Ask the teacher several times for each problem. Answers are journaled, so that none is paid for twice."""
-    teacher, prompt = run.recipe.curation_of(domain).teacher, run.recipe.model.prompt
+    prompt = run.recipe.model.prompt
     parameters = {
         "teacher": teacher,
         "prompt": with_templates(prompt, [domain]),
@@ -55,7 +55,7 @@ def teacher_attempts(run: RunContext, domain: str, problems: Artifact) -> Artifa
 
 def prompts_of(prompt: PromptFormat, problems: Artifact) -> attempting.Prompts:
     """The user turns of a data set's problems."""
-    return attempting.problem_prompts(lambda: row_batches(problems.kept, PROMPTS_AT_ONCE), prompt)
+    return attempting.problem_prompts(lambda: Rows(problems.kept).batches(PROMPTS_AT_ONCE), prompt)
 
 
 def _known(run: RunContext, problems: Artifact, teacher: Teacher, purpose: str) -> Bill:

@@ -14,7 +14,7 @@ from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.base.prompts import PromptFormat, user_message, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
-from ratchet.data_curation.decontamination.problems import Decontaminator
+from ratchet.data_curation.decontamination.problems import Decontaminator, with_ngram
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.settings.teacher import Teacher
@@ -23,7 +23,7 @@ from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import PromptComparison, TracesResult
-from ratchet.tasks.curation import decontamination_settings, held_out
+from ratchet.tasks.curation import held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
@@ -58,8 +58,8 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     of_files = [domain for domain, names in named.items() for _ in names]
     sources = source_names([file.path for file in files])
     asked = domains if "domain" in start.columns else [*named]
-    benchmarks = {d: held_out(run, d) for d in domains}
-    settings = {d: decontamination_settings(recipe.curation_of(d), d) for d, items in benchmarks.items() if items}
+    benchmarks = {d: held_out(run, d, recipe.curation_of(d)) for d in domains}
+    settings = {d: with_ngram(recipe.curation_of(d).decontaminate, d) for d, items in benchmarks.items() if items}
 
     def make(draft: Draft[TracesResult]) -> None:
         protected = [

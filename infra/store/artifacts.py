@@ -37,7 +37,7 @@ from ratchet.data_curation.base.files import (
     sha256_file,
 )
 from ratchet.infra.keys import decisive, in_key
-from ratchet.infra.store.manifest import FileFacts, Manifest, manifest_class
+from ratchet.infra.store.manifest import MANIFESTS, FileFacts, Manifest
 from ratchet.infra.store.versions import code_version, library_versions
 from ratchet.verifiers.errors import RatchetError
 
@@ -87,7 +87,7 @@ class Artifact:
         """Raises RatchetError if it is damaged."""
         try:
             facts = json.loads((self.directory / MANIFEST).read_text())
-            return manifest_class(self.kind).model_validate(facts)
+            return MANIFESTS[self.kind].model_validate(facts)
         except ValidationError as error:
             fields = ", ".join(".".join(map(str, fault["loc"])) or "all" for fault in error.errors())
             raise RatchetError(f"{self.directory / MANIFEST} cannot be read ({fields}). {self.advice}") from error
@@ -351,7 +351,7 @@ class ArtifactStore:
                 shutil.rmtree(path, ignore_errors=True)
             with disk_errors(self.root):
                 path.mkdir(exist_ok=True)
-                yield Draft(path, manifest_class(target.kind).result())
+                yield Draft(path, MANIFESTS[target.kind].result())
 
     def finish(self, target: Artifact, draft: Draft[Any], *, step: str, step_version: int, parameters: Parameters,
                inputs: Sequence[Artifact], started_at: float, whole: Sequence[Artifact] = (),
@@ -364,7 +364,7 @@ class ArtifactStore:
         for file in sorted(p for p in draft.path.rglob("*") if p.is_file() and p.name != MANIFEST):
             name = str(file.relative_to(draft.path))
             files[name] = FileFacts(bytes=file.stat().st_size, sha256=sha256_file(file))
-        manifest = manifest_class(target.kind)(
+        manifest = MANIFESTS[target.kind](
             kind=target.kind,
             name=target.name,
             key=target.key,

@@ -5,7 +5,7 @@ known by its content, also when it was generated: the same file at two places is
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +89,6 @@ def _is_readable(artifact: Artifact) -> bool:
         return bool(artifact.manifest)
     except RatchetError:
         return False
-
-
-def scores(artifacts: Iterable[Artifact]) -> list[Artifact]:
-    return [artifact for artifact in artifacts if artifact.kind == "evaluation" and artifact.finished]
 
 
 def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:

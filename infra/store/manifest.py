@@ -2,6 +2,7 @@
 fills in (a `StepResult`). Unknown fields are ignored, so that a home of another version can be read.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -127,12 +128,8 @@ class GateManifest(Manifest, GateResult):
     result = GateResult
 
 
-MANIFESTS: Mapping[str, type[Manifest]] = {
+MANIFESTS: Mapping[str, type[Manifest]] = defaultdict(lambda: Manifest, {
     "problems": DatasetManifest, "attempts": AttemptsManifest, "traces": TracesManifest,
     "checkpoint": CheckpointManifest, "evaluation": EvaluationManifest, "report": ReportManifest, "gate": GateManifest,
-}  # fmt: skip
+})  # fmt: skip
 """Manifest class of each kind of artifact; `Manifest` for the others."""
-
-
-def manifest_class(kind: str) -> type[Manifest]:
-    return MANIFESTS.get(kind, Manifest)

@@ -7,9 +7,9 @@ import sys
 import pytest
 from pydantic import ValidationError
 
+from ratchet.data_curation.decontamination.problems import with_ngram
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import SHIPPED, has_accelerator
-from ratchet.tasks.curation import decontamination_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
 
@@ -93,7 +93,7 @@ def test_off_is_a_field_and_yes_is_true(tmp_path):
 
 def test_a_domain_keeps_its_ngram_when_another_field_is_set():
     recipe = Recipe.model_validate({"name": "x", "curation": {"code": {"decontaminate": {"preset": "paper"}}}})
-    ngrams = {domain: decontamination_settings(recipe.curation_of(domain), domain).ngram for domain in ("code", "math")}
+    ngrams = {domain: with_ngram(recipe.curation_of(domain).decontaminate, domain).ngram for domain in ("code", "math")}
     assert ngrams == {"code": 14, "math": 9}
 
 
