@@ -25,6 +25,15 @@ class RunStep:
     output: Artifact
     inputs: tuple[Artifact, ...]
     cached: bool
+    began: float
+    """Seconds since 1970."""
+    ended: float
+    """0 if it has not ended."""
+    training_steps: tuple[int, int]
+    """The first training step that this run has made, and the last; zeros if it has made none."""
+
+    def seconds(self, now: float) -> float:
+        return 0.0 if self.cached else (self.ended or now) - self.began
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,11 @@ class RunRecord:
     recipe: Mapping[str, Any]
     steps: Sequence[RunStep]
     """Steps in the order in which they began: a step's inputs come before it."""
+    began: float
+    last_event: float
+    """Time of the newest event, which is the run's end once it has ended."""
+    status: str
+    """`KILLED` as long as the journal has no end."""
 
     @property
     def ends(self) -> list[Artifact]:
@@ -46,8 +60,11 @@ class RunRecord:
 def read_run(journal: Path) -> RunRecord | None:
     """The run of a journal; None if none has begun."""
     starts: dict[str, dict[str, Any]] = {}
+    ends: dict[str, dict[str, Any]] = {}
+    trained: dict[str, tuple[int, int]] = {}
     tags: dict[str, dict[str, str]] = defaultdict(dict)
     recipe: dict[str, Any] = {}
+    event: dict[str, Any] = {}
     for _, event in read_lines(journal):
         match event["event"]:
             case "start":
@@ -55,6 +72,10 @@ def read_run(journal: Path) -> RunRecord | None:
                 tags[event["run"]] |= event["tags"]
             case "tags":
                 tags[event["run"]] |= event["tags"]
+            case "metrics" if event["step"]:
+                trained[event["run"]] = trained.get(event["run"], (event["step"], 0))[0], event["step"]
+            case "end":
+                ends[event["run"]] = event
             case "text" if event["name"] == "recipe.json":
                 recipe = json.loads(event["text"])
     if journal.stem not in starts:
@@ -62,11 +83,12 @@ def read_run(journal: Path) -> RunRecord | None:
     store = ArtifactStore(journal.parents[1] / "artifacts")
     steps = [
         RunStep(run, start["name"], store.named(start["output"]), tuple(map(store.named, start["inputs"])),
-                start["cached"])
+                start["cached"], start["time"], ends.get(run, {}).get("time", 0.0), trained.get(run, (0, 0)))
         for run, start in starts.items()
         if start["output"]
     ]  # fmt: skip
-    return RunRecord(journal.stem, starts[journal.stem]["name"], tags[journal.stem], recipe, steps)
+    root, status = starts[journal.stem], ends.get(journal.stem, {}).get("status", "KILLED")
+    return RunRecord(journal.stem, root["name"], tags[journal.stem], recipe, steps, root["time"], event["time"], status)
 
 
 def all_runs(settings: Settings) -> Iterator[RunRecord]:
