@@ -104,17 +104,10 @@ def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
         if recipe.model.path:
             check_model(run, recipe.training, recipe.model.path)
 
-    title = "warm start" if start else "first checkpoint"
     return run_step(
-        run,
-        WARM_START,
-        "start",
-        parameters=parameters,
-        inputs=inputs,
-        make=partial(_train, run, spec),
-        title=title,
-        check=check,
-    )
+        run, WARM_START, "start", parameters=parameters, inputs=inputs, make=partial(_train, run, spec),
+        title="warm start" if start else "first checkpoint", check=check,
+    )  # fmt: skip
 
 
 def _lora(training: Training) -> dict[str, Any]:
@@ -183,16 +176,11 @@ def train_stage(
         inputs.append(measured)
     spec = spec.model_copy(update=facts)
     parameters = {
-        "seed": recipe.seed,
-        "prompt": with_templates(recipe.model.prompt, [*stage.domains, *validated]),
+        **_sampled_with(recipe, [*stage.domains, *validated]),
         "stage": stage,
         "optimizer": recipe.training.advanced.optimizer,
-        "hardware": recipe.training.hardware,
-        "engine": engine,
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
-        **_lora(recipe.training),
         **_validated(recipe.evaluation, validation),
-        **judged_math(recipe.verification, [*stage.domains, *validated]),
     }
 
     def check() -> None:
@@ -203,6 +191,15 @@ def train_stage(
         run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=partial(_train, run, spec, start=start),
         code=code, check=check,
     )  # fmt: skip
+
+
+def _sampled_with(recipe: Recipe, domains: Sequence[str]) -> dict[str, Any]:
+    """Settings that decide what is sampled for problems of these domains, and its rewards, for the keys of steps."""
+    training = recipe.training
+    return {
+        "seed": recipe.seed, "prompt": with_templates(recipe.model.prompt, domains), "hardware": training.hardware,
+        "engine": training.engine, **_lora(training), **judged_math(recipe.verification, domains),
+    }  # fmt: skip
 
 
 def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]:
@@ -241,18 +238,12 @@ def _pass_rates(
     spec = _stage_spec(recipe, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "max_pass_rate", "pass_rate_rollouts",
-        "pass_rate_error", "graded",
-        "total_time_limit_s",
+        "pass_rate_error", "graded", "total_time_limit_s",
     }  # fmt: skip
     parameters = {
-        "seed": recipe.seed,
-        "prompt": with_templates(recipe.model.prompt, stage.domains),
+        **_sampled_with(recipe, stage.domains),
         "stage": {name: value for name, value in in_key(stage).items() if name in measured},
         "domains": sorted(stage.domains),
-        "hardware": recipe.training.hardware,
-        "engine": recipe.training.engine,
-        **_lora(recipe.training),
-        **judged_math(recipe.verification, stage.domains),
     }
     if stage.longest_response > stage.max_response_tokens:  # prompts must leave room for it
         parameters["longest_response"] = stage.longest_response
