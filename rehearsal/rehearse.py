@@ -85,7 +85,6 @@ def rehearse(
         }  # fmt: skip
         environment.pop("HF_TOKEN", None)
         say(f"a few rows of each file; {len(on_hub(recipe))} data sets at a local Hub, {address}")
-        earlier = _journals(home)  # before the curation that runs while the small model learns
         prepared = _prepare(recipe, engine, home, mirror, config, environment, say)
         learned = f"; a small {config['model_type']} learned from them" if config else ""
         say(f"{prepared['answered']} of {prepared['problems']} problems answered{learned}")
@@ -93,7 +92,9 @@ def rehearse(
             ranks = prepared["gpus"] or min(2, core_count())
             reduced, changes = smaller(recipe, prepared["rows"], ranks, engine)
             _write(_with_teacher(reduced, teacher_address), home / RECIPE)
-            code = subprocess.run(_pipeline(home), env=environment).returncode
+            earlier = _journals(home)
+            command = [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]
+            code = subprocess.run(command, env=environment).returncode
     rows = mechanisms(reduced, Evidence(home, sorted(_journals(home) - earlier)))
     table = [{"name": row.name, "seen": row.seen, "evidence": row.evidence, "artifact": row.ref} for row in rows]
     (home / TABLE).write_text(json.dumps(table, indent=1, ensure_ascii=False))
@@ -127,8 +128,7 @@ def _prepare(
     recipe: Recipe, engine: Mapping[str, Any] | None, home: Path, mirror: Path, config: Any,
     environment: Mapping[str, str], say: Callable[[str], None],
 ) -> dict[str, Any]:  # fmt: skip
-    """Answers, a small model, and meanwhile the curation; or those of an earlier rehearsal with the same data and
-    recipe."""
+    """Answers and a small model, or those of an earlier rehearsal with the same data and recipe."""
     reduced, _ = smaller(recipe, {}, recipe.training.hardware.processes, engine)
     data, code = reduced.model_dump(mode="json"), Path(__file__).parent
     of_run = {**data, "training": None, "config": config}
@@ -151,34 +151,24 @@ def _prepare(
     spec.write_text(json.dumps(facts))
     # One thread: the products of a model this small are not worth more.
     alone = {**environment, **ALONE, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(free_port())}
-    with _started("prepare", spec, alone) as process:
-        *notes, answered = _lines(process, spec)
+    *notes, answered = _lines("prepare", spec, alone)
     for note in notes:
         say(note)
     prepared = {**json.loads(answered), "gpus": 0, "of": of}
-    if config:  # learned on one core, while another curates
-        with _started("small_model", spec, alone) as process:
-            with serving(teacher(home / ANSWERS)) as address:
-                _write(_with_teacher(reduced, address), home / RECIPE)
-                subprocess.run([*_pipeline(home), "curate"], env=environment)
-            prepared["gpus"] = int(_lines(process, spec)[-1])
+    if config:
+        prepared["gpus"] = int(_lines("small_model", spec, alone)[-1])
     done_file.write_text(json.dumps(prepared))
     return prepared
 
 
-def _started(module: str, spec: Path, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-P", "-m", f"ratchet.rehearsal.{module}", str(spec)]
-    with open(spec.with_suffix(".log"), "a") as log:
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
-
-
-def _lines(process: "subprocess.Popen[str]", spec: Path) -> list[str]:
-    """Lines that the command prints to its end. Raises RatchetError if it fails."""
-    lines = process.communicate()[0].splitlines()
-    if process.returncode:
-        log = spec.with_suffix(".log")
-        raise RatchetError(f"The small model could not be made. The end of {log}:\n{last_lines(log, 25)}")
-    return lines
+def _lines(module: str, spec: Path, environment: Mapping[str, str]) -> list[str]:
+    """Run a module of this package, and return the lines that it prints. Raises RatchetError if it fails."""
+    command, file = [sys.executable, "-P", "-m", f"ratchet.rehearsal.{module}", str(spec)], spec.with_suffix(".log")
+    with open(file, "a") as log:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+    if done.returncode:
+        raise RatchetError(f"The small model could not be made. The end of {file}:\n{last_lines(file, 25)}")
+    return done.stdout.splitlines()
 
 
 def _hashes(directory: Path) -> dict[str, str]:
@@ -202,7 +192,3 @@ def _redirect(value: Any, endpoint: Mapping[str, Any]) -> None:
         _redirect(inner, endpoint)
     if isinstance(value, dict) and value.get("kind") == "openai":
         value.update(endpoint)
-
-
-def _pipeline(home: Path) -> list[str]:
-    return [sys.executable, "-P", "-m", "ratchet.rehearsal.run", str(home / RECIPE), str(home)]

@@ -204,10 +204,9 @@ def evaluate_model(
         if any(domain_of(b.domain).runs_programs for b, _ in benchmarks):
             record_isolation(draft, recipe.verification, recipe.training.reward_servers)
         follow = EvaluationFollower(run, draft.tracking_id, draft.path / "progress.jsonl")
-        hardware, sampled = recipe.training.hardware, isinstance(subject, Artifact)
+        sampled = isinstance(subject, Artifact)
         run_worker(
-            run, "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, hardware.processes,
-            hardware.machines, once=True, here=not sampled,
+            run, "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, once=True, here=not sampled,
             resident=sampled and recipe.training.engine.kind == "transformers",
         )  # fmt: skip
         (draft.path / "progress.jsonl").unlink(missing_ok=True)  # times are not part of the content

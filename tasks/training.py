@@ -10,13 +10,13 @@ from statistics import fmean
 from typing import Any, Literal
 
 import pyarrow.parquet as pq
-from pydantic import BaseModel
 
 from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail, read_lines
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.base.waiting import saying
+from ratchet.evaluation.spec import EvaluationSpec
 from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
@@ -303,14 +303,14 @@ def _run_spec(run: RunContext, spec: TrainingSpec, draft: Draft[Any], follow: "M
         record_isolation(draft, spec.verification, training.reward_servers)
     run_worker(
         run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
-        training.hardware.processes, training.hardware.machines, resident=True,
+        resident=True,
     )  # fmt: skip
     shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
 
 
 def run_worker(
-    run: RunContext, module: str, spec: BaseModel, draft: Draft[Any], name: str, follow: "MetricsFollower",
-    processes: int, machines: int = 1, *, once: bool = False, here: bool = False, resident: bool = False,
+    run: RunContext, module: str, spec: TrainingSpec | EvaluationSpec, draft: Draft[Any], name: str,
+    follow: "MetricsFollower", *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
     that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises RatchetError with
@@ -320,7 +320,8 @@ def run_worker(
     spec_file = run.settings.logs / f"{draft.path.name}.spec.json"
     log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
-    group = ProcessGroup(argv, machines, processes, draft.path, log, once, resident)
+    hardware = spec.training.hardware
+    group = ProcessGroup(argv, hardware.machines, hardware.processes, draft.path, log, once, resident)
     wanted = spec.model_dump_json(indent=1)
     again = spec_file.is_file() and spec_file.read_text() == wanted
     spec_file.parent.mkdir(parents=True, exist_ok=True)

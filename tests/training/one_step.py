@@ -17,7 +17,6 @@ spec = TrainingSpec.read(Path(sys.argv[1]))
 work = spec.work_dir
 work.mkdir(exist_ok=True)
 with plan_run(Recipe(name="one"), load_settings()) as run:
-    hardware = spec.training.hardware
     try:
         follow = MetricsFollower(run, "", work / "metrics.jsonl")
         run_worker(
@@ -27,8 +26,6 @@ with plan_run(Recipe(name="one"), load_settings()) as run:
             Draft(work, StepResult()),
             "stage",
             follow,
-            hardware.processes,
-            hardware.machines,
         )
     except RatchetError as error:
         sys.exit(f"error: {error}")
