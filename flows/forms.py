@@ -11,21 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
-from ratchet.data_curation.base.bounds import (
-    Difficulty,
-    LearningRate,
-    Machines,
-    PositiveProbability,
-    Processes,
-    ProcessesOrZero,
-    Prompts,
-    Rollouts,
-    Seed,
-    Steps,
-    Temperature,
-    Tokens,
-    TopP,
-)  # fmt: skip
+from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import Section
 from ratchet.data_curation.settings import curation
 from ratchet.data_curation.settings.teacher import Teacher
@@ -142,45 +128,45 @@ class CurationChanges(Changes):
     """Step `validate_tests`, of code."""
     teacher_attempts: TeacherChanges = TeacherChanges()
     """Step `teacher_attempts`, whose answers `majority_vote` and `difficulty` take."""
-    max_difficulty: Annotated[Difficulty | None, At("curation.{domain}.max_difficulty")] = None
+    max_difficulty: Annotated[bounds.Difficulty | None, At("curation.{domain}.max_difficulty")] = None
     """Step `difficulty`: most failed attempts out of eight."""
     length: LengthChanges = LengthChanges()
     """Step `length`, by the tokens of the answers."""
-    max_rejected: Annotated[PositiveProbability | None, At("curation.{domain}.advanced.max_rejected")] = None
+    max_rejected: Annotated[bounds.PositiveProbability | None, At("curation.{domain}.advanced.max_rejected")] = None
     """Every step: the run stops at one that rejects a larger share."""
-    workers: Annotated[ProcessesOrZero | None, At("workers")] = None
+    workers: Annotated[bounds.ProcessesOrZero | None, At("workers")] = None
     """Processes on this machine."""
 
 
 class TrainingChanges(Changes):
     """Common settings; empty ones keep the recipe's value."""
 
-    seed: Annotated[Seed | None, At("seed")] = None
+    seed: Annotated[bounds.Seed | None, At("seed")] = None
     model: Annotated[str, At("model.path")] = ""
     """The model to start from: a directory or a name on the Hub."""
     engine: Annotated[str, At("training.engine")] = ""
     """The sampling engine: `transformers` or `vllm`."""
-    machines: Annotated[Machines | None, At("training.hardware.machines")] = None
-    processes: Annotated[Processes | None, At("training.hardware.processes")] = None
+    machines: Annotated[bounds.Machines | None, At("training.hardware.machines")] = None
+    processes: Annotated[bounds.Processes | None, At("training.hardware.processes")] = None
     """Ranks on each machine."""
-    micro_batch_tokens: Annotated[Tokens | None, At("training.hardware.micro_batch_tokens")] = None
+    micro_batch_tokens: Annotated[bounds.Tokens | None, At("training.hardware.micro_batch_tokens")] = None
     """Tokens of one forward-backward pass on one rank: bounds memory."""
-    prompts_per_batch: Annotated[Prompts | None, At("training.stages.*.prompts_per_batch")] = None
+    prompts_per_batch: Annotated[bounds.Prompts | None, At("training.stages.*.prompts_per_batch")] = None
     """Set in every stage, like the next two."""
-    rollouts: Annotated[Rollouts | None, At("training.stages.*.rollouts")] = None
-    learning_rate: Annotated[LearningRate | None, At("training.stages.*.learning_rate")] = None
-    checkpoint_every: Annotated[Steps | None, At("training.checkpoint_every")] = None
+    rollouts: Annotated[bounds.Rollouts | None, At("training.stages.*.rollouts")] = None
+    learning_rate: Annotated[bounds.LearningRate | None, At("training.stages.*.learning_rate")] = None
+    checkpoint_every: Annotated[bounds.Steps | None, At("training.checkpoint_every")] = None
     """Steps between checkpoints."""
 
 
 class EvaluationChanges(Changes):
     """Common settings; empty ones keep the recipe's value."""
 
-    temperature: Annotated[Temperature | None, At("evaluation.temperature")] = None
-    top_p: Annotated[TopP | None, At("evaluation.top_p")] = None
-    max_tokens: Annotated[Tokens | None, At("evaluation.max_tokens")] = None
+    temperature: Annotated[bounds.Temperature | None, At("evaluation.temperature")] = None
+    top_p: Annotated[bounds.TopP | None, At("evaluation.top_p")] = None
+    max_tokens: Annotated[bounds.Tokens | None, At("evaluation.max_tokens")] = None
     """Per response."""
     engine: Annotated[str, At("training.engine")] = ""
     """The sampling engine: `transformers` or `vllm`."""
-    processes: Annotated[Processes | None, At("training.hardware.processes")] = None
+    processes: Annotated[bounds.Processes | None, At("training.hardware.processes")] = None
     """Ranks on this machine."""

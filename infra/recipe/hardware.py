@@ -4,34 +4,26 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from ratchet.data_curation.base.bounds import (
-    Flag,
-    Machines,
-    Minutes,
-    Processes,
-    Responses,
-    Tokens,
-    ZeroStage,
-)  # fmt: skip
+from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import NotInKey, Section
 
 
 class HardwareDetails(Section):
     """Rarely needed settings of the hardware."""
 
-    cpu_offload: Flag = False
+    cpu_offload: bounds.Flag = False
     """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
-    hierarchical: NotInKey[Flag | None] = None
+    hierarchical: NotInKey[bounds.Flag | None] = None
     """ZeRO-3 keeps a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
     within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
     a GPU's memory."""
     logits: Literal["float32", "bfloat16"] = "float32"
     """Type of a bfloat16 model's logits, in the trainer and the embedded engine. bfloat16 rounds a logit of 20 to steps
     of 0.06, on each side in its own way, and saves time and memory on a CPU."""
-    overlap_gradients: Flag = False
+    overlap_gradients: bounds.Flag = False
     """ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
     bucket of them in memory. ZeRO-3 always does."""
-    timeout_minutes: NotInKey[Minutes] = 30
+    timeout_minutes: NotInKey[bounds.Minutes] = 30
     """A rank that waits longer for the others stops the run."""
 
 
@@ -43,22 +35,22 @@ third of what is gathered stays within one anyway, and each rank's part of every
 class Hardware(Section):
     """Distribution of a stage. All fields but the timeout may change the order of additions, and so rounding."""
 
-    machines: Machines = 1
+    machines: bounds.Machines = 1
     """Machines of the process group; docs/reference/training.md, "Several machines", says how they are started."""
-    processes: Processes = 1
+    processes: bounds.Processes = 1
     """Ranks on each machine, one per GPU or CPU core."""
-    zero_stage: ZeroStage = 0
+    zero_stage: bounds.ZeroStage = 0
     """DeepSpeed's sharding: 1 optimizer, 2 also gradients, 3 also weights. In bfloat16 0 and 1 are 2, DeepSpeed's first
     that sums gradients in float32 and divides them by any number."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Type of weights and activations, in trainer and engine."""
-    micro_batch_tokens: Tokens = 3000
+    micro_batch_tokens: bounds.Tokens = 3000
     """Tokens of one forward-backward pass on one rank; bounds memory."""
-    packed: Flag = False
+    packed: bounds.Flag = False
     """Concatenate a micro-batch's sequences instead of padding them; memory is then linear in their tokens."""
-    activation_checkpointing: Flag = False
+    activation_checkpointing: bounds.Flag = False
     """Recompute activations in the backward pass instead of keeping them."""
-    rollout_batch: Responses = 256
+    rollout_batch: bounds.Responses = 256
     """Responses decoded together on one rank."""
     advanced: HardwareDetails = HardwareDetails()
     """Rarely needed settings."""

@@ -4,20 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ratchet.data_curation.base.bounds import (
-    BelowOne,
-    Coefficient,
-    Flag,
-    LearningRate,
-    Rollouts,
-    Steps,
-    Tokens,
-    Weight,
-)  # fmt: skip
+from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import Section
 
 Mix = Annotated[
-    dict[str, Weight],
+    dict[str, bounds.Weight],
     Field(min_length=1),
     AfterValidator(lambda mix: dict(sorted(mix.items(), key=lambda item: (-item[1], item[0])))),
 ]
@@ -27,16 +18,16 @@ Mix = Annotated[
 class When(Section):
     """Exactly one trigger, checked after each step. Counts and averages restart after each intervention."""
 
-    at_step: Steps | None = None
+    at_step: bounds.Steps | None = None
     """After this step, counted from 1."""
-    every_steps: Steps | None = None
+    every_steps: bounds.Steps | None = None
     """After each multiple of this many steps."""
-    plateau: Steps | None = None
+    plateau: bounds.Steps | None = None
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
-    below_floor: Steps | None = None
+    below_floor: bounds.Steps | None = None
     """Validations in a row in which something that the stage's `keep` names is below its floor; for `do: stop` counted
     over the whole stage."""
-    truncated_above: BelowOne | None = None
+    truncated_above: bounds.BelowOne | None = None
     """Share of truncated responses, mean over the last ten steps."""
 
     @property
@@ -61,17 +52,17 @@ class Change(Section):
     reset: Literal[True, False, "reference"] = False
     """ProRL's hard reset: the reference becomes the policy, optimizer and warm-up restart. `reference` leaves the
     optimizer as it is (ProRL v2)."""
-    stop: Flag = False
+    stop: bounds.Flag = False
     """End the stage."""
     mix: Mix | None = None
     """The stage's new mix, with all of its domains."""
-    learning_rate: LearningRate | None = None
+    learning_rate: bounds.LearningRate | None = None
     """The stage's new learning rate."""
-    max_response_tokens: Tokens | None = None
+    max_response_tokens: bounds.Tokens | None = None
     """The stage's new limit in tokens."""
-    unfinished_penalty: Coefficient | None = None
+    unfinished_penalty: bounds.Coefficient | None = None
     """The stage's new penalty for truncated responses."""
-    rollouts: Rollouts | None = None
+    rollouts: bounds.Rollouts | None = None
     """The stage's new number of responses per prompt."""
 
     @property

@@ -4,35 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from ratchet.data_curation.base.bounds import (
-    NESTED,
-    ONE,
-    SEVERAL,
-    BelowOne,
-    Coefficient,
-    Count,
-    Difficulty,
-    ImportanceCap,
-    LearningRate,
-    LowerClip,
-    Nats,
-    OpenProbability,
-    Probability,
-    Prompts,
-    RatioBand,
-    RatioCap,
-    RolloutSchedule,
-    Rounds,
-    Samples,
-    Seconds,
-    Steps,
-    StepsOrZero,
-    TemperatureSchedule,
-    Tokens,
-    TokensOrZero,
-    UpperClip,
-    Weight,
-)  # fmt: skip
+from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import Section
 from ratchet.infra.recipe.evaluation import benchmark_name
 from ratchet.infra.recipe.interventions import Change, Intervention, Mix
@@ -44,11 +16,11 @@ class SequenceImportance(Section):
     """Importance weights by response: `{sequence: [0.999, 1.002]}` leaves out those on which engine and trainer differ
     by more, as NeMo RL's ProRLv2 (`seq-mask-tis`) and verl's `rollout_rs` do; docs/reference/training.md."""
 
-    sequence: RatioBand
+    sequence: bounds.RatioBand
     """Bounds of a response's ratio, the geometric mean of its tokens' ratios of trainer to engine."""
     outside: Literal["mask", "truncate"] = "mask"
     """A response outside has no gradient, or the bound it exceeds as its weight."""
-    tokens: ImportanceCap | None = None
+    tokens: bounds.ImportanceCap | None = None
     """Weights of the tokens of the responses inside (with `mask`), as `importance_cap` has them without a sequence
     form. None: the response's ratio."""
 
@@ -61,11 +33,13 @@ class SequenceImportance(Section):
 
 def _importance_form(value: Any) -> str:
     by_response = isinstance(value, dict | SequenceImportance)
-    return NESTED if by_response else SEVERAL if isinstance(value, list | tuple) else ONE
+    return bounds.NESTED if by_response else bounds.SEVERAL if isinstance(value, list | tuple) else bounds.ONE
 
 
 Importance = Annotated[
-    Annotated[RatioCap, Tag(ONE)] | Annotated[RatioBand, Tag(SEVERAL)] | Annotated[SequenceImportance, Tag(NESTED)],
+    Annotated[bounds.RatioCap, Tag(bounds.ONE)]
+    | Annotated[bounds.RatioBand, Tag(bounds.SEVERAL)]
+    | Annotated[SequenceImportance, Tag(bounds.NESTED)],
     Discriminator(_importance_form),
 ]
 
@@ -74,13 +48,13 @@ class DifficultyFilter(Section):
     """Prompts to skip, decided after each epoch from their rollouts: `{easy: 1.0}` drops those whose every rollout
     of the epoch passed."""
 
-    easy: Probability = 1.0
+    easy: bounds.Probability = 1.0
     """Skip a prompt whose pass rate is at least this."""
-    hard: BelowOne | None = None
+    hard: bounds.BelowOne | None = None
     """Skip a prompt whose pass rate is at most this; 0: one that no rollout solved. None: none."""
-    memory: BelowOne = 0.0
+    memory: bounds.BelowOne = 0.0
     """Weight of the earlier pass rate when a prompt is sampled again; 0: the last epoch alone counts."""
-    skip_epochs: Count | None = None
+    skip_epochs: bounds.Count | None = None
     """Epochs for which a prompt is skipped, to be tried again after. None: for the rest of the stage."""
 
     @model_validator(mode="after")
@@ -95,36 +69,36 @@ class StageDetails(Section):
 
     graded: tuple[str, ...] = ()
     """Domains whose reward is the verifier's fraction (code: the share of tests passed) instead of 1 or 0."""
-    total_time_limit_s: Seconds | None = None
+    total_time_limit_s: bounds.Seconds | None = None
     """Seconds for all tests of a program together; later tests fail. None: 10, or four times the problem's limit per
     test. ProRL (arXiv 2505.24864) uses 5."""
-    validation_rollouts: Samples = 4
+    validation_rollouts: bounds.Samples = 4
     """Responses per validation problem."""
     result: Literal["last", "best"] = "last"
     """The weights that the stage passes on: of its last step, or of its best validation."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
     """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
-    entropy_bonus: Coefficient = 0.0
+    entropy_bonus: bounds.Coefficient = 0.0
     """Fixed weight of the entropy in the loss."""
-    entropy_target: Nats | None = None
+    entropy_target: bounds.Nats | None = None
     """Adaptive weight instead: on while the entropy (nats per token) is below this."""
-    mismatch_limit: Nats | None = 0.1
+    mismatch_limit: bounds.Nats | None = 0.1
     """A step whose mean divergence between sampling engine and trainer (`mismatch_kl`, nats per token) is larger ends
     the stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
     limit."""
-    overlong_buffer_tokens: TokensOrZero = 0
+    overlong_buffer_tokens: bounds.TokensOrZero = 0
     """Tokens before the limit over which the penalty of `soft_overlong` grows to 1."""
-    pass_rate_rollouts: Samples = 16
+    pass_rate_rollouts: bounds.Samples = 16
     """Most responses per prompt in the measurement for `max_pass_rate`."""
-    pass_rate_error: BelowOne = 0.075
+    pass_rate_error: bounds.BelowOne = 0.075
     """A prompt gets no further responses once all `pass_rate_rollouts` would decide otherwise with at most this
     probability; 0: once they cannot. Most need a third of the responses or fewer (docs/reference/training.md)."""
     difficulty_filter: DifficultyFilter | None = None
     """Skip the prompts that the policy has become too good for, or cannot solve, by their own rollouts; none: off."""
-    tail_batching: Probability = 0.0
+    tail_batching: bounds.Probability = 0.0
     """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
     longer ones wait for a step of their own. 0: off."""
-    max_staleness: Rounds = 0
+    max_staleness: bounds.Rounds = 0
     """Long responses span updates, and engines apart sample while the policy learns: no token is learned from more than
     this many batches after it was sampled, with importance weights (`importance_cap`). 0: off, strictly on-policy."""
 
@@ -144,57 +118,57 @@ class Stage(Section):
     mix: Mix
     """Shares of each batch's prompts by domain, largest first; they need not sum to one. `domain: math` is short for
     `mix: {math: 1.0}`. Schedules follow the first domain's epochs."""
-    max_response_tokens: Tokens
+    max_response_tokens: bounds.Tokens
     """Longest response in tokens; longer ones are truncated."""
-    steps: Steps
+    steps: bounds.Steps
     """Most batches that the stage samples, judges and learns from."""
     interventions: tuple[Intervention, ...] = ()
     """Changes during the stage and their triggers: resets, longer responses, another domain, an early end. Checked in
     this order after each step; each one taken is a line of decisions.jsonl with its cause."""
-    validate_every: Steps = 50
+    validate_every: bounds.Steps = 50
     """Steps between validations, if anything depends on them."""
-    validation: dict[str, Weight] = {}
+    validation: dict[str, bounds.Weight] = {}
     """Weights of the validation benchmarks by name; none: the benchmarks of the stage's domains."""
-    keep: dict[str, OpenProbability] = {}
+    keep: dict[str, bounds.OpenProbability] = {}
     """Domains or benchmarks that the stage may not forget, and how far their validation scores may fall below those of
     the stage's start. `{below_floor: 1}` triggers interventions; a validation below a floor is never the best."""
-    prompts_per_batch: Prompts = 128
+    prompts_per_batch: bounds.Prompts = 128
     """Prompts per step; 128 as in AceReason."""
-    rollouts: RolloutSchedule = 16
+    rollouts: bounds.RolloutSchedule = 16
     """Responses per prompt; a list is a schedule over epochs, whose last value continues."""
-    temperature: TemperatureSchedule = 1.0
+    temperature: bounds.TemperatureSchedule = 1.0
     """Sampling temperature; a list is a schedule over epochs, whose last value continues."""
-    learning_rate: LearningRate = 1e-6
+    learning_rate: bounds.LearningRate = 1e-6
     """AdamW's, constant after warm-up; 1e-6 as in AceReason."""
-    warmup_steps: StepsOrZero = 0
+    warmup_steps: bounds.StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
     """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/training.md."""
     advantage: str = "grpo"
     """grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
-    updates_per_batch: Prompts = 1
+    updates_per_batch: bounds.Prompts = 1
     """Optimizer steps per batch; 1 is strictly on-policy: the probability ratio is one."""
-    clip_low: LowerClip = 0.2
+    clip_low: bounds.LowerClip = 0.2
     """The ratio is clipped below 1 - this."""
-    clip_high: UpperClip = 0.2
+    clip_high: bounds.UpperClip = 0.2
     """The ratio is clipped above 1 + this; more than `clip_low` lets unlikely tokens grow (DAPO). Acts from the second
     update on."""
-    kl_coefficient: Coefficient = 0.0
+    kl_coefficient: bounds.Coefficient = 0.0
     """Weight of the KL term to the reference policy: the stage's start, or the last reset."""
     importance_cap: Importance | None = None
     """Weight of tokens by the ratio of trainer to sampling engine. A number truncates it; a pair, such as IcePop's
     [0.5, 5.0], masks tokens outside; `{sequence: [0.999, 1.002]}` masks responses by the geometric mean of their
     tokens' ratios. None: off."""
-    dynamic_sampling_rounds: Rounds = 0
+    dynamic_sampling_rounds: bounds.Rounds = 0
     """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0: off."""
     truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
     """A truncated response has reward 0 and is trained on; is left out of statistics and loss; or is penalized by
     length, as is one that comes near the limit."""
-    unfinished_penalty: Coefficient = 0.0
+    unfinished_penalty: bounds.Coefficient = 0.0
     """Subtracted from the reward of a truncated response."""
-    max_difficulty: Difficulty | None = None
+    max_difficulty: bounds.Difficulty | None = None
     """Highest number of failed teacher attempts of a problem; unmeasured ones pass."""
-    max_pass_rate: Probability | None = None
+    max_pass_rate: bounds.Probability | None = None
     """Highest pass rate of a prompt under the starting policy, measured before the stage."""
     advanced: StageDetails = StageDetails()
     """Rarely needed settings."""

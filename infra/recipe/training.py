@@ -4,20 +4,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Tag, model_validator
 
-from ratchet.data_curation.base.bounds import (
-    ONE,
-    WORD,
-    Count,
-    Flag,
-    GradientNorm,
-    LearningRate,
-    Probability,
-    Rank,
-    Steps,
-    StepsOrZero,
-    Weight,
-    WeightDecay,
-)  # fmt: skip
+from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import NotInKey, Section
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.infra.inference.engine import AnyEngine, chosen_engine
@@ -45,15 +32,15 @@ class WarmStart(Section):
     template, as in training and evaluation. The run and the report say how many differ."""
     teacher: Teacher | None = None
     """Teacher that writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
-    traces: Count = 44000
+    traces: bounds.Count = 44000
     """Traces to learn from, over all domains; with files, at most."""
-    mix: dict[str, Weight] = {}
+    mix: dict[str, bounds.Weight] = {}
     """Share of each domain; none: equal shares of the recipe's domains, of files in proportion to their rows."""
-    batch_size: Count = 16
+    batch_size: bounds.Count = 16
     """Traces per optimizer step."""
-    learning_rate: LearningRate = 3e-3
+    learning_rate: bounds.LearningRate = 3e-3
     """Peak of the schedule; suits the tiny model, a pretrained one needs less."""
-    warmup_steps: StepsOrZero = 20
+    warmup_steps: bounds.StepsOrZero = 20
     """Optimizer steps of linear warm-up."""
 
     @property
@@ -72,9 +59,9 @@ class WarmStart(Section):
 class Optimizer(Section):
     """AdamW."""
 
-    weight_decay: WeightDecay = 0.0
+    weight_decay: bounds.WeightDecay = 0.0
     """Decoupled weight decay in the stages."""
-    max_gradient_norm: GradientNorm = 1.0
+    max_gradient_norm: bounds.GradientNorm = 1.0
     """Gradients are clipped to this norm."""
 
 
@@ -85,9 +72,9 @@ class Lora(Section):
     """A low-rank adapter (arXiv 2106.09685), trained instead of the model's weights, for one small GPU;
     docs/reference/training.md. It has no dropout, with which the trained network would not be the one that sampled."""
 
-    rank: Rank = 16
+    rank: bounds.Rank = 16
     """Rank of the change of each adapted matrix."""
-    alpha: Rank = 32
+    alpha: bounds.Rank = 32
     """The change is scaled by alpha / rank."""
     target: Literal["all-linear"] | tuple[Projection, ...] = "all-linear"
     """The adapted matrices of every layer, such as [q_proj, v_proj]; all of them learn best
@@ -101,18 +88,19 @@ class TrainingDetails(Section):
     """AdamW's settings, for all stages."""
     lora: Lora | None = None
     """Train an adapter; none: all weights."""
-    keep_logprobs: NotInKey[Flag] = False
+    keep_logprobs: NotInKey[bounds.Flag] = False
     """Keep the engine's log-probabilities of kept rollouts too, which takes about as much room again."""
-    max_infra_errors: Probability = 0.05
+    max_infra_errors: bounds.Probability = 0.05
     """Share of a batch's verdicts that may be infrastructure errors before the run stops."""
 
 
 def _word_or_number(value: Any) -> str:
-    return WORD if isinstance(value, str) else ONE
+    return bounds.WORD if isinstance(value, str) else bounds.ONE
 
 
 KeptRollouts = Annotated[
-    Annotated[Literal["all", "samples"], Tag(WORD)] | Annotated[Steps, Tag(ONE)], Discriminator(_word_or_number)
+    Annotated[Literal["all", "samples"], Tag(bounds.WORD)] | Annotated[bounds.Steps, Tag(bounds.ONE)],
+    Discriminator(_word_or_number),
 ]
 
 
@@ -126,7 +114,7 @@ class Training(Section):
     engine: AnyEngine = chosen_engine("transformers")
     """The engine that samples responses in training and evaluation: docs/reference/engines.md. A name is short for its
     `kind`."""
-    checkpoint_every: NotInKey[Steps] = 20
+    checkpoint_every: NotInKey[bounds.Steps] = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
     keep_rollouts: NotInKey[KeptRollouts] = "all"
     """Rollouts that a stage keeps as Parquet beside its checkpoint: `all`; those of so many most recent steps; or
