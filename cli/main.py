@@ -18,28 +18,14 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from ratchet.cli import options
 from ratchet.cli.decontaminate import decontaminate
 from ratchet.cli.deploy import deploy
 from ratchet.cli.doctor import doctor
 from ratchet.cli.export import export
 from ratchet.cli.gc import gc
 from ratchet.cli.new import new
-from ratchet.cli.options import (
-    INTERRUPTED,
-    Approve,
-    DryRun,
-    Home,
-    Overrides,
-    PlainCommand,
-    PlainGroup,
-    Reject,
-    Seed,
-    artifact,
-    benchmark,
-    step,
-    with_output,
-)
-from ratchet.cli.options import Recipe as RecipeName
+from ratchet.cli.options import PlainCommand, PlainGroup, with_output
 from ratchet.cli.plan import plan
 from ratchet.cli.preflight import preflight
 from ratchet.cli.rehearse import rehearse
@@ -108,13 +94,13 @@ def every_command(
 
 @command(RUN)
 def run(
-    recipe: RecipeName = "tiny",
-    approve: Approve = False,
-    reject: Reject = "",
-    set_: Overrides = None,
-    seed: Seed = None,
-    dry_run: DryRun = False,
-    home: Home = None,
+    recipe: options.Recipe = "tiny",
+    approve: options.Approve = False,
+    reject: options.Reject = "",
+    set_: options.Overrides = None,
+    seed: options.Seed = None,
+    dry_run: options.DryRun = False,
+    home: options.Home = None,
 ) -> None:
     """Run the whole pipeline: curate, train, evaluate, report.
 
@@ -131,27 +117,27 @@ def run(
 @command(RUN)
 def curate(
     domain: Annotated[str, typer.Argument(help="A domain of the recipe, such as `math` or `code`.")],
-    recipe: RecipeName = "tiny",
+    recipe: options.Recipe = "tiny",
     input_: Annotated[
         list[str] | None, typer.Option("--input", help="A raw file, a directory or a data set on the Hub; repeatable.")
     ] = None,
     benchmarks: Annotated[
         list[str] | None,
-        benchmark("Decontaminate against this file or benchmark, such as math500; repeatable.", "--benchmark"),
+        options.benchmark("Decontaminate against this file or benchmark, such as math500; repeatable.", "--benchmark"),
     ] = None,
-    only: Annotated[str | None, step("Run this step only.", "--only", metavar="STEP")] = None,
-    from_: Annotated[str | None, step("Run this step and all later ones.", "--from", metavar="STEP")] = None,
+    only: Annotated[str | None, options.step("Run this step only.", "--only", metavar="STEP")] = None,
+    from_: Annotated[str | None, options.step("Run this step and all later ones.", "--from", metavar="STEP")] = None,
     refresh: Annotated[
-        list[str] | None, step("Rerun this step even if cached; repeatable.", "--refresh", metavar="STEP")
+        list[str] | None, options.step("Rerun this step even if cached; repeatable.", "--refresh", metavar="STEP")
     ] = None,
     check: Annotated[
         list[str] | None,
         typer.Option("--check", metavar="FILE", help="Only show how the rows of this file are read; repeatable."),
     ] = None,
-    set_: Overrides = None,
-    seed: Seed = None,
-    dry_run: DryRun = False,
-    home: Home = None,
+    set_: options.Overrides = None,
+    seed: options.Seed = None,
+    dry_run: options.DryRun = False,
+    home: options.Home = None,
 ) -> None:
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
@@ -180,15 +166,17 @@ def curate(
 
 @command(RUN)
 def train(
-    recipe: RecipeName = "tiny",
+    recipe: options.Recipe = "tiny",
     stage: Annotated[str, typer.Option("--stage", help="Train this stage only.")] = "",
-    model: Annotated[str, artifact("Start from this checkpoint (`checkpoint/…`) or model directory.", "--model")] = "",
-    approve: Approve = False,
-    reject: Reject = "",
-    set_: Overrides = None,
-    seed: Seed = None,
-    dry_run: DryRun = False,
-    home: Home = None,
+    model: Annotated[
+        str, options.artifact("Start from this checkpoint (`checkpoint/…`) or model directory.", "--model")
+    ] = "",
+    approve: options.Approve = False,
+    reject: options.Reject = "",
+    set_: options.Overrides = None,
+    seed: options.Seed = None,
+    dry_run: options.DryRun = False,
+    home: options.Home = None,
 ) -> None:
     """Train a model: the warm start, then all stages. Domains that are not curated yet are curated first.
 
@@ -203,17 +191,18 @@ def train(
 
 @command(RUN)
 def evaluate(
-    recipe: RecipeName = "tiny",
+    recipe: options.Recipe = "tiny",
     model: Annotated[
-        str, artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model")
+        str,
+        options.artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model"),
     ] = "",
     benchmarks: Annotated[
-        list[str] | None, benchmark("A benchmark of the recipe, or a known one; repeatable.", "--benchmark")
+        list[str] | None, options.benchmark("A benchmark of the recipe, or a known one; repeatable.", "--benchmark")
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, max=65536, help="Responses per question.")] = None,
-    set_: Overrides = None,
-    dry_run: DryRun = False,
-    home: Home = None,
+    set_: options.Overrides = None,
+    dry_run: options.DryRun = False,
+    home: options.Home = None,
 ) -> None:
     """Evaluate a model on benchmarks: scores with error bars, truncation rates, response lengths.
 
@@ -238,11 +227,13 @@ command(LOOK)(rollouts)
 
 @command(LOOK)
 def compare(
-    what: Annotated[list[str], artifact("Two or more evaluations, first to last (`evaluation/…`); or two runs.")],
+    what: Annotated[
+        list[str], options.artifact("Two or more evaluations, first to last (`evaluation/…`); or two runs.")
+    ],
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Compare despite different settings; the report names them.")
     ] = False,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Compare models on the same questions, or two runs.
 
@@ -274,9 +265,10 @@ def compare(
 @command(LOOK)
 def report(
     evaluations: Annotated[
-        list[str] | None, artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest).")
+        list[str] | None,
+        options.artifact("`evaluation/…` in order, or the evaluations of a `report/…` (default: the newest)."),
     ] = None,
-    home: Home = None,
+    home: options.Home = None,
 ) -> None:
     """Write the report of stored evaluations: gains, and every score with its error bar and its query.
 
@@ -370,7 +362,7 @@ def main() -> None:
 def _leave() -> None:
     with suppress(OSError):  # the terminal may be gone
         say_where_it_stopped()
-    os._exit(INTERRUPTED)
+    os._exit(options.INTERRUPTED)
 
 
 if __name__ == "__main__":
