@@ -120,8 +120,8 @@ def _show(plan: "Plan") -> None:
         peak, have = estimate.peak * plan.sharing, plan.machine.memory
         memory = Text(f"{peak / GIB:.3g} GiB", style="green" if peak < 0.9 * have else "bold red")
         seconds = [duration(each) for each in (row["step_seconds"], *row["seconds"].values())]
-        beside = sum(row["beside"].values())
-        totals = (f"{row['steps']:,}", duration(beside) if beside else "", *_totals(row))
+        overhead = sum(row["overhead"].values())
+        totals = (f"{row['steps']:,}", duration(overhead) if overhead else "", *_totals(row))
         table.add_row(row["stage"], memory, f"{have / GIB:.3g} GiB", *seconds, *totals)
     evaluations = summary["evaluations"]
     if evaluations["number"]:

@@ -21,13 +21,13 @@ EXACTNESS = ("", EXACT, ORDER, BATCH, STALE.format(""))
 TAIL = 0.25
 """Share of prompts beyond a step's, for tail batching: RollPacker's (arXiv 2509.21009)."""
 SAVES = 1.02
-"""Times fewer GPU hours from which a change is shown."""
+"""Speedup from which a change is shown."""
 STAGES, HARDWARE, ENGINE = "training.stages", "training.hardware", "training.engine"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A plan after a `change`, beside the one without."""
+    """A plan after a `change`, compared with the one without."""
 
     change: str
     settings: tuple[str, ...]
@@ -39,7 +39,7 @@ class Advice:
     speedup: float
     """GPU hours without the change over those with it."""
     efficiency: float
-    """Share of all GPUs' peak arithmetic."""
+    """MFU: share of all GPUs' peak arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _beats(one: Advice, other: Advice) -> bool:
 
 
 class Advisor:
-    """Plans beside `plan`. `recipe_with` reads its recipe with more `--set`."""
+    """Alternatives to `plan`. `recipe_with` reads its recipe with more `--set`."""
 
     def __init__(self, plan: Plan, recipe_with: Callable[[Sequence[str]], Recipe]) -> None:
         self._plan, self._recipe_with = plan, recipe_with
@@ -161,7 +161,7 @@ class Advisor:
                 yield PlanChange(words, asked, STALE.format(staleness), machines=train)
 
     def _machines(self) -> list[PlanChange]:
-        """All machines, and fewer."""
+        """Numbers of machines: all, and fewer."""
         total = self._plan.machine.machines
         fewer = [total // part for part in (2, 4, 8) if total >= part]
         return [

@@ -1,4 +1,4 @@
-"""What a recipe takes of time, money and memory, and its first bottleneck when it grows."""
+"""Estimates of a recipe's time, cost and memory, and its first bottleneck when it grows."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -39,13 +39,13 @@ PROMPTS = 40_000
 RATES = [(i + 0.5) / 20 for i in range(20)]
 """Assumed pass rates of the prompts that are measured for `max_pass_rate`: evenly spread."""
 FEWER = 4
-"""A plan is compared with one on a quarter of the machines."""
+"""Divisor of the machines of the smaller plan that a plan is compared with."""
 WASTE = 1.5
-"""GPU hours as a multiple of that plan's, above which a plan warns."""
+"""Multiple of the smaller plan's GPU hours above which a plan warns."""
 
 
 class Plan:
-    """A plan of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean
+    """Estimate of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean
     response length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead of the
     recipe's model, `curated` the recipe's curated problems by domain, as far as there are any."""
 
@@ -70,7 +70,7 @@ class Plan:
 
     @cached_property
     def stages(self) -> list[tuple[Stage, Estimate]]:
-        """Raises RatchetError for a stage whose prompts are too few for what it asks for."""
+        """Planned stages with their estimates. Raises RatchetError for a stage that has too few prompts."""
         chosen = [stage for stage in self.training.stages if self._stage in ("", stage.name)]
         for stage in chosen:
             wanted, there = stage.prompts_per_batch * (1 + stage.advanced.tail_batching), self.prompts(stage)
@@ -91,11 +91,11 @@ class Plan:
         return pass_seconds(self.shape, stage, training or self.training, self.machine, self.mean, prompts, rollouts)
 
     @cached_property
-    def beside(self) -> dict[str, dict[str, float]]:
-        """Seconds of each stage's passes beside its steps: the pass rates of its prompts, and all validations."""
-        return {stage.name: self._beside(stage) for stage, _ in self.stages}
+    def overhead(self) -> dict[str, dict[str, float]]:
+        """Seconds of each stage besides its steps, by kind: starts, pass rates of its prompts, validations."""
+        return {stage.name: self._overhead(stage) for stage, _ in self.stages}
 
-    def _beside(self, stage: Stage) -> dict[str, float]:
+    def _overhead(self, stage: Stage) -> dict[str, float]:
         (start,) = (needs.start for each, needs in self.stages if each is stage)
         passes = {"starts": start}
         if stage.max_pass_rate is not None:
@@ -123,7 +123,7 @@ class Plan:
 
     @property
     def evaluations(self) -> int:
-        """How many of the recipe's evaluations belong to the planned stages."""
+        """Number of the recipe's evaluations that belong to the planned stages."""
         names = {"start", *(stage.name for stage, _ in self.stages)}
         return sum(name in names for name in self.recipe.evaluation.after) if not self._stage else 0
 
@@ -143,7 +143,7 @@ class Plan:
     def on(self, machine: Machine, recipe: Recipe | None = None) -> "Plan":
         """The plan on another machine, or of a recipe with other settings for the same model."""
         plan = copy(self)
-        for name in ("stages", "beside", "evaluation", "hours", "smaller"):  # of the whole machine
+        for name in ("stages", "overhead", "evaluation", "hours", "smaller"):  # of the whole machine
             plan.__dict__.pop(name, None)
         plan.machine, plan.recipe = machine, recipe or self.recipe
         plan.training = plan.recipe.training
@@ -152,12 +152,12 @@ class Plan:
     @cached_property
     def hours(self) -> float:
         steps = sum(
-            needs.step_seconds * stage.steps + sum(self.beside[stage.name].values()) for stage, needs in self.stages
+            needs.step_seconds * stage.steps + sum(self.overhead[stage.name].values()) for stage, needs in self.stages
         )
         return (steps + (self.evaluations and self.evaluations * self.evaluation)) / 3600
 
     def warnings(self) -> list[str]:
-        """What a person should see before paying."""
+        """Warnings for a person who is about to pay."""
         words = [*filter(None, [self.too_large]), *recipe_warnings(self.recipe)]
         idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
@@ -175,7 +175,7 @@ class Plan:
 
     @property
     def gpus(self) -> int:
-        """GPUs that are held: the machine's, and those of an engine apart."""
+        """GPUs in use: the machine's, and those of an engine apart."""
         return self.machine.count if self.machine.is_cpu else max(needs.gpus for _, needs in self.stages)
 
     @property
@@ -195,7 +195,7 @@ class Plan:
 
     @property
     def too_large(self) -> str:
-        """The stages that need more than the machine's memory, in a line; empty if none does."""
+        """Error for stages that need more than the machine's memory; empty if none does."""
         limit = LIMITS["memory"] * self.machine.memory
         needed = {stage.name: needs.peak * self.sharing for stage, needs in self.stages}
         over = [f"{name} needs {size / GIB:.3g} GiB" for name, size in needed.items() if size > limit]
@@ -208,16 +208,16 @@ class Plan:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Seconds, bytes, hours and tokens."""
+        """The plan as JSON, in seconds, bytes, hours and tokens."""
         stages = []
         for stage, needs in self.stages:
-            beside = self.beside[stage.name]
-            hours = (needs.step_seconds * stage.steps + sum(beside.values())) / 3600
+            overhead = self.overhead[stage.name]
+            hours = (needs.step_seconds * stage.steps + sum(overhead.values())) / 3600
             memory = {"sampling": needs.sampling, "updating": needs.updating, "of": self.machine.memory}
             stages.append(
                 {
                     "stage": stage.name, "steps": stage.steps, "step_seconds": needs.step_seconds,
-                    "seconds": needs.seconds, "beside": beside, "hours": hours,
+                    "seconds": needs.seconds, "overhead": overhead, "hours": hours,
                     "cost": self.cost(hours), "memory": memory,
                     "cache_tokens": needs.engine.room, "longest_tokens": needs.longest,
                     "empty_decode_slots": needs.sampled.empty, "judge_load": needs.judging,
@@ -250,7 +250,7 @@ class Plan:
         return None if self.price is None else hours * self.price * self.gpus
 
     def growth(self) -> list[dict[str, Any]]:
-        """The longest stage as it is and larger, with each limit's share."""
+        """Rows for the longest stage as it is and larger, with each limit's share."""
         longest = max(self.stages, key=lambda each: each[0].steps * each[1].step_seconds)[0]
         rows = []
         for what, factor in GROWTH:

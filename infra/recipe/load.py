@@ -92,7 +92,7 @@ def _read(file: Path, reading: tuple[Path, ...] = (), cpu_overrides: dict[str, A
         add_to_import_path(file.parent)
     data = _mapping(file)
     extended, overrides = data.pop("extends", None), data.pop("set", None) or []
-    data = _beside(data, file.parent)
+    data = _relative_to(data, file.parent)
     if file in reading:
         raise RatchetError(f"{file} extends itself, through {reading[-1]}.")
     if extended is not None:
@@ -176,14 +176,15 @@ def _yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
 
 
-def _beside(value: Any, directory: Path, field: str = "") -> Any:
-    """The value with its paths made relative to the directory."""
+def _relative_to(value: Any, directory: Path, field: str = "") -> Any:
+    """Make the paths in a value relative to the directory."""
     if isinstance(value, dict):
         return {
-            name: _beside(inner, directory, field if field in PATHS else str(name)) for name, inner in value.items()
+            name: _relative_to(inner, directory, field if field in PATHS else str(name))
+            for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_beside(inner, directory, field) for inner in value]
+        return [_relative_to(inner, directory, field) for inner in value]
     if field not in PATHS or not isinstance(value, str) or not value or "://" in value or value[0] in "/~":
         return value
     is_path = value.startswith(".") or value.endswith(FILES) or any(character in value for character in "*?[")
@@ -299,7 +300,7 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
         raise RatchetError(f"--set {override!r}: write key.path=value, e.g. --set training.stages.0.steps=20.")
     path = dotted.strip().split(".")
     try:
-        value = _beside(_yaml(text), directory, path[-1])
+        value = _relative_to(_yaml(text), directory, path[-1])
     except ValueError as error:
         raise RatchetError(f"--set {_shortened(override)}: the value is not valid YAML: {error}.") from error
     _set(data, path, 0, value, override)

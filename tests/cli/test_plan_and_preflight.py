@@ -42,11 +42,11 @@ def test_a_plan_is_told_in_words_and_as_json(model, tmp_path):
     found = json.loads(in_process(*asked, "--json"))
     assert [stage["stage"] for stage in found["stages"]] == ["math-4k", "math-8k"]
     steps = sum(stage["step_seconds"] * stage["steps"] for stage in found["stages"]) / 3600
-    beside = sum(sum(stage["beside"].values()) for stage in found["stages"]) / 3600
-    assert all(stage["beside"].keys() == {"starts", "validation"} for stage in found["stages"])
+    overhead = sum(sum(stage["overhead"].values()) for stage in found["stages"]) / 3600
+    assert all(stage["overhead"].keys() == {"starts", "validation"} for stage in found["stages"])
     evaluations = found["evaluations"]
-    assert evaluations["number"] == 3 and evaluations["hours_each"] > 0 and beside > 0
-    hours = steps + beside + 3 * evaluations["hours_each"]
+    assert evaluations["number"] == 3 and evaluations["hours_each"] > 0 and overhead > 0
+    hours = steps + overhead + 3 * evaluations["hours_each"]
     assert found["hours"] == pytest.approx(hours) and found["cost"] == pytest.approx(hours * 2 * 16)
     for stage in found["stages"]:
         assert stage["step_seconds"] == pytest.approx(sum(stage["seconds"].values()))
@@ -92,14 +92,14 @@ def test_a_plan_warns_before_gpus_wait(tmp_path):
     assert f"times the {many.smaller.gpu_hours:,.0f} on 32 GPUs" in wasted
     assert many.gpu_hours == many.hours * 128 > 1.5 * many.smaller.gpu_hours
     assert many.smaller.machine.count == 32 and many.smaller.gpu_hours == Plan(recipe, settings, "4x8xH100").gpu_hours
-    measured = {name: passes.get("pass rates", 0) / 3600 for name, passes in many.beside.items()}
+    measured = {name: passes.get("pass rates", 0) / 3600 for name, passes in many.overhead.items()}
     assert {name for name, hours in measured.items() if hours > 1} == {"math-24k", "math-32k"}
     assert many.uncounted == ["codeforces"] and many.evaluations == 4
     few = Plan(recipe, settings, "2x8xH100")
     assert not any("GPU hours" in words for words in few.warnings())
     curated = {"math": problems(tmp_path, 4000)}
     assert (
-        Plan(recipe, settings, "16x8xH100", curated=curated).beside["math-24k"]["pass rates"]
+        Plan(recipe, settings, "16x8xH100", curated=curated).overhead["math-24k"]["pass rates"]
         < 3600 * measured["math-24k"] / 2
     )
     assert Plan(recipe, settings, "H100").smaller is None
