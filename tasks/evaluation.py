@@ -64,12 +64,12 @@ Chosen = tuple[Benchmark, Artifact]
 """A benchmark of the recipe and its problems."""
 
 
-def chosen_benchmarks(run: RunContext, recipe: Recipe) -> list[Chosen]:
-    """Raises RatchetError if there is none."""
-    benchmarks = recipe.evaluation.benchmarks
+def chosen_benchmarks(run: RunContext) -> list[Chosen]:
+    """The recipe's benchmarks with their problems. Raises RatchetError if there is none."""
+    benchmarks = run.recipe.evaluation.benchmarks
     if not benchmarks:
         raise RatchetError("evaluation.benchmarks is empty: name at least one benchmark in the recipe.")
-    return [(b, _problems(run, b, recipe.curation_of(b.domain).columns)) for b in benchmarks]
+    return [(b, _problems(run, b, run.recipe.curation_of(b.domain).columns)) for b in benchmarks]
 
 
 def _problems(run: RunContext, benchmark: Benchmark, columns: Mapping[str, str]) -> Artifact:
@@ -136,7 +136,7 @@ def check_evaluation(run: RunContext) -> None:
     for words in () if run.planning else recipe_warnings(recipe):
         run.reporter.warning(words)
     require_defined(recipe.evaluation)
-    for benchmark, problems in chosen_benchmarks(run, recipe):
+    for benchmark, problems in chosen_benchmarks(run):
         if problems.finished:  # not in a plan
             load_problems(benchmark, problems.kept)
 
@@ -178,7 +178,7 @@ def evaluate_model(
     `training` problems are flagged; None: the training set is unknown."""
     recipe = run.recipe
     require_defined(recipe.evaluation)
-    benchmarks = chosen_benchmarks(run, recipe)
+    benchmarks = chosen_benchmarks(run)
     check = (
         contamination(run, [(b.name, b.domain, problems) for b, problems in benchmarks], training) if training else None
     )
@@ -232,17 +232,17 @@ def evaluate_model(
     whole = [problems for _, problems in benchmarks]  # including the rejected rows
     return run_step(
         run, EVALUATE, label, parameters=parameters, inputs=inputs, make=make, whole=whole,
-        check=lambda: _check(run, recipe, subject, benchmarks),
+        check=lambda: _check(run, subject, benchmarks),
         code=[*code_of(b.domain for b, _ in benchmarks), *engine],
     )  # fmt: skip
 
 
-def _check(run: RunContext, recipe: Recipe, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
+def _check(run: RunContext, subject: Subject, benchmarks: Sequence[Chosen]) -> None:
     """Raises RatchetError if the engine or the endpoint is not available, or a prompt does not fit. An endpoint with
     stored answers is not checked: these may suffice, and the evaluation waits for it."""
     if isinstance(subject, Artifact):
-        check_machines(run.settings, recipe.training)
-        lengths.check_evaluation(run, recipe, subject, benchmarks)
+        check_machines(run.settings, run.recipe.training)
+        lengths.check_evaluation(run, subject, benchmarks)
         return
     generations = run.settings.home / "generations"
     stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))
@@ -302,8 +302,8 @@ def training_of(run: RunContext, subject: Subject) -> list[Artifact] | None:
 
 def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:
     """The validation problems of a stage, by benchmark."""
-    recipe, validated = run.recipe, run.recipe.validation_benchmarks(stage)
-    return {b.name: problems for b, problems in chosen_benchmarks(run, recipe) if b in validated} if validated else {}
+    validated = run.recipe.validation_benchmarks(stage)
+    return {b.name: problems for b, problems in chosen_benchmarks(run) if b in validated} if validated else {}
 
 
 class EvaluationFollower(MetricsFollower):

@@ -14,7 +14,6 @@ from ratchet.evaluation.benchmarks import load_problems, require_room
 from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.model import Model
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact
 from ratchet.tasks.curation import read_benchmark
@@ -37,11 +36,10 @@ def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) ->
         )
 
 
-def check_evaluation(
-    run: RunContext, recipe: Recipe, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]
-) -> None:
+def check_evaluation(run: RunContext, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]) -> None:
     """Raises RatchetError if the longest response to a question does not fit, as far as the questions can be read now;
     and for questions that cannot be graded."""
+    recipe = run.recipe
     positions, tokenizer = _model_facts(run, recipe.model, subject)
     longest = recipe.evaluation.max_tokens
     if positions and longest >= positions:

@@ -171,7 +171,7 @@ def train_stage(
     facts: dict[str, Any] = {"validation": {name: artifact.kept for name, artifact in validation.items()}}
     inputs = [start, *problems.values(), *validation.values()]
     if stage.max_pass_rate is not None:
-        measured = _pass_rates(run, recipe, stage, start, problems)
+        measured = _pass_rates(run, stage, start, problems)
         facts["pass_rates"] = measured.path / "pass_rates.jsonl"
         inputs.append(measured)
     spec = spec.model_copy(update=facts)
@@ -231,11 +231,9 @@ def _silence_of(reward_servers: tuple[str, ...]) -> str:
     return ""
 
 
-def _pass_rates(
-    run: RunContext, recipe: Recipe, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]
-) -> Artifact:
+def _pass_rates(run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact]) -> Artifact:
     """Measure how often the starting policy solves each prompt that the stage may train on."""
-    spec = _stage_spec(recipe, "pass_rates", stage, start, problems)
+    recipe, spec = run.recipe, _stage_spec(run.recipe, "pass_rates", stage, start, problems)
     measured = {
         "name", "max_response_tokens", "temperature", "max_difficulty", "max_pass_rate", "pass_rate_rollouts",
         "pass_rate_error", "graded", "total_time_limit_s",

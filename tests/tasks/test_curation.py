@@ -7,7 +7,7 @@ import pytest
 from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
-from ratchet.tasks import row_steps
+from ratchet.tasks import curation
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
@@ -28,7 +28,7 @@ def warned(tmp_path):
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         draft = Draft(tmp_path, DatasetResult())
         write_splits(draft, read_files(paths, "math"), max_rejected=1.0)
-        row_steps.warn_of_losses(run, draft)
+        curation.warn_of_losses(run, draft)
         return said
 
     return warned
