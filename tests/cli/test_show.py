@@ -10,7 +10,7 @@ from ratchet.cli.terminal import console
 from ratchet.data_curation.read import read_problems
 from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
@@ -36,10 +36,11 @@ def test_a_run_at_work_is_shown_with_its_time_beside_the_plan(tmp_path):
     tracking = Tracking(Settings(tmp_path, "", sys.executable, trackers=()), recipe.name)
     root = tracking.start_run("mini-seed1-pipeline", tags={"ratchet.flow": "pipeline"})
     tracking.event("text", root, text=recipe.model_dump_json(), name="recipe.json")
-    done = tracking.start_run("train math-24", parent=root)
+    first, second = (Artifact("checkpoint", name, name, tmp_path / name) for name in ("math-24", "code-32"))
+    done = tracking.start_run("train math-24", parent=root, output=first)
     tracking.metrics(done, {"reward": 0.5}, step=2)
     tracking.event("end", done, status="FINISHED")
-    tracking.metrics(tracking.start_run("train code-32", parent=root), {"reward": 0.5}, step=1)
+    tracking.metrics(tracking.start_run("train code-32", parent=root, output=second), {"reward": 0.5}, step=1)
     shown = in_process("show", tracking.run_id, "--price", "2", "--home", tmp_path)
     assert f"{tracking.run_id}: running for " in shown and "unfinished: train code-32\n" in shown
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line}
