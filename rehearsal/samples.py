@@ -3,7 +3,7 @@
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from ratchet.data_curation.readers.raw_files import SUFFIXES
 from ratchet.data_curation.readers.sources import local_files
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import named_path
-from ratchet.infra.recipe.load import PATHS, validate_recipe
+from ratchet.infra.recipe.load import validate_recipe, with_paths
 from ratchet.rehearsal.layouts import layouts, write_layout
 from ratchet.tasks.inputs import GENERATED
 from ratchet.verifiers.errors import RatchetError
@@ -124,15 +124,6 @@ def _on_this_machine(recipe: Recipe, path: str, samples: Path | None, place: Pat
     for file in files:
         _first_rows(file, place / file.name)
     return place
-
-
-def with_paths(value: Any, change: Callable[[str], str], field: str = "") -> Any:
-    """The data of a recipe with its paths changed."""
-    if isinstance(value, dict):
-        return {name: with_paths(inner, change, field if field in PATHS else name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [with_paths(inner, change, field) for inner in value]
-    return change(value) if field in PATHS and isinstance(value, str) else value
 
 
 def _published_name(file: Path, name: str) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 from ratchet.infra.keys import flat
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.evaluation import CATALOG
-from ratchet.infra.recipe.load import validate_recipe
+from ratchet.infra.recipe.load import set_field, validate_recipe, with_paths
 from ratchet.infra.recipe.training import Stage
-from ratchet.rehearsal.samples import with_paths
 from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
@@ -106,7 +105,7 @@ def smaller(
     for path, value in flat(data).items():
         for rule in RULES:
             if value is not None and rule.value and rule.is_of(path):
-                _set(data, path, rule.value(value))
+                set_field(data, path.split("."), rule.value(value), path)
     hardware = data["training"]["hardware"]
     hardware["processes"] = min(hardware["processes"], processes) if data["training"]["stages"] else 1
     if engine is not None:
@@ -177,13 +176,6 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     }  # fmt: skip
     stage["steps"] = min(stage["steps"], max(needed))
     stage["validate_every"] = min(every, stage["steps"])
-
-
-def _set(data: Any, path: str, value: Any) -> None:
-    *parents, last = path.split(".")
-    for name in parents:
-        data = data[int(name)] if isinstance(data, list) else data[name]
-    data[last] = value
 
 
 def _absolute(path: str) -> str:

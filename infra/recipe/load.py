@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
@@ -176,19 +176,25 @@ def _yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split()) or type(error).__name__) from error
 
 
+def with_paths(value: Any, change: Callable[[str], str], field: str = "") -> Any:
+    """The data of a recipe, or of its `field`, with the paths in it changed."""
+    if isinstance(value, dict):
+        return {name: with_paths(inner, change, field if field in PATHS else name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_paths(inner, change, field) for inner in value]
+    return change(value) if field in PATHS and isinstance(value, str) else value
+
+
 def _relative_to(value: Any, directory: Path, field: str = "") -> Any:
     """Make the paths in a value relative to the directory."""
-    if isinstance(value, dict):
-        return {
-            name: _relative_to(inner, directory, field if field in PATHS else str(name))
-            for name, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [_relative_to(inner, directory, field) for inner in value]
-    if field not in PATHS or not isinstance(value, str) or not value or "://" in value or value[0] in "/~":
-        return value
-    is_path = value.startswith(".") or value.endswith(FILES) or any(character in value for character in "*?[")
-    return str(directory / value) if is_path or (directory / value).exists() else value
+
+    def placed(path: str) -> str:
+        if not path or "://" in path or path[0] in "/~":
+            return path
+        is_path = path.startswith(".") or path.endswith(FILES) or any(character in path for character in "*?[")
+        return str(directory / path) if is_path or (directory / path).exists() else path
+
+    return with_paths(value, placed, field)
 
 
 def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -303,10 +309,11 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
         value = _relative_to(_yaml(text), directory, path[-1])
     except ValueError as error:
         raise RatchetError(f"--set {_shortened(override)}: the value is not valid YAML: {error}.") from error
-    _set(data, path, 0, value, override)
+    set_field(data, path, value, override)
 
 
-def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None:
+def set_field(node: Any, path: list[str], value: Any, override: str, at: int = 0) -> None:
+    """Set a field of a recipe's data. Raises RatchetError that names the `override` if it has no such place."""
     keys: list[Any] = [*_indices(node, path[at], override)] if isinstance(node, list) else [path[at]]
     for key in keys:
         if at == len(path) - 1:
@@ -316,7 +323,7 @@ def _set(node: Any, path: list[str], at: int, value: Any, override: str) -> None
         if not isinstance(child, dict | list):
             where = ".".join(path[: at + 1])
             raise RatchetError(f"--set {override!r}: {where} is {child!r}, which has no fields.")
-        _set(child, path, at + 1, value, override)
+        set_field(child, path, value, override, at + 1)
 
 
 def _indices(node: list[Any], part: str, override: str) -> list[int]:
