@@ -177,6 +177,8 @@ class Learner:
     def _measure(self, groups: Sequence[Group], temperature: float) -> None:
         """Metrics of the tokens without a gradient, by a forward pass over about one micro-batch of them per rank:
         every n-th response, whose tokens stand for those of n. Collective."""
+        # As a difference to -log p, which is known for all of them, the estimate would err twice as much (tiny's
+        # rollouts): a token's H + log p varies more than its H.
         samples = self._samples(groups, learned=False)
         budget = self._policy.ranks * self._policy.hardware.micro_batch_tokens
         measured = samples[:: math.ceil(sum(map(len, samples)) / budget) or 1]
