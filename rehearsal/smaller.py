@@ -116,6 +116,10 @@ def smaller(
         if generator["by"] == "reasoning-gym":
             _fewer_puzzles(generator)
     for stage, asked in zip(data["training"]["stages"], recipe.training.stages, strict=True):
+        fewest = min(stage["rollouts"]) if isinstance(stage["rollouts"], list) else stage["rollouts"]
+        # Each of a batch's updates has a response for every rank.
+        needed = stage["updates_per_batch"] * math.ceil(hardware["processes"] / fewest)
+        stage["prompts_per_batch"] = max(stage["prompts_per_batch"], needed)
         stage["learning_rate"] = _faster(stage["learning_rate"], clips(asked, recipe.training.stages))
         _pace(stage, rows)
     before, after = flat(recipe.model_dump(mode="json")), flat(data)

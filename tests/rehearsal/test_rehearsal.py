@@ -25,6 +25,7 @@ ROW = '{"problem": "p", "answer": "1"}\n'
 @pytest.mark.parametrize("name", shipped_recipes())
 def test_every_shipped_recipe_becomes_smaller_and_stays_valid(name):
     recipe = load_recipe(name)
+    smaller(recipe, {}, recipe.training.hardware.processes, TRANSFORMERS)
     small, changes = smaller(recipe, {}, 2, TRANSFORMERS)
     assert small.training.hardware.ranks <= 2 and all(change.before != change.after for change in changes)
     for before, after in zip(recipe.training.stages, small.training.stages, strict=True):
