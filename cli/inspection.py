@@ -26,7 +26,7 @@ ACTIONS = {
     "run": ("run", "bold green"), "run_if_inputs_differ": ("run if inputs changed", "green"),
     "cached": ("cached", "cyan"), "not_run": ("not run", "yellow"),
 }  # fmt: skip
-"""How the actions of `step_facts` are shown."""
+"""Words and style of the actions of `step_facts`."""
 LONGEST = 800
 """Characters shown of a dropped row's statement, and of the reason."""
 

@@ -63,7 +63,7 @@ def _watch(run: UUID, over: threading.Event, flow_thread: int) -> None:
 
 
 def _is_cancelled(run: UUID) -> bool:
-    """False too where the server does not answer, so that the run continues."""
+    """True if Prefect has the run as canceled; False where the server does not answer, so that the run continues."""
     try:
         with get_client(sync_client=True) as client:
             state = client.read_flow_run(run).state

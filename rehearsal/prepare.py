@@ -1,4 +1,4 @@
-"""Before a rehearsal: read its problems as the pipeline will, and answer them, for its teacher and its small model.
+"""Preparation of a rehearsal: its problems, read as by the pipeline, and answers for its teacher and small model.
 
 Run as a process of its own (`python -m ratchet.rehearsal.prepare SPEC`), in which HF_ENDPOINT names the local Hub.
 """

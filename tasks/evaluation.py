@@ -127,9 +127,9 @@ def require_defined(evaluation: Evaluation) -> None:
 
 
 def check_evaluation(run: RunContext) -> None:
-    """Before hours of curation and training: warns of scores that may not be trusted, and raises RatchetError for what
-    would end the evaluations: a k of pass@k above the number of responses, a question that no response can be graded
-    for."""
+    """Check the evaluations before hours of curation and training: warns of scores that may not be trusted, and raises
+    RatchetError for what would end them: a k of pass@k above the number of responses, a question that no response can
+    be graded for."""
     recipe = run.recipe
     if not recipe.evaluation.after:
         return

@@ -19,9 +19,9 @@ class When(Section):
     """Exactly one trigger, checked after each step. Counts and averages restart after each intervention."""
 
     at_step: bounds.Steps | None = None
-    """After this step, counted from 1."""
+    """Step after which it is due, counted from 1."""
     every_steps: bounds.Steps | None = None
-    """After each multiple of this many steps."""
+    """Number of steps after whose multiples it is due."""
     plateau: bounds.Steps | None = None
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
     below_floor: bounds.Steps | None = None

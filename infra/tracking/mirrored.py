@@ -47,7 +47,7 @@ def state_file(journal: Path, tracker: str) -> Path:
 
 
 def state_in(file: Path) -> dict[str, Any]:
-    """Empty too for a damaged file: everything is sent again, which changes nothing in the tracker."""
+    """Read a mirror's state; empty for a missing or damaged file: sending everything again changes nothing."""
     try:
         state = json.loads(file.read_bytes())
     except (FileNotFoundError, ValueError):
