@@ -4,10 +4,9 @@ Each takes a recipe by name or file, common settings, and overrides as for `--se
 first step, so that a mistake costs nothing.
 """
 
-import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
@@ -28,31 +27,11 @@ from ratchet.tasks.evaluation import select_benchmarks
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
 
-P = ParamSpec("P")
-R = TypeVar("R")
 FOLDER = "RATCHET_FOLDER"
 """The variable with the folder from which relative paths of a run count."""
 
 
-def in_folder(work: Callable[P, R]) -> Callable[P, R]:
-    """`work` in the folder that `RATCHET_FOLDER` names, if it names one. To find a flow, Prefect puts the working
-    directory first among the places of modules; so its process starts elsewhere, lest a `torch.py` of the user's be
-    imported. Raises RatchetError where there is no such folder."""
-
-    @functools.wraps(work)
-    def there(*arguments: P.args, **named: P.kwargs) -> R:
-        if folder := os.environ.get(FOLDER):
-            try:
-                os.chdir(folder)
-            except OSError as error:
-                raise RatchetError(f"{FOLDER} is {folder}: {error.strerror} on this machine.") from error
-        return work(*arguments, **named)
-
-    return there
-
-
 @flow(name="pipeline")
-@in_folder
 def pipeline(
     recipe: str = "tiny", changes: TrainingChanges = TrainingChanges(), overrides: tuple[str, ...] = ()
 ) -> str | State[Any]:
@@ -62,12 +41,10 @@ def pipeline(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    settings = (*changes.overrides(), *overrides)
-    return _run(whole.pipeline, load_recipe(recipe, settings), overrides=settings)
+    return _run(whole.pipeline, recipe, (*changes.overrides(), *overrides))
 
 
 @flow(name="curate")
-@in_folder
 def curate(
     domain: str = "math",
     step: StepOrAll = ALL_STEPS,
@@ -92,13 +69,11 @@ def curate(
         raise RatchetError("Choose a step: `following` and `again` are about one.")
     one = None if step == ALL_STEPS else step
     steps = Steps(start=one, refresh=(step,) * again) if following else Steps(only=one, refresh=(step,) * again)
-    settings = (*changes.overrides(domain=domain), *overrides)
     flow = curating.curate.named(f"{steps.only or 'curate'}-{domain}")
-    return _run(flow, load_recipe(recipe, settings), domain, steps=steps, overrides=settings)
+    return _run(flow, recipe, (*changes.overrides(domain=domain), *overrides), domain, steps=steps)
 
 
 @flow(name="train")
-@in_folder
 def train(
     stage: str = "",
     start: str = "",
@@ -114,12 +89,10 @@ def train(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    settings = (*changes.overrides(), *overrides)
-    return _run(training.train, load_recipe(recipe, settings), None, stage, start, overrides=settings)
+    return _run(training.train, recipe, (*changes.overrides(), *overrides), None, stage, start)
 
 
 @flow(name="evaluate")
-@in_folder
 def evaluate(
     model: str,
     benchmarks: tuple[str, ...] = (),
@@ -137,13 +110,13 @@ def evaluate(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `evaluation.max_tokens=32768`.
     """
-    settings = (*changes.overrides(), *overrides)
-    chosen = select_benchmarks(load_recipe(recipe, settings), benchmarks, samples)
-    return _run(evaluating.evaluate, chosen, model, overrides=settings)
+    return _run(
+        evaluating.evaluate, recipe, (*changes.overrides(), *overrides), model,
+        select=lambda loaded: select_benchmarks(loaded, benchmarks, samples),
+    )  # fmt: skip
 
 
 @flow(name="compare")
-@in_folder
 def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State[Any]:
     """Compare models on the same questions: paired, with a test.
 
@@ -153,26 +126,34 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two or more evaluations.")
-    return _run(reporting.report.named("compare"), Recipe(name="comparisons"), evaluations, not allow_mismatch)
+    return _run(reporting.report.named("compare"), Recipe(name="comparisons"), (), evaluations, not allow_mismatch)
 
 
 @flow(name="report")
-@in_folder
 def report(evaluations: tuple[str, ...] = ()) -> str | State[Any]:
     """Write the report of stored evaluations.
 
     Args:
         evaluations: `evaluation/…`, in order; empty means the newest.
     """
-    return _run(reporting.report, Recipe(name="reports"), evaluations)
+    return _run(reporting.report, Recipe(name="reports"), (), evaluations)
 
 
 def _run(
-    work: Flow[..., Any], recipe: Recipe, *arguments: Any, steps: Steps = Steps(), overrides: Sequence[str] = ()
-) -> str | State[Any]:
-    """Plan the flow, then run it inside the current Prefect run; returns the output's name, or that it was
-    cancelled."""
-    settings = load_settings()
+    work: Flow[..., Any], named: str | Recipe, overrides: Sequence[str], *arguments: Any, steps: Steps = Steps(),
+    select: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+) -> str | State[Any]:  # fmt: skip
+    """Plan the flow, then run it inside the current Prefect run; returns the output's name, or that it was canceled.
+
+    It runs in the folder that `RATCHET_FOLDER` names, if it names one: its process starts elsewhere, because Prefect
+    puts the working directory first among the places of modules, and a `torch.py` of the user's would be imported.
+    """
+    if folder := os.environ.get(FOLDER):
+        try:
+            os.chdir(folder)
+        except OSError as error:
+            raise RatchetError(f"{FOLDER} is {folder}: {error.strerror} on this machine.") from error
+    settings, recipe = load_settings(), select(load_recipe(named, overrides) if isinstance(named, str) else named)
     _, faults = work.plan(recipe, arguments, settings, steps)
     if faults:
         raise RatchetError("\n".join(faults))
