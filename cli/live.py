@@ -1,6 +1,7 @@
 """The live display of a run in a terminal."""
 
 import math
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -31,13 +32,6 @@ class QuietReporter(ProgressReporter):
         self._progress, self._shown_at = Progress(title), math.inf
 
 
-class StderrReporter(ProgressReporter):
-    """Reports to stderr, for `--json` in a pipe: stdout has the result alone."""
-
-    def show(self, text: str, style: str = "") -> None:
-        errors.print(Text(text), soft_wrap=True)
-
-
 @contextmanager
 def reporting() -> Iterator[ProgressReporter]:
     """The reporter that suits the terminal and the command's options."""
@@ -47,7 +41,7 @@ def reporting() -> Iterator[ProgressReporter]:
         with LiveReporter(console) as live:
             yield live
     else:
-        yield StderrReporter() if output.json else ProgressReporter()
+        yield ProgressReporter(sys.stderr if output.json else None)  # stdout has the result alone
 
 
 class LiveReporter(ProgressReporter):

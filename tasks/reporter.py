@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from ratchet.tasks import prefect_page
 from ratchet.tasks.progress import Progress, printable
@@ -12,9 +12,11 @@ PROGRESS_EVERY_S = 60
 
 
 class ProgressReporter:
-    """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows."""
+    """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows.
+    `file`: where to; default: stdout."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
         self._progress = Progress()
         self._shown_at = 0.0
         self._phase = ""
@@ -22,7 +24,7 @@ class ProgressReporter:
 
     def show(self, text: str, style: str = "") -> None:
         """Print one line; `style` is for terminals."""
-        print(text, flush=True)
+        print(text, flush=True, file=self._file)
 
     def say(self, text: str, style: str = "", level: int = logging.INFO) -> None:
         """Print one line, here and in Prefect's log; what a model or a data set wrote in it commands no terminal."""
