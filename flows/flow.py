@@ -18,8 +18,11 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Flow(Generic[P, R]):
-    """Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor
-    its two seconds of imports. Called with the run of another flow, it is a Prefect subflow."""
+    """A function of a run that Prefect may run; called with the run of another flow, it is a subflow of that one.
+
+    Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor its
+    two seconds of imports.
+    """
 
     fn: Callable[Concatenate[RunContext, P], R]
     name: str
