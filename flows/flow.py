@@ -20,8 +20,8 @@ R = TypeVar("R")
 class Flow(Generic[P, R]):
     """A function of a run that Prefect may run; called with the run of another flow, it is a subflow of that one.
 
-    Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor its
-    two seconds of imports.
+    Prefect is imported when the flow runs: a plan, and a run whose steps are all cached, need neither its server nor
+    its two seconds of imports.
     """
 
     fn: Callable[Concatenate[RunContext, P], R]
