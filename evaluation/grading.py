@@ -103,7 +103,7 @@ class Grading:
             )
 
     def graded(self, generations: pa.Table) -> pa.Table:
-        """The same rows with their verdicts, in `GRADED_SCHEMA`."""
+        """Generations with their verdicts, in `GRADED_SCHEMA`."""
         names = ("benchmark", "problem_id", "sample")
         keys = list(zip(*(generations[name].to_pylist() for name in names), strict=True))
         verdicts = [self.verdicts[key] for key in keys]

@@ -212,7 +212,7 @@ def _status(work_dir: Path, state: str, message: str) -> None:
 
 
 def preload(specification: str = "", *_: str) -> bool:
-    """Import what an evaluation needs; whether it may be forked then."""
+    """Import what an evaluation needs; True if it may be forked then."""
     import pandas  # noqa: F401  for scores
 
     from ratchet.verifiers.math import domain  # noqa: F401

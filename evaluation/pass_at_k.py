@@ -48,10 +48,9 @@ def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
 
 
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100) -> float:
-    """maj@k of one question: whether the most frequent answer is right, averaged over `draws` seeded subsets of k
-    responses.
+    """maj@k of one question: the share of right majorities among `draws` seeded subsets of k responses.
 
-    `votes` are (equivalence class, whether that response is right). A response without an answer has class None and
+    `votes` are (equivalence class, True if that response is right). A response without an answer has class None and
     does not vote. On a tie the value is the mean, over the tied classes, of the share of right responses in each.
     Without any vote it is 0. Random subsets instead of the first k, because the order of samples carries no
     information; with k = n there is one subset. NaN when k > n.

@@ -248,7 +248,7 @@ def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
 
 
 def without_nan(value: Any) -> Any:
-    """The same structure with null for NaN, which JSON does not have."""
+    """Replace NaN, which JSON does not have, by null."""
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

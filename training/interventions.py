@@ -119,7 +119,7 @@ class Interventions:
         self.state.floors = {name: score - self._first.keep[name] for name, score in kept.items()}
 
     def record_validation(self, score: float, kept: Mapping[str, float] = {}) -> bool:
-        """Note a validation score and those of what the stage keeps; whether it is the best of the stage."""
+        """Note a validation score and those of what the stage keeps; True if it is the best of the stage."""
         self.state.kept = dict(kept)
         below = bool(self.below_floor)
         self.state.since.add(score, below)

@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def preload(specification: str = "", *_: str) -> bool:
-    """Import what ranks need; whether they may be forked then, and if so load what their domains need."""
+    """Import what ranks need, and what their domains need; True if ranks may be forked then."""
     import torch
     from transformers import conversion_mapping
 

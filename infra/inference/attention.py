@@ -110,7 +110,7 @@ def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:
 
 
 def _once(unpacked: torch.Tensor, prompts: Prompts) -> torch.Tensor:
-    """Undo `whole` for [1, tokens, …]: keep the first of a shared prompt's copies, which are equal."""
+    """Keep the first of a shared prompt's copies, which are equal: the inverse of `whole`, for [1, tokens, …]."""
     lengths = [(prompt, length) for prompt, responses in prompts for length in responses]
     parts = iter(unpacked.split(list(chain.from_iterable(lengths)), dim=1))
     kept = []
