@@ -38,8 +38,8 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.workers import in_order
 
-HELD_OUT = Step(run_context.HELD_OUT, 17, "problems")
-NORMALISE = Step("normalise", 21, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 18, "problems")
+NORMALISE = Step("normalise", 22, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 

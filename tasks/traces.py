@@ -33,7 +33,7 @@ from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
 TEACHER_TRACES = Step("teacher_traces", 8, "traces")
-OWN_TRACES = Step("own_traces", 13, "traces")
+OWN_TRACES = Step("own_traces", 14, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""
 

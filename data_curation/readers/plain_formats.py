@@ -36,6 +36,7 @@ _SPELLED_FREELY = {
     name for field in ("tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb")
     for name in CODE_COLUMNS[field]
 }  # fmt: skip
+_AN_ANSWER = re.compile(r"(?:final_|expected_|gold_|correct_|reference_)?answer_(?:val|value|text|str|string)")
 SOLUTIONS = ("solution", "Solution", "matched_solution", "ground_truth_solution")
 """Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
@@ -176,9 +177,12 @@ def _reference(solution: Any) -> str | None:
 
 
 def respelled(columns: Collection[str]) -> dict[str, str]:
-    """Maps columns such as `time-limit` and `Memory Limit` to their usual names, where a file has not both."""
+    """Maps columns such as `time-limit`, `Memory Limit` and `answer_val` to their usual names, where a file has not
+    both."""
     usual = {name: re.sub(r"[-\s]", "_", name).lower() for name in columns}
-    return {name: other for name, other in usual.items() if other in _SPELLED_FREELY and other not in columns}
+    usual = {name: other for name, other in usual.items() if other in _SPELLED_FREELY}
+    usual |= {name: name.rpartition("_")[0] for name in columns if _AN_ANSWER.fullmatch(name)}
+    return {name: other for name, other in usual.items() if other not in columns}
 
 
 def check_fields(columns: Columns) -> None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 _ORDERS = {
     "upper": tuple("ABCDEFGH"),
+    "FGHJK": tuple("FGHJK"),  # every second question of the ACT
     "lower": tuple("abcdefgh"),
     "digit": tuple("123456789"),
     "roman": ("i", "ii", "iii", "iv", "v"),
@@ -16,7 +17,15 @@ _ORDERS = {
     "Ⅰ": tuple("ⅠⅡⅢⅣⅤ"),
     "ordinal": ("first", "second", "third", "fourth"),
 }
-_NAMES = {"upper": "[A-H]", "lower": "[a-h]", "digit": r"\d", "roman": "[iv]{1,3}", "ROMAN": "[IV]{1,3}"}
+_NAMES = {
+    "upper": "[A-H]",
+    "FGHJK": "[F-HJK]",
+    "lower": "[a-h]",
+    "digit": r"\d",
+    "roman": "[iv]{1,3}",
+    "ROMAN": "[IV]{1,3}",
+}
+_CAPITALS = ("upper", "FGHJK")
 _PART = r"(?<!\w)(?:part|question|problem|task|exercise|q)[ ]?\(?({})\b\)?[.:)]?\**(?=\s)"  # in any case
 # Each form with what it ends with: a text without that behind the second label of a style has no list of this form.
 _ANYWHERE = {
@@ -40,7 +49,7 @@ _ENUMERATED = re.compile(r"\s{0,4}(?:,|and\b|or\b)")  # "(A), (B) and (C)" menti
 _WORD_BEFORE = re.compile(r"(\w+)\s{1,3}\Z")
 _ITEMS = re.compile(r"\\item\b|(?:\n|\A)[ ]{0,4}[-*•·▪☐□○][ ](?=\S)")
 _SECOND = re.compile(
-    r"[Bb2][ ]?[)\].:*}、．）]|\bii?\b|\bII?\b|\n[ \t]*B |[②Ⅱ]|\bsecond|[QqTt](?:ask|uestion)?[ ]?2", re.I
+    r"[bg2][ ]?[)\].:*}、．）]|\bii?\b|\bII?\b|\n[ \t]*B |[②Ⅱ]|\bsecond|[QqTt](?:ask|uestion)?[ ]?2", re.I
 )
 _ONE_FOR_ONE = str.maketrans("（）［］．：；、", "()[].:;.")
 
@@ -72,7 +81,7 @@ def _lists(text: str) -> Iterator[LabeledList]:
             ]
             run = _run(marks, _ORDERS[kind])
             if len(run) >= 2 and (kind == "ordinal" or not _named_things(text, run)):
-                yield _listed(kind, text, run)
+                yield _listed("upper" if kind in _CAPITALS else kind, text, run)
     items = list(_ITEMS.finditer(text))
     if len(items) >= 2:
         yield _listed("item", text, items)
@@ -85,7 +94,7 @@ _Style = tuple[str, re.Pattern[str], re.Pattern[str] | None, tuple[str, ...]]
 def _styles() -> Iterator[_Style]:
     for kind, name in _NAMES.items():
         places = [(_ANYWHERE, None), (_AT_SPACE, _SPACE), (_AT_BREAK, _BREAK)]
-        places += [(_UPPER, _SPACE), (_AT_LINE, None)] if kind == "upper" else []
+        places += [(_UPPER, _SPACE), (_AT_LINE, None)] if kind in _CAPITALS else []
         for forms, place in places:
             for form, ends in forms.items():
                 pattern = re.compile(form.format(name), re.I if form == _PART else 0)

@@ -20,7 +20,9 @@ def multiple_choice(problem: Problem, limits: Rules) -> Evidence | None:
     if has_options and (lines := json.loads(problem.metadata or "{}").get(APPENDED_OPTIONS)):
         return {"field": f"metadata.{APPENDED_OPTIONS}", "options": lines}
     text = PATTERNS["drawing_code"].blanked(problem.prompt)
-    letter = re.fullmatch(r"[A-H](?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S)
+    letter = re.fullmatch(
+        r"(?:[A-H]|(?-i:[JK]))(?:\s*[).:].*|(?:\s*,\s*[A-H])*)", _unwrapped(problem.answer), re.I | re.S
+    )
     numeral = re.fullmatch(r"\s*\(\d\)\s*", problem.answer or "")
     for options in labeled_lists(text):
         if _offers(options, bool(letter), bool(numeral)):
