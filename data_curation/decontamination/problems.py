@@ -33,7 +33,7 @@ class Decontaminate(CurationStep):
 
     settings: Decontamination | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     needs: ClassVar[tuple[str, ...]] = ("benchmarks",)
 
     def parameters(self, context: StepContext) -> Decontamination:
