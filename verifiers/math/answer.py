@@ -1,7 +1,7 @@
 """A parsed answer."""
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, nodes_of
@@ -79,7 +79,12 @@ def flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
     """±3 in a list is two members; a set is one member of a list, but all of its members in a union."""
     flat: list[Answer] = []
     for part in parts:
-        opened = part.parts if part.kind == "collection" and (sets or not part.brackets) else (part,)
+        value = part.stated
+        opened = (part,)
+        if value.kind == "collection" and (sets or not value.brackets) and value is part:
+            opened = part.parts
+        elif value.kind == "collection" and not value.brackets and len(part.parts) == 2:  # x = 1 \\pm i
+            opened = tuple(replace(part, parts=(part.parts[0], each)) for each in value.parts)
         flat += (named,) if (named := named_values(part)) else opened
     return tuple(flat)
 

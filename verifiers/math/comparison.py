@@ -14,8 +14,9 @@ from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
+from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
-from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, RADIAN, Unit
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, STERLING, Unit
 from ratchet.verifiers.math.words import folded, moment
 
 _GROWTHS = {"O", "o", "\\Theta", "\\Omega"}
@@ -92,8 +93,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 
 
 def _same_domain(one: str, other: str) -> bool:
-    """Natural numbers begin with 0 or 1: N says not which."""
-    return one == other or "any" in (one, other) or {one, other} == {"N", "N0"}
+    """Natural numbers begin with 0 or 1: N says not which. Any number is a real or a complex one."""
+    return one == other or {one, other} <= {"any", "R", "C"} or {one, other} == {"N", "N0"}
 
 
 def _with_domain(answer: Answer) -> Answer:
@@ -133,6 +134,8 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
         answer = with_letter_unit(answer, apart=reference.unit is None)
     elif answer.value is not None and answer.unit is not None and reference.value is None and reference.unit is None:
         reference = with_letter_unit(reference, apart=False)
+    if reference.unit == STERLING and answer.unit == POUND and any("pound" in token.text for token in answer.tokens):
+        answer = replace(answer, unit=STERLING)
     is_angle = {reference.unit, answer.unit} == {DEGREE, RADIAN}
     if not is_angle and _units_differ(reference, answer):
         return False
@@ -331,6 +334,11 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
             return is_class and families.in_residue_class(other, value)
         if equation.domain:
             equation = _with_domain(equation)
+        if other.kind in ("tuple", "collection") and len(equation.parts) > 2:  # a = b = c = 1
+            *names, value = equation.parts
+            if all(map(variable_of, names)):
+                named = Answer("collection", parts=tuple(Answer("equation", parts=(name, value)) for name in names))
+                return same_answer(*((named, other) if equation is reference else (other, named)), evidence)
         name, *values = equation.parts
         if equation.words or (other.variable and not is_same_text(name, other.variable)):  # an inequality; F(1, 2)
             return False
@@ -364,6 +372,10 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
     (left, *_, right), (got_left, *_, got_right) = reference.parts, answer.parts
     if not reference.words and is_symbol(left) and is_symbol(got_left):
         same = [same_answer(right, value, evidence) for value in (*reference.parts[1:-1], *answer.parts[1:])]
+        is_free = _all(same) is False and reference.domain in ("any", "R") and answer.domain in ("", "any", "R")
+        if is_free and right.node and got_right.node and left.node:
+            free = names_of(("call", "", *left.node[2:]))
+            same = [families.same_parameter(*together(right.node, got_right.node), free, evidence.work)]
         return is_same_name(left, got_left) and _all(same)
     if len(reference.parts) != 2 or len(answer.parts) != 2:
         return reference.text == answer.text

@@ -44,6 +44,9 @@ _NO_CLOSED_FORM = re.compile(
 )
 _ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
+_POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"(?<![\d,])\d+(?:,|\{,\})\d{1,2}(?!\d|,\d)|[à-ÿ]")
+_RATIO = re.compile(r"\bratio of\b(?!.*(?:\bform\b|\w\s*:\s*\w|\bintegers\b|\bterms\b))", re.IGNORECASE | re.DOTALL)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
 _INFINITE = ("name", "\\infty")
 _MOST_NUMBERS = 6
@@ -98,7 +101,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
     if _says_the_same(question, reference, answer):
         yield reference, reference
     yield from _in_words(question, reference, answer)
-    if reference.kind == "congruence" and answer.kind == "equation" and not answer.domain:
+    is_counted = answer.domain in ("N", "N0") and question.says(_POSITIVE_INTEGERS)
+    if reference.kind == "congruence" and answer.kind == "equation" and (is_counted or not answer.domain):
         yield reference, replace(answer, domain="Z")
     if answer.kind == "congruence" and str(answer.parts[1].value) in question.moduli:
         yield reference, answer.parts[0]
@@ -116,6 +120,11 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
         yield reference, bare
     if question.says(_ANTIDERIVATIVE) and answer.node and (node := without_constant(answer.node)):
         yield reference, replace(answer, node=node)
+    if (number := _with_decimal_comma(question, answer)) is not None:
+        yield reference, number
+    is_share = reference.kind == "ratio" and len(reference.parts) == 2 and reference.parts[1].value == 1
+    if is_share and answer.kind == "scalar" and question.says(_RATIO):
+        yield reference.parts[0], answer
     for value in restated.values(question, reference, answer):
         yield reference, value
     yield from _of_parts(reference, answer)
@@ -192,6 +201,13 @@ def _of_parts(reference: Answer, answer: Answer) -> Iterator[Pair]:
     if begins[0] == 0 and all(values):
         parts = tuple(map(parse_tokens, values))
         yield replace(reference, ordered=True), replace(answer, kind="collection", node=None, parts=parts, ordered=True)
+
+
+def _with_decimal_comma(question: Question, answer: Answer) -> Answer | None:
+    """`0,375` as a number, where the question writes numbers so."""
+    texts = [token.text for token in answer.tokens]
+    is_number = len(texts) == 3 and texts[1] == "," and (texts[0] + texts[2]).isdigit() and not answer.tokens[2].gap
+    return parse_answer(f"{texts[0]}.{texts[2]}") if is_number and question.says(_DECIMAL_COMMA) else None
 
 
 def _without_place(question: Question, said: list[str]) -> list[str]:

@@ -30,7 +30,11 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
         while tail and (tail[0].isa(",", ";", "\\and") or words.word(tail[0]) == "and"):
             tail = tail[1:]
         names, domain = (_said(tail) if core else None) or ((), "")
-        if domain and {token.text for token in names} <= _letters(core) and (domain[0] != ">" or _is_indexed(core)):
+        if (
+            domain
+            and {token.text for token in names} <= _letters(core)
+            and (domain[0] != ">" or _is_indexed(core, names[0].text))
+        ):
             inner, more = qualified(core)
             return inner or core, f"{more} {domain}".strip()
     return (), ""
@@ -112,7 +116,8 @@ def _letters(tokens: Tokens) -> set[str]:
     return {token.text for token in single_letters(tokens) if token.kind == "name"}
 
 
-def _is_indexed(tokens: Tokens) -> bool:
-    """True if this defines the members of a sequence, a_n = ..."""
-    begins = [*tokens[:2]]
-    return len(begins) == 2 and begins[0].kind == "name" and begins[1].isa("_", "(") and any(t.isa("=") for t in tokens)
+def _is_indexed(tokens: Tokens, name: str) -> bool:
+    """True if this defines the members of a sequence by their index, a_n = ..."""
+    begins = [token for token in tokens[:4] if not token.isa("{")][:3]
+    is_member = len(begins) == 3 and begins[0].kind == "name" and begins[1].isa("_", "(") and begins[2].text == name
+    return is_member and any(token.isa("=") for token in tokens)

@@ -139,8 +139,9 @@ def _left_to_do(reference: Answer, answer: Answer) -> str:
 
 def reference_text(reference: str) -> str:
     """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
-    content of a box; with a cross for the letter of `1.5 x 10^6`."""
-    text = _LETTER_FOR_TIMES.sub(r"\\times ", reference.strip())
+    content of a box, the last line of a solution of GSM8K; with a cross for the letter of `1.5 x 10^6`."""
+    solution, _, final = reference.strip().rpartition("\n#### ")  # GSM8K's
+    text = _LETTER_FOR_TIMES.sub(r"\\times ", final if solution else reference.strip())
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
         text = text.strip("$.")[7:-1].strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:

@@ -32,7 +32,8 @@ _DERIVED, _TENSORS = frozenset("fghuvyFG"), frozenset("ABDEFGHJKLMPQRSTUVWXghj\\
 _SEQUENCE = re.compile(r"\[ (?:-? ?\d* ?)[nkm](?: [+-] \w+)? \]")
 _STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
 """\\Z_6: a set or a group, and no number."""
-_INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan"}
+_RECIPROCAL = {"arcsec": "arccos", "arccsc": "arcsin"}
+_INVERSE = {"cot": "arccot", "sec": "arcsec", "csc": "arccsc", "sin": "arcsin", "cos": "arccos", "tan": "arctan"}
 
 
 def parse_expression(tokens: Tokens) -> Node | None:
@@ -389,5 +390,9 @@ class Parser(Cursor):
         if self.token.isa("[", "^") or (self.token.isa("(", "/") and not (bracketed or after or over)):  # \\ln 2/T
             raise Unsupported
         node: Node = ("^", ("name", "e"), argument) if name == "exp" else (name, argument)
+        if name == "arccot":
+            node = ("-", ("/", ("name", "\\pi"), ("number", Fraction(2))), ("arctan", argument))
+        elif name in _RECIPROCAL:
+            node = (_RECIPROCAL[name], ("/", ("number", Fraction(1)), argument))
         node = ("log_base", base, argument) if name in ("log", "lg") else node
         return ("^", node, exponent) if exponent is not None else node

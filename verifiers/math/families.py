@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import Node, kinds_of, linear, names_of, nodes_of, rational_value, replaced
-from ratchet.verifiers.math.numeric import constant_value, same_value
+from ratchet.verifiers.math.numeric import constant_value, proportional, same_value
 from ratchet.verifiers.math.points import drawn
 from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.symbols import is_symbol
@@ -146,6 +146,25 @@ def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
     shifted = {("name", name): ("+", ("name", name), ("number", drawn(one, other)))}
     ours, theirs = (("-", node, replaced(node, shifted)) for node in (ours, theirs))
     return same_value(ours, theirs, work) is True
+
+
+def same_parameter(one: Node, other: Node, fixed: frozenset[str], work: list[int]) -> bool:
+    """True if two expressions that are linear in an arbitrary constant have the same values: x^2 + cx, x^2 + (a - 1)x.
+    `fixed` are the names that are no constants."""
+    ours, theirs = names_of(one) - fixed, names_of(other) - fixed
+    if len(ours) != 1 or len(theirs) != 1 or names_of(one) - ours != names_of(other) - theirs:
+        return False
+    begins, slopes = [], []
+    for node, names in ((one, ours), (other, theirs)):
+        at = [replaced(node, {("name", *names): ("number", Fraction(i))}) for i in range(3)]
+        if not same_value(("-", at[1], at[0]), ("-", at[2], at[1]), work):
+            return False
+        begins.append(at[0])
+        slopes.append(("-", at[1], at[0]))
+    moved = ("-", *begins)
+    return bool(proportional(*slopes, False, work)) and bool(
+        same_value(*begins, work) or proportional(slopes[0], moved, False, work)
+    )
 
 
 def _coordinates(answer: Answer) -> Answer:

@@ -98,6 +98,8 @@ def _last_statement(text: str) -> str | None:
     if len(bold) == 1 and not _DENIED.search(sentence[: bold[0].start()] + sentence[bold[0].end() :]):
         return _bare(bold[0][1] or bold[0][2])
     sentence = _MARKUP.sub("", sentence)
+    before, _, behind = sentence.rpartition(": ")
+    sentence = behind if "=" in before else sentence  # Half of 8 is 4, and 5 - 16 = -11: (x + 4)^2 - 11
     label = _LABEL.match(sentence := _CONCLUDING.sub("", sentence))
     return _bare(sentence[label.end() :] if label and not _DENIED.search(label[0]) else sentence)
 

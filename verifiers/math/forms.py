@@ -12,16 +12,20 @@ from fractions import Fraction
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_prime, is_sum, names_of, nodes_of
+from ratchet.verifiers.math.numeric import MOST_WORK, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
+from ratchet.verifiers.math.units import is_measure
 
 
 def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     """What the question requires and the answer, of the right value, is not; "" if it may pass."""
     if question.letter and not _is_solved(question.letter, reference, answer):
         return f"the question asks for {question.letter}"
+    if question.fixes_coefficients and (why := _is_scaled(question, reference, answer)):
+        return why
     if "in a form" in question.forms and (why := _is_turned(question, reference, answer)):
         return why
     if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
@@ -90,10 +94,24 @@ def _is_turned(question: Question, reference: Answer, answer: Answer) -> str:
     return f"it is solved for {min(theirs)}" if differ else ""
 
 
+def _is_scaled(question: Question, reference: Answer, answer: Answer) -> str:
+    """Why an equation is a multiple of the one whose coefficients the question fixes; "" if it is that one."""
+    if any(each.kind != "equation" or each.words or len(each.parts) != 2 for each in (reference, answer)):
+        return ""
+    sides = [part.node for part in (*reference.parts, *answer.parts)]
+    ours, theirs = [node or ZERO for node in sides[:2]], [node or ZERO for node in sides[2:]]
+    if None in sides or same_value(("-", *ours), ("-", *theirs), [MOST_WORK]):
+        return ""
+    is_turned = theirs[0] == ZERO or not question.fixes_sign
+    if is_turned and same_value(("-", *ours), ("-", *theirs[::-1]), [MOST_WORK]):
+        return ""
+    return "the question fixes its coefficients"
+
+
 def _is_measured(answer: Answer) -> bool:
     """True if a number has a unit of measure."""
     unit = answer.unit or (with_letter_unit(answer, apart=True).unit if answer.value is None else None)
-    return unit is not None and not unit.words and unit.dimension != (("unit", 1),)
+    return unit is not None and is_measure(unit) and unit.dimension != (("unit", 1),)
 
 
 def _factors(node: Node) -> tuple[Fraction, int]:
@@ -131,9 +149,8 @@ def _is_expanded(answer: Answer, reference: Answer) -> bool:
 def _is_lowest(answer: Answer, reference: Answer) -> bool:
     if answer.kind == "ratio":
         terms = [term.value for term in answer.parts]
-        return (
-            None in terms or any(t.denominator > 1 for t in terms if t) or math.gcd(*(int(t) for t in terms if t)) == 1
-        )
+        whole = [int(term) for term in terms if term is not None and term.denominator == 1]
+        return None in terms or (len(whole) == len(terms) and math.gcd(*whole) == 1)
     for node in nodes_of(answer.node or ZERO):
         if node[0] == "/" and node[1][0] == node[2][0] == "number" and math.gcd(*(int(p[1]) for p in node[1:])) > 1:
             return False

@@ -7,14 +7,25 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _ONLY = ("only", "just")
 _FRAMING = VOCABULARY["framing"]
-_ANNOUNCING, _ENDS, _BETWEEN = (frozenset(_FRAMING[section].split()) for section in ("announcing", "ends", "between"))
+_ANNOUNCING, _ENDS, _BETWEEN, _CONVERGING = (
+    frozenset(_FRAMING[section].split()) for section in ("announcing", "ends", "between", "converging")
+)
+_SUBJECTS = frozenset(VOCABULARY["claims"]["subjects"].split())
 
 
 def unframed(tokens: Tokens) -> Tokens:
     """The answer without what announces it, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
     while len(tokens) > 1 and tokens[0].isa("=", "\\therefore", "\\implies"):
         tokens = tokens[1:]
-    return _with_note(_without_only(_without_announcement(tokens)))
+    return _with_note(_without_only(_without_announcement(_limit(tokens))))
+
+
+def _limit(tokens: Tokens) -> Tokens:
+    """What `the sequence converges to` something."""
+    at = next((i for i, token in enumerate(tokens[:8]) if words.word(token) in _CONVERGING), len(tokens))
+    is_said = all(words.word(token) in _SUBJECTS for token in tokens[:at]) and tokens[at + 1 : at + 2]
+    is_limit = is_said and words.word(tokens[at + 1]) == "to" and not tokens[-1].isa("\\infty")
+    return tokens[at + 2 :] or tokens if is_limit else tokens
 
 
 def _without_only(tokens: Tokens) -> Tokens:

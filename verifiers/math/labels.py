@@ -11,7 +11,6 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 Parse = Callable[[Tokens, int], Answer]
 _MOST_WORDS = 2
 _NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
-_SPELLINGS = {"centre": "center"}
 _REMAINDERS = ("r", "rem", "remainder")
 
 
@@ -67,7 +66,7 @@ def _named(pairs: list[tuple[Tokens, Tokens]], depth: int, parse: Parse, is_list
         return None
     equations = []
     for label, value in pairs:
-        text = _SPELLINGS.get(label[-1].text.lower(), label[-1].text.lower())
+        text = words.folded(label[-1].text.lower())
         name = Answer("text", (label[-1]._replace(kind="word", text=text, gap=False, upright=True),))
         value = tuple(token._replace(upright=True) if _is_letters(token) else token for token in value)  # 6 m
         equations.append(Answer("equation", (*label, *value), parts=(name, parse(value, depth))))

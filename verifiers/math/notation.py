@@ -20,8 +20,12 @@ _GROUPS = re.compile(r"(?<![\d.'])\d{1,3}(?:'\d{3})+(?![\d'])|(?<![\d.])\d{1,3}(
 _DOTTED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,])")
 """1.230.000: two dots are no decimal point."""
 _EXPONENT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm|texttt)\s*\{\s*[eE]\s*([+-]?)\s*\}\s*\{?\s*([+-]?\d{1,3})\b\}?")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,}])(0\{,\}\d+|\d+\{,\}(?:\d{1,2}|\d{4,}))(?![\d{])")
+"""4{,}80: of thousands there are three digits."""
 _LOOSE_GROUPS = re.compile(r"(?<=\d)\s*\{\s*,\s*\}\s*(?=\d{3}(?!\d))")
 _PREFIXED = re.compile(r"(?<![\w.\\}])0(?:[bB]([01]+)|[oO]([0-7]+)|x([\dA-Fa-f]+))(?!\w)")
+_FACTORIAL = re.compile(r"(?<=\d)!=|(?<=\d\))!=")
+"""7!=5040: numbers that differ are no answer."""
 _CYCLE = re.compile(r"(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)\}?")
 _CHOICES = re.compile(r"(?<![A-Za-z}\d])(?:\{\})?(?:_(?:\{(\w+)\}|(\w))|\^(?:\{(\w+)\}|(\w)))\s*C_(?:\{(\w+)\}|(\w))")
 _NUMERIC = r"(?:\{\s*(\d+)\s*\}|(\d))"
@@ -44,6 +48,8 @@ def standard(text: str) -> str:
     if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):
         text = marked[2] + marked[3]
     text = text.replace("{:}", ":")
+    if "!=" in text:
+        text = _FACTORIAL.sub("! =", text)
     if "C" in text:
         text = _CHOICES.sub(_binomial, text)
         text = _CALLED.sub(_binomial, _CHOSEN.sub(lambda m: _binomial_of(*filter(None, m.groups())), text))
@@ -53,6 +59,7 @@ def standard(text: str) -> str:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)
     if "{" in text and "," in text:
         text = _LOOSE_GROUPS.sub("{,}", text)
+        text = _DECIMAL_COMMA.sub(lambda match: match[0].replace("{,}", "."), text)
     if "0" in text and not text.isdigit():
         text = _PREFIXED.sub(_based, text)
     if "\\" in text:

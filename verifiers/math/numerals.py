@@ -36,8 +36,10 @@ def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) ->
     digits = [token for token in rest[:at] if not token.isa("(", ")")]
     text = "".join(token.text for token in digits).upper()
     plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
-    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum() or text.isalpha():
+    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum():
         return None
+    if text.isalpha() and not (base[0].value == 16 and all(token.upright for token in digits)):
+        return None  # a_2, AB_{16}: names
     if not _is_numeral(text, base[0].value):
         return None
     if base[0].value == 10:

@@ -38,14 +38,15 @@ def top_level(tokens: Tokens) -> list[int]:
     return found
 
 
-def _parts(tokens: Tokens, at: list[int]) -> list[Tokens]:
+def split_at(tokens: Tokens, at: list[int]) -> list[Tokens]:
+    """The tokens between these positions."""
     return [tokens[begin + 1 : end] for begin, end in itertools.pairwise([-1, *at, len(tokens)])]
 
 
 def split(tokens: Tokens, *separators: str) -> list[Tokens]:
     if not any(token.text in separators for token in tokens):
         return [tokens]
-    return _parts(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
+    return split_at(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])
 
 
 def split_groups(tokens: Tokens) -> list[Tokens]:
@@ -71,11 +72,11 @@ def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     close = [i for i in commas if not (tokens[i].gap or tokens[i + 1].gap)]
     if close and not in_braces and all(_is_thousands(tokens, i, i - 2 in close) for i in close):
         narrow = [i for i in narrow if i not in close]
-    if wide and all(_names_all(split(part, ",", "\\and")) for part in _parts(tokens, wide)):
+    if wide and all(_names_all(split(part, ",", "\\and")) for part in split_at(tokens, wide)):
         narrow = []
     at = sorted(wide + narrow)
     at = [i for i in at if not (tokens[i].isa(",") and i + 1 in at)]  # `1, 2, and 3`
-    return [trimmed(part) for part in _parts(tokens, at)]
+    return [trimmed(part) for part in split_at(tokens, at)]
 
 
 def grouped(tokens: Tokens) -> list[list[Tokens]]:
@@ -84,7 +85,7 @@ def grouped(tokens: Tokens) -> list[list[Tokens]]:
     at = [i for i in top if tokens[i].isa(";") or words.word(tokens[i]) == "or"]
     if not at or any(tokens[i].isa("=", "\\ne", "\\in", "<", ">", "\\le", "\\ge") for i in top):
         return []
-    groups = [listed(trimmed(part), in_braces=False) for part in _parts(tokens, at)]
+    groups = [listed(trimmed(part), in_braces=False) for part in split_at(tokens, at)]
     sizes = {len(group) for group in groups}
     return groups if len(sizes) == 1 and min(sizes) > 1 and all(all(group) for group in groups) else []
 

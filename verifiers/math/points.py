@@ -13,6 +13,9 @@ from flint import acb, arb, fmpq
 
 from ratchet.verifiers.math.nodes import Node, Point, kinds_of, linear, names_of, nodes_of, rational_value
 
+_WHOLE = frozenset("nmkN")
+"""Beside a floor they are whole numbers: \\lfloor n/2 \\rfloor."""
+
 
 def sample_points(difference: Node) -> Iterator[Point]:
     """Sample points, drawn with the pair itself as seed, so that an answer cannot aim at them."""
@@ -21,7 +24,8 @@ def sample_points(difference: Node) -> Iterator[Point]:
         yield {}
         return
     may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
-    if not may_be_complex:  # nearly all that differ do so here, and need no drawing
+    discrete = bool(kinds & {"factorial", "binomial"}) or ("floor" in kinds and {*names} <= _WHOLE)
+    if not may_be_complex and not discrete:  # nearly all that differ do so here, and need no drawing
         yield {name: _drawn_once(name) for name in names}
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
     if may_be_complex and (planar := sorted(_complex_names(difference))):
@@ -31,7 +35,6 @@ def sample_points(difference: Node) -> Iterator[Point]:
             stars = [name for name in planar if name.rstrip("(").endswith("^*")]
             yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
         return
-    discrete = bool(kinds & {"factorial", "binomial"})
     count = len(names)
     signs = [[1] * count, [-1] * count, [1] * count]
     signs += [[-1 if j == i else 1 for j in range(count)] for i in range(min(4, count)) if count > 1]

@@ -72,7 +72,7 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
         return _with_unit(parse(tokens[:-2]), _TEMPERATURES[last.text.lower()], tokens)
     is_index = len(tokens) > 2 and tokens[-3].isa("_")  # f_0'
     is_suffix = last.isa(*_SUFFIXES) and (last.text[0] != "'" or (before.kind == "number" and not is_index))
-    if is_suffix and not any(token.text[1:] in FUNCTIONS for token in tokens):
+    if is_suffix and not any(token.text[1:] in FUNCTIONS or token.isa("\\cis") for token in tokens):
         return _with_unit(parse(tokens[:-1]), _SUFFIXES[last.text], tokens)
     if (unit := parse_unit(words.word(tokens[0]))) and unit.dimension[0][0] in _MONEY:
         return _with_unit(parse(tokens[1:]), unit, tokens)

@@ -25,7 +25,10 @@ FORMS = {
         r"|\bround(?:ed)?\b(?: your| the| to| off|\.)"
     ),
     "a fraction": r"\b(?:as|to|into) an? (?:\w+ )?fraction|\bthe (?:\w+ )?fraction (?:that )?equal|\bas a quotient",
-    "a decimal": r"\b(?:as|to|into) an? (?:\w+ )?decimal\b(?! place)|\bin decimal (?:form|notation)",
+    "a decimal": (
+        r"\b(?:as|to|into) an? (?:\w+ )?decimal\b(?! place)|\bin decimal (?:form|notation)"
+        r"|\bforme décimale|\bforma decimal|\bDezimal(?:zahl|bruch)"
+    ),
     "a mixed number": r"\bas a mixed (?:number|fraction)",
     "a percentage": r"\b(?:as|to|into) an? percent",
     "a product of primes": r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers",
@@ -87,6 +90,12 @@ _UNIT = re.compile(
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
+_COPRIME = re.compile(
+    r"\bgcd\b[^.?!]*=\s*\$?1|\b(?:relatively|mutually) prime\b|\bco-?prime\b|\bno common (?:\w+ )?(?:factor|divisor)"
+    r"|\bgreatest common (?:factor|divisor)[^.?!]{0,60}\b(?:is|equal to|of) \$?1",
+    _I,
+)
+_POSITIVE = re.compile(r"\b[ABabmp]\s*(?:>|\\gt)\s*0|\bpositive\b|\\ge\s*0", _I)
 _MODULUS = re.compile(r"(?:\bmod(?:ulo)?|\\p?mod|\bdivided by)\s*\$?\{?\s*(\d+)")
 _VECTORS = re.compile(r"\bbas[ie]s (?:of|for)\b|\beigenvectors?\b|\b(?:direction|normal) vectors?\b", _I)
 _FIXED_VECTORS = re.compile(r"\bunit\b|\borth|\bnormali[sz]ed\b|\blength\b", _I)
@@ -167,6 +176,16 @@ class Question:
         done = {parse_answer(text.strip()).spelling for text in worked} - {""}
         expressions = (each for each in self.formulas if (node := parse_expression(each)) and is_left_to_do(node))
         return frozenset(done | {spelled(each) for each in expressions if not self.options})
+
+    @functools.cached_property
+    def fixes_coefficients(self) -> bool:
+        """True if the coefficients of an equation have no factor in common: `\\gcd(A, B, C) = 1`."""
+        return self.says(_COPRIME)
+
+    @functools.cached_property
+    def fixes_sign(self) -> bool:
+        """True if it says which of the coefficients is positive."""
+        return self.says(_POSITIVE)
 
     @functools.cached_property
     def direction(self) -> int:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
-from ratchet.verifiers.math.parts import split, top_level
+from ratchet.verifiers.math.parts import split, split_at, top_level
 from ratchet.verifiers.math.tokens import Tokens
 
 Parse = Callable[[Tokens, int], Answer]
@@ -16,9 +16,8 @@ _MOST_TERMS = 5
 def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     named, values = _halves(tokens)
     parts = split(values, ":")
-    if len(parts) == 1 and all(token.kind == "number" for token in values[::2]):
-        parts = [values[i : i + 1] for i in range(0, len(values), 2)]
-        parts *= all(words.word(token) == "to" for token in values[1::2]) and len(values) % 2
+    if len(parts) == 1:
+        parts = split_at(values, [i for i in top_level(values) if words.word(values[i]) == "to"])
     if not 1 < len(parts) <= _MOST_TERMS or not all(parts):
         return None
     if named:

@@ -21,10 +21,11 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _RESTATED = VOCABULARY["restated"]
 _NEUTRAL, _DENYING, _ALTERING = (frozenset(_RESTATED[each].split()) for each in ("neutral", "denying", "changing"))
+_HEDGED = frozenset(VOCABULARY["final_answer"]["denied"].split())
 _CHANGING = frozenset(VOCABULARY["no_nouns"].split()) - _NEUTRAL | _DENYING | _ALTERING
-_APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _REASONS, _REJECTING = (
+_APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _BEHIND, _REASONS, _REJECTING = (
     frozenset(_RESTATED[each].split())
-    for each in ("approximately", "places", "leading", "copulas", "reasons", "rejecting")
+    for each in ("approximately", "places", "leading", "copulas", "behind", "reasons", "rejecting")
 )
 _TAKEN_BACK = frozenset(VOCABULARY["claims"]["taken_back"].split()) - {"so"} | _DENYING | _APPROXIMATELY
 _DECIDES = re.compile(
@@ -42,8 +43,14 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
     """The answer without what it repeats."""
     tokens = answer.tokens
     yield from _without_words(question, reference, tokens)
+    for formula in question.formulas:  # Point D(1,5), of those that are given
+        if len(formula) > 3 and formula[0].text.isupper() and spelled(tokens[-len(formula) :]) == spelled(formula):
+            at = len(tokens) - len(formula)
+            if all(words.word(token) == "point" for token in tokens[:at]):
+                yield parse_tokens(formula[:1])
     if (value := _without_remark(tokens)) or (value := _without_place(question, tokens)):
         yield parse_tokens(value)
+        yield from _without_words(question, reference, value)
     if len(tokens) > 1 and words.word(tokens[0]) in _APPROXIMATELY and _is_rounded(question, reference):
         yield parse_tokens(tokens[1:])
     given = {spelled(formula): len(formula) for formula in question.formulas}
@@ -109,18 +116,28 @@ def who(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Iterator[Answer]:
-    """`37` of `The bakery has 37 muffins left`, and what is behind "is" of a sentence that repeats the question."""
+    """`37` of `The bakery has 37 muffins left`, and what is behind the verb of `Each muffin costs about $2`."""
     said = question.stems
     begin, end = 0, len(tokens)
-    while begin < end and (_is_repeated(tokens[begin], said, True) or (begin and tokens[begin].isa(":", "=", "-"))):
+    spoken = [words.word(token) for token in tokens]
+    skipped = _APPROXIMATELY if _APPROXIMATELY & {*spoken} and _is_rounded(question, reference) else frozenset[str]()
+    while begin < end and (
+        _is_repeated(tokens[begin], said, True)
+        or spoken[begin] in skipped
+        or (begin and tokens[begin].isa(":", "=", "-"))
+    ):
         begin += 1
     while end > begin and _is_repeated(tokens[end - 1], said, False):
         end -= 1
-    copulas = [i for i, token in enumerate(tokens) if words.word(token) in _COPULAS or token.isa(":")]
-    copula = copulas[0] if len(copulas) == 1 else 0
-    is_ratio = copula and tokens[copula].isa(":") and not any(map(words.word, tokens[:copula]))  # 3 : 4 is no 4
-    if copula and not is_ratio and all(_is_said(question, token) for token in tokens[:copula]):
-        yield parse_tokens(tokens[copula + 1 :])
+    copula = max((i for i, token in enumerate(tokens) if spoken[i] in _COPULAS or (i and token.isa(":"))), default=-1)
+    is_ratio = copula > 0 and tokens[copula].isa(":") and not any(map(words.word, tokens[:copula]))  # 3 : 4 is no 4
+    if copula >= 0 and not is_ratio and all(_is_said(question, token) for token in tokens[:copula]):
+        at = copula + 1
+        while at + 1 < len(tokens) and spoken[at] in _BEHIND | skipped:
+            at += 1
+        yield parse_tokens(tokens[at:])
+        if at < end < len(tokens):
+            yield parse_tokens(trimmed(tokens[at:end]))
     core, nouns = trimmed(tokens[begin:end]), reference.unit.words if reference.unit else ()
     around = {words.word(token) for token in tokens[:begin] + tokens[end:]}
     if not core or len(core) == len(tokens) or not {*nouns} <= {*words.noun_stem([*around])}:
@@ -140,11 +157,13 @@ def _is_repeated(token: Token, said: frozenset[str], leads: bool) -> bool:
 
 
 def _is_said(question: Question, token: Token) -> bool:
-    """True if the question has this word, number or letter, or it says nothing; a negation it is never."""
+    """True if the question has this number or letter, or it is a word that changes nothing."""
     word = token.text.lower()
     if word in _DENYING | _ALTERING or (token.kind == "word" and token.text[1:] != word[1:]):
         return False
-    is_known = token.isa("'", ":") or word in _NEUTRAL | _LEADING or stem(word) in question.stems
+    changes = word in _CHANGING | _HEDGED or words.is_numeral(word) or direction(word)
+    is_plain = token.kind in ("word", "run") and len(word) > 2 and token.text[1:] == word[1:] and not changes
+    is_known = is_plain or token.isa("'", ":") or word in _NEUTRAL | _LEADING or stem(word) in question.stems
     return is_known or (token.kind in ("number", "name") and (token.upright or question.names(token.text)))
 
 
@@ -176,8 +195,9 @@ def _without_place(question: Question, tokens: Tokens) -> Tokens:
     spoken = [words.word(token) for token in tokens] if question.says(_EXTREMES) else []
     at = next((i for i, word in enumerate(spoken) if i and word in _PLACES), 0)
     rest = [token for i, token in enumerate(tokens[at:], at) if at and spoken[i] not in _PLACES]
-    is_plain = not any(token.isa(",") or words.word(token) for token in rest)
-    return trimmed(tokens[:at]) if is_plain and len(rest) > 2 and rest[0].kind == "name" and rest[1].isa("=") else ()
+    places = split(tuple(rest), ",")
+    is_plain = all(len(each) > 2 and each[0].kind == "name" and each[1].isa("=") for each in places)
+    return trimmed(tokens[:at]) if is_plain and not any(map(words.word, rest)) else ()
 
 
 def _is_rounded(question: Question, reference: Answer) -> bool:

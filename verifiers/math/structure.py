@@ -14,6 +14,7 @@ from ratchet.verifiers.math import (
     ratios,
     regions,
     sentences,
+    statements,
     vectors,
     words,
 )
@@ -269,6 +270,8 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 3 or not tokens[0].isa("(", "[") or closing(tokens) != len(tokens) - 1:
         return None
     parts = split(tokens[1:-1], ",", ";")
+    if name and len(parts) == 1 and all(len(part) < 3 and part[-1].kind == "number" for part in split(parts[0], "|")):
+        parts = split(parts[0], "|")  # P(3|8)
     brackets = tokens[0].text + tokens[-1].text
     if len(parts) > _MAX_PARTS or not all(parts) or not tokens[-1].isa(")", "]"):
         return None
@@ -343,9 +346,9 @@ def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
 
 
 _SHAPES: tuple[Shape, ...] = (
-    _moment, _nested(options.option), _nested(vectors.matrix), _formula, _qualified, _congruence, _prose, _except,
-    _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration, _nested(labels.labeled),
-    _collection, _nested(relation), _product, _bracketed,
-    _nested(vectors.line), _plus_minus, _nested(numerals.based), _nested(ratios.ratio), _change,
-    _nested(sentences.located), _scalar, _nested(sentences.phrase),
+    _moment, _nested(statements.statement), _nested(options.option), _nested(vectors.matrix), _formula, _qualified,
+    _congruence, _prose, _except, _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration,
+    _nested(labels.labeled), _collection, _nested(relation), _product, _bracketed, _nested(vectors.line), _plus_minus,
+    _nested(numerals.based), _nested(ratios.ratio), _change, _nested(sentences.located), _scalar,
+    _nested(sentences.phrase),
 )  # fmt: skip

@@ -37,6 +37,8 @@ def is_symbol(answer: Answer) -> bool:
     if len(tokens) > 14:
         return False
     operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
+    if len(tokens) == 1 and first.isa("\\min", "\\max"):
+        return True
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
     if first.kind in ("command", "name", "word") or first.text.isupper():

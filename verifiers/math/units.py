@@ -30,12 +30,19 @@ def _table(section: str) -> dict[str, Unit]:
 
 _BASE = re.compile(r"([A-Za-z]+)(-?\d)?")
 _SYMBOLS, _NAMES = _table("symbols_of_units"), _table("names_of_units")
+_BASES = {base for each in (*_SYMBOLS.values(), *_NAMES.values()) for base, _ in each.dimension}
 _PREFIXES, _PREFIX_NAMES, _POWERS = (VOCABULARY[section] for section in ("prefixes", "prefix_names", "powers"))
 _PIECE = re.compile(r"\s*(?:([^\W\d_]+|¢)\.?(?:\s*\^\s*\{?\s*(-?)\s*(\d)\s*\}?|(\d)(?!\d))?|(/|\*)|\((.+?)\))")
 DOLLAR, EURO, STERLING, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
     Unit(((name, 1),)) for name in ("dollar", "euro", "sterling", "degree", "radian", "celsius", "fahrenheit")
 )
+POUND = _NAMES["pound"]
 ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60, 3600))
+
+
+def is_measure(unit: Unit) -> bool:
+    """True if no noun is among its bases: `pencils per class` is none."""
+    return not unit.words and all(base in _BASES for base, _ in unit.dimension)
 
 
 @functools.lru_cache(maxsize=2048)

@@ -19,8 +19,10 @@ _HALVES = {"morning": "am", "afternoon": "pm", "evening": "pm", "night": "pm"}
 _IN_ORDER = (("respectively",), ("in", "this", "order"), ("in", "that", "order"))
 VOWELS = frozenset("aeiouy")
 _SHORT_WORDS = frozenset(VOCABULARY["short_words"].split())
+_SPELLINGS = tuple(VOCABULARY["spellings"].items())
 _MEASURES = frozenset(VOCABULARY["measure_words"].split())
 _IRREGULAR = tuple(VOCABULARY["irregular_nouns"].split())
+_NEXT_DAY = re.compile(r",? (?:on |of )?the (?:next|following|same) (?:day|morning)\b")
 _WHEN = re.compile(
     r"(?P<hour>\d{1,2})\s*:\s*(?P<minute>[0-5]\d)(?!\d)|(?P<half>[ap])\s?\.?\s?m\b\s?\.?|(?P<number>\d+)(?:st|nd|rd|th)?\b"
     r"|(?P<word>[a-z]+)|[\s,.']+"
@@ -38,6 +40,8 @@ def folded(text: str) -> str:
     is_word = (
         len(text) > 3 and not VOWELS.isdisjoint(lower) and (text[1:].islower() or (text.isupper() and len(text) > 5))
     )
+    for american, british in _SPELLINGS if is_word else ():
+        lower = lower.replace(british, american)
     return lower if is_word or lower in _SHORT_WORDS else text
 
 
@@ -90,6 +94,10 @@ def _number(tokens: Tokens, begin: int) -> tuple[Fraction, int]:
     while index < len(tokens):
         text = word(tokens[index])
         size = _singular(text)
+        if text == "and" and current is not None and last < 100 and tokens[index + 1 :]:  # three and a quarter
+            part, after = _number(tokens, index + 1)
+            if after > index + 1 and 0 < part < 1 and current.denominator == 1:
+                return total + current + part, after
         joins = (text == "and" and last >= 100) or (tokens[index].isa("-") and not tokens[index].gap)
         if current is not None and joins:
             index += 1  # in the middle, if a number word follows
@@ -138,7 +146,7 @@ def noun_stem(words: list[str]) -> tuple[str, ...]:
 def moment(tokens: Tokens, bare: bool = False) -> str:
     """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
     is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
-    text = "".join(" " * token.gap + token.text for token in tokens).lower()
+    text = _NEXT_DAY.sub("", "".join(" " * token.gap + token.text for token in tokens).lower())
     fields: dict[str, str] = {}
     numbers, end, named = [], 0, False
     while end < len(text):
