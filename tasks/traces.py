@@ -32,8 +32,8 @@ from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, tea
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
-TEACHER_TRACES = Step("teacher_traces", 8, "traces")
-OWN_TRACES = Step("own_traces", 14, "traces")
+TEACHER_TRACES = Step("teacher_traces", 9, "traces")
+OWN_TRACES = Step("own_traces", 15, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""
 

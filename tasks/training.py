@@ -70,8 +70,8 @@ def _log_stage(output: StepOutput) -> None:
 
 
 WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkpoint)
-STAGE = Step("train", 15, "checkpoint", resumable=True, log=_log_stage)
-PASS_RATES = Step("pass_rates", 12, "pass_rates", resumable=True)
+STAGE = Step("train", 16, "checkpoint", resumable=True, log=_log_stage)
+PASS_RATES = Step("pass_rates", 13, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which an alarm is shown again when it returns; batches fluctuate."""
 ATTEMPTS = 3

@@ -40,7 +40,7 @@ class Deduplicate(CurationStep):
 
     settings: Deduplication | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 15
 
     def parameters(self, context: StepContext) -> Deduplication:
         return self.settings or context.curation.deduplicate
