@@ -102,7 +102,7 @@ def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) 
         raise RatchetError(f"{path}: its weights do not match its config.json: {wrong[0]}{more}")
 
 
-def _where(path: str) -> dict[str, bool]:
+def _where(path: str) -> dict[str, Any]:
     return {} if Path(path).is_dir() or hub_answers() else {"local_files_only": True}
 
 

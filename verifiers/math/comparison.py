@@ -334,10 +334,11 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
             return is_class and families.in_residue_class(other, value)
         if equation.domain:
             equation = _with_domain(equation)
-        if other.kind in ("tuple", "collection") and len(equation.parts) > 2:  # a = b = c = 1
-            *names, value = equation.parts
-            if all(map(variable_of, names)):
-                named = Answer("collection", parts=tuple(Answer("equation", parts=(name, value)) for name in names))
+        if other.kind in ("tuple", "collection") and equation.parts[2:]:  # a = b = c = 1
+            value = equation.parts[-1]
+            if all(map(variable_of, equation.parts[:-1])):
+                equations = (Answer("equation", parts=(name, value)) for name in equation.parts[:-1])
+                named = Answer("collection", parts=tuple(equations))
                 return same_answer(*((named, other) if equation is reference else (other, named)), evidence)
         name, *values = equation.parts
         if equation.words or (other.variable and not is_same_text(name, other.variable)):  # an inequality; F(1, 2)

@@ -33,7 +33,7 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
         if (
             domain
             and {token.text for token in names} <= _letters(core)
-            and (domain[0] != ">" or _is_indexed(core, names[0].text))
+            and (domain[0] != ">" or any(_is_indexed(core, name.text) for name in names[:1]))
         ):
             inner, more = qualified(core)
             return inner or core, f"{more} {domain}".strip()

@@ -161,9 +161,10 @@ def same_parameter(one: Node, other: Node, fixed: frozenset[str], work: list[int
             return False
         begins.append(at[0])
         slopes.append(("-", at[1], at[0]))
-    moved = ("-", *begins)
-    return bool(proportional(*slopes, False, work)) and bool(
-        same_value(*begins, work) or proportional(slopes[0], moved, False, work)
+    (begin, other_begin), (slope, other_slope) = begins, slopes
+    moved = ("-", begin, other_begin)
+    return bool(proportional(slope, other_slope, False, work)) and bool(
+        same_value(begin, other_begin, work) or proportional(slope, moved, False, work)
     )
 
 

@@ -72,9 +72,11 @@ def _assigned(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     members = listed(tokens, in_braces=False) if is_short else []
     equations = []
     for member in members if len(members) > 1 else ():
-        is_pair = len(member) > 2 and (member[1].isa(":", "=") or words.word(member[1]) in _ASSIGNING)
+        if len(member) < 3 or member[0].kind != "name":
+            return None
+        is_pair = member[1].isa(":", "=") or words.word(member[1]) in _ASSIGNING
         said = [token for token in member[2:] if words.word(token) not in ("a", "an", "the") and token.text != "a"]
-        if not is_pair or member[0].kind != "name" or not said or not all(map(words.word, said)) or len(said) > 3:
+        if not is_pair or not said or not all(map(words.word, said)) or len(said) > 3:
             return None
         value = Answer("text", tuple(said), words=" ".join(map(words.word, said)))
         equations.append(Answer("equation", member, parts=(Answer("text", member[:1]), value)))

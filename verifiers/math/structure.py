@@ -270,7 +270,11 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 3 or not tokens[0].isa("(", "[") or closing(tokens) != len(tokens) - 1:
         return None
     parts = split(tokens[1:-1], ",", ";")
-    if name and len(parts) == 1 and all(len(part) < 3 and part[-1].kind == "number" for part in split(parts[0], "|")):
+    if (
+        name
+        and len(parts) == 1
+        and all(0 < len(part) < 3 and part[-1].kind == "number" for part in split(parts[0], "|"))
+    ):
         parts = split(parts[0], "|")  # P(3|8)
     brackets = tokens[0].text + tokens[-1].text
     if len(parts) > _MAX_PARTS or not all(parts) or not tokens[-1].isa(")", "]"):
