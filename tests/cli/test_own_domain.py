@@ -49,7 +49,9 @@ def lab(tmp_path):
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "countdown.py").write_text(fenced("tutorials/own_domain.md", "python")[0])
     recipe = fenced("tutorials/own_domain.md", "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
-    (tmp_path / "lab" / "countdown.yaml").write_text(recipe.replace("train: 200, test: 20", "train: 24, test: 4"))
+    (tmp_path / "lab" / "countdown.yaml").write_text(
+        recipe.replace("train: 200, test: 20", "train: 24, test: 4").replace("batch: 16", "batch: 8")
+    )
     grow_model(tmp_path / "lab" / "model")
     return tmp_path / "lab"
 

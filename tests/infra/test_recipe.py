@@ -311,9 +311,9 @@ def test_a_mix_is_the_same_however_it_is_written():
     stages = load_recipe("tiny", ["training.stages.4.mix={math: 2, code: 2}"]).training.stages
     assert [list(stage.mix.items()) for stage in stages[2:]] == [
         [("math", 1.0)],
-        [("code", 0.55), ("math", 0.45)],
+        [("code", 0.5), ("math", 0.5)],
         [("code", 2.0), ("math", 2.0)],
-        [("math", 0.7), ("code", 0.3)],
+        [("math", 0.6), ("code", 0.4)],
     ]
     short = load_recipe("tiny", ["training.stages.0.mix=null", "training.stages.0.domain=math"])
     assert short == load_recipe("tiny")
