@@ -220,7 +220,7 @@ OTHER_CPUS = "## The tiny recipe on other CPUs"
 TEXT_OF_OTHER_CPUS = (
     "CPUs with vectors of other widths round otherwise, so they sample other tokens and learn otherwise. Here the "
     "kernels of PyTorch and oneDNN are held to those of AVX2 and SSE 4.1 (`ATEN_CPU_CAPABILITY`, "
-    "`ONEDNN_MAX_CPU_ISA`) on one CPU that has 512-bit vectors. A run is the same again under the same rounding."
+    "`ONEDNN_MAX_CPU_ISA`) on one CPU that has 512-bit vectors."
 )
 
 HEADINGS = {
@@ -234,7 +234,7 @@ TEXTS = {
     "questions; ± after a mean is the standard error across seeds. `start` is the supervised warm start that "
     "reinforcement learning begins from: it imitates traces that stop early in long math problems and make habitual "
     "mistakes in code (`examples/tiny_world/teacher.py`). A problem's level is its number of steps or list operations. "
-    "Traces and recipe were tuned on seeds 0 and 1. On a CPU with 512-bit vectors "
+    "Traces and recipe were tuned on seeds 0, 1 and 3. On a CPU with 512-bit vectors "
     "([others](#the-tiny-recipe-on-other-cpus)).",
     "tiny-prorl": "ProRL's way of training: five domains at once, a KL term, four clipped updates a batch, dynamic "
     "sampling, hard resets where validation stops rising; 64 held-out problems a domain (63 puzzles), otherwise as "
