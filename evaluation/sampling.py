@@ -41,7 +41,7 @@ from ratchet.evaluation.spec import Batch, GenerationRequest, Plan, load_plan, r
 from ratchet.infra.launching.launcher import on_each_machine
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import end_with_parent, last_lines, process_group
+from ratchet.verifiers.processes import core_count, end_with_parent, last_lines, memory_bytes, process_group
 
 GENERATION_SCHEMA = pa.schema(
     [pa.field("benchmark", pa.string(), nullable=False), *(f for f in STORED_SCHEMA if f.name != "prompt")]
@@ -256,30 +256,34 @@ def launch(spec_path: Path, directory: Path) -> None:
     If the engine allows it, its libraries are loaded once, here, and the processes are forked: loading them is most of
     the cost of a small evaluation.
     """
-    training = read_spec(spec_path).training
-    processes, number = _processes(training), _claim_number(directory, training.hardware.machines)
+    spec = read_spec(spec_path)
+    training, processes = spec.training, _processes(spec.training, spec.model.directory)
+    _claim_number(directory, training.hardware.machines)
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))
-    mine = range(number * processes, (number + 1) * processes)
     try:
-        for share in as_completed([pool.submit(sample_share, spec_path, directory, index) for index in mine]):
+        for share in as_completed([pool.submit(sample_share, spec_path, directory, i) for i in range(processes)]):
             share.result()
     except BrokenProcessPool as error:
         raise RatchetError(f"a sampling process was killed; {ADVICE}") from error
 
 
-def _processes(training: Training) -> int:
-    """Sampling processes of a machine: one for each engine."""
-    return max(1, training.hardware.processes // training.engine.gpus)
+def _processes(training: Training, model: Path | str) -> int:
+    """Sampling processes of a machine, one for each engine. On a CPU as many as there are cores, if half of the memory
+    holds them: beside no trainer, each has the weights, a float32 head and a cache."""
+    engine, processes = training.engine, training.hardware.processes
+    if not engine.single_threaded:
+        return max(1, processes // engine.gpus)
+    weights = sum(file.stat().st_size for file in Path(model).glob("*.safetensors"))
+    return max(processes, min(core_count(), memory_bytes() // 2 // (2 * weights + 2**30)))
 
 
-def _claim_number(directory: Path, machines: int) -> int:
-    """This machine's number, in the order of arrival: of the first file that does not exist yet. Raises RatchetError if
-    all are taken."""
+def _claim_number(directory: Path, machines: int) -> None:
+    """Take the first of the machines' numbers that is free. Raises RatchetError if all are taken."""
     for number in range(machines):
         with suppress(FileExistsError):
             (directory / f"{MACHINE}{number}").touch(exist_ok=False)
-            return number
+            return
     raise RatchetError(
         f"RATCHET_LAUNCHER ran its command more than {machines} times (training.hardware.machines): it must run it "
         "once on each machine."
@@ -293,7 +297,8 @@ def _begin(launcher: int, everyone: Any) -> None:
 
 
 def sample_share(spec_path: Path, directory: Path, index: int) -> None:
-    """Decode missing batches that no other process has taken, in order, until none is left."""
+    """Decode missing batches that no other process has taken, in order, until none is left. `index`: of the process on
+    its machine."""
     plan = load_plan(read_spec(spec_path))
     training, stored = plan.spec.training, {name: store.stored() for name, store in plan.stores.items()}
     todo = [(batch, requests) for batch in plan.batches if (requests := missing_of(batch, stored))]
@@ -301,9 +306,8 @@ def sample_share(spec_path: Path, directory: Path, index: int) -> None:
     if (first := next(mine, None)) is None:
         return
     engine = training.engine.open_for_evaluation(
-        str(plan.spec.model.directory), training.hardware.dtype, training.hardware.rollout_batch,
-        index % _processes(training),
-    )  # fmt: skip
+        str(plan.spec.model.directory), training.hardware.dtype, training.hardware.rollout_batch, index
+    )
     try:
         prompts = _prompts(plan, engine.tokenizer, todo)
         for batch, requests, file in chain([first], mine):

@@ -41,6 +41,11 @@ class InferenceEngine(Section, ABC):
         return 1
 
     @property
+    def single_threaded(self) -> bool:
+        """An engine of an evaluation computes on one core of this machine."""
+        return False
+
+    @property
     def supports_async_sampling(self) -> bool:
         """`open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
         return False

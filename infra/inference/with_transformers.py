@@ -61,13 +61,17 @@ class Transformers(InferenceEngine):
         with opened(policy, hardware, model_dir, work) as engine:
             yield engine
 
-    def preload(self) -> bool:
-        hide_unused_libraries()
+    @property
+    def single_threaded(self) -> bool:
         import torch
 
+        return not torch.cuda.is_available()
+
+    def preload(self) -> bool:
+        hide_unused_libraries()
         from ratchet.infra.inference import transformers_engine  # noqa: F401
 
-        return not torch.cuda.is_available()
+        return self.single_threaded
 
     def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
         import torch

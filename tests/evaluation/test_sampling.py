@@ -188,13 +188,29 @@ def test_a_wrong_spec_names_the_field(spec, tmp_path, change, complaint):
         load_plan(read_spec(write({**spec, **change}, tmp_path)))
 
 
+@pytest.mark.parametrize(
+    ("cores", "memory", "weights", "processes"),
+    [(2, 24 * 2**30, 2**30, 2), (8, 24 * 2**30, 2**30, 4), (8, 24 * 2**30, 15 * 2**30, 1), (1, 2**30, 2**20, 1)],
+)
+def test_on_a_cpu_every_core_samples_that_memory_allows(spec, tmp_path, monkeypatch, cores, memory, weights, processes):
+    """A trainer of one process with two threads is beside none of them."""
+    from ratchet.evaluation import sampling
+
+    monkeypatch.setattr(sampling, "core_count", lambda: cores)
+    monkeypatch.setattr(sampling, "memory_bytes", lambda: memory)
+    with open(tmp_path / "model.safetensors", "wb") as file:
+        file.truncate(weights)
+    path = write(changed(spec, training={"hardware": {"processes": 1, "rollout_batch": 4}}), tmp_path)
+    assert sampling._processes(read_spec(path).training, tmp_path) == processes
+
+
 def test_engines_of_several_gpus_have_fewer_processes(spec, tmp_path, monkeypatch):
     """With `tensor_parallel: 2` four processes are two engines, which share the batches and have GPUs of their own."""
     from ratchet.evaluation import sampling
 
     engine = {"kind": "vllm", "tensor_parallel": 2}
     path = write(changed(spec, training={"hardware": {"processes": 4, "rollout_batch": 4}, "engine": engine}), tmp_path)
-    assert sampling._processes(read_spec(path).training) == 2
+    assert sampling._processes(read_spec(path).training, tmp_path) == 2
     opened: list[int] = []
 
     def opening(self, model_dir, dtype, batch_size, index):
