@@ -1,7 +1,5 @@
 """`ratchet plan`: a recipe's time, cost and memory, and its first bottleneck when it grows."""
 
-from dataclasses import asdict
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +13,6 @@ from ratchet.tasks.progress import duration
 from ratchet.verifiers.errors import RatchetError, nearest
 
 if TYPE_CHECKING:
-    from ratchet.tasks.advice import Advice
     from ratchet.tasks.plan import Plan
 
 GIB = 2**30
@@ -30,9 +27,6 @@ def plan(
     mean: Annotated[
         float, typer.Option("--mean", min=0.01, max=1, help="Mean response length as a fraction of the maximum.")
     ] = 0.5,
-    advise: Annotated[
-        bool, typer.Option("--advise", help="Try other settings and show what each would save; takes a minute.")
-    ] = False,
     stage: Annotated[str, typer.Option("--stage", help="Plan this stage only.")] = "",
     model: Annotated[str, artifact("Plan for this checkpoint or model directory.", "--model")] = "",
     set_: Overrides = None,
@@ -43,15 +37,12 @@ def plan(
     Each stage's step is simulated. The first bottleneck is named, now and at 10 and 100 times the prompts, GPUs or
     response length.
 
-    With `--advise`: the GPU hours of other engine layouts, partitions, batches and numbers of machines, of tail
-    batching and of staleness, alone and together, where they fit.
-
     Rates are those that `ratchet preflight RECIPE` has measured on such machines, otherwise published ones
     (docs/howto/sizing.md).
 
     Example: `ratchet plan acereason-14b --machine 16x8xH100 --price 2.5`
 
-    Example: `ratchet plan acereason-7b --machine 16x8xH100 --advise`
+    Example: `ratchet plan acereason-7b --machine 2x8xH100 --set training.engine.tensor_parallel=8`
     """
     from ratchet.flows.runs import ON_CPU
     from ratchet.infra.recipe import load_recipe
@@ -69,32 +60,13 @@ def plan(
         curated = curated_problems(load_recipe(recipe, set_ or ()), settings)
         planned = Plan(resolved, settings, machine, mean, price, stage=stage, start=model, curated=curated)
         summary = planned.summary()
-    advised: list[Advice] = []
-    if advise:
-        from ratchet.tasks.advice import Advisor
-
-        with errors.status("trying other settings: a minute…"):
-            asked = set_ or ()
-            advised = Advisor(planned, lambda more: load_recipe(recipe, [*asked, *more], fit=not machine)).advice()
     if output.json:
-        rows = {"advice": [asdict(row) for row in advised]} if advised else {"growth": planned.growth()}
-        print_json({**summary, **rows})
+        print_json({**summary, "growth": planned.growth()})
         return
     if resolved.cpu_overrides:
         hint(ON_CPU.format(", ".join(resolved.cpu_overrides)))
     _show(planned)
-    _show_advice(advised) if advised else _show_details(planned)
-
-
-def _show_advice(rows: "list[Advice]") -> None:
-    table = columns("change", "exactness", "GPUs", "time", "GPU hours", "speedup", "MFU")
-    for row in rows:
-        shown = (str(row.gpus), duration(3600 * row.hours), f"{row.gpu_hours:,.0f}", f"{row.speedup:.2f}x")
-        table.add_row(row.change, row.exactness, *shown, f"{row.efficiency:.1%}")
-    print_unwrapped(table)
-    for settings in [row.settings for row in rows if row.settings][:1]:
-        chosen = " ".join(f"--set {quote(each)}" for each in settings)
-        say(f"\nTo apply the first: {chosen}")
+    _show_details(planned)
 
 
 def _show(plan: "Plan") -> None:

@@ -36,6 +36,9 @@ def answer_old_names(words: Sequence[str]) -> None:
         raise _now(f"A recipe ({recipe}) is tested by `preflight`", [*before, "preflight", *rest])
     if command == "train" and "--machine" in names:
         raise _now("Time and memory are planned by `plan`", [*before, "plan", *(w for w in rest if w != "--dry-run")])
+    if command == "plan" and "--advise" in names:
+        why = "`--advise` is gone: give the settings to compare with --set; a plan says what fewer machines would do"
+        raise _now(why, [*before, "plan", *(word for word in rest if word != "--advise")])
     if command == "export" and (what := _first_argument(rest)) and what not in EXPORTS:
         raise _now("`export` has subcommands", [*before, "export", *_exported(what, rest)])
 

@@ -19,7 +19,6 @@ from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import (
     GIB,
-    Machine,
     local_machine,
     machine_of,
     measured_file,
@@ -137,16 +136,10 @@ class Plan:
         """The plan on a quarter of the machines; None if there are too few."""
         if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
-        count, cores = self.machine.count // FEWER, self.machine.cores // FEWER
-        return self.on(replace(self.machine, count=count, cores=cores, in_one=min(self.machine.in_one, count)))
-
-    def on(self, machine: Machine, recipe: Recipe | None = None) -> "Plan":
-        """The plan on another machine, or of a recipe with other settings for the same model."""
-        plan = copy(self)
+        plan, count, cores = copy(self), self.machine.count // FEWER, self.machine.cores // FEWER
         for name in ("stages", "overhead", "evaluation", "hours", "smaller"):  # of the whole machine
             plan.__dict__.pop(name, None)
-        plan.machine, plan.recipe = machine, recipe or self.recipe
-        plan.training = plan.recipe.training
+        plan.machine = replace(self.machine, count=count, cores=cores, in_one=min(self.machine.in_one, count))
         return plan
 
     @cached_property
@@ -163,8 +156,8 @@ class Plan:
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
             words.append(
                 f"decode slots are empty for more than {LIMITS['idle decode slots']:.0%} of sampling "
-                f"({', '.join(over)}), waiting for the longest responses: more prompts or rollouts a step, or fewer "
-                "GPUs, use them better"
+                f"({', '.join(over)}), waiting for the longest responses: more prompts or rollouts a step, fewer "
+                "GPUs, or staleness (advanced.max_staleness) use them better"
             )
         if self.smaller and (ratio := self.gpu_hours / self.smaller.gpu_hours) > WASTE:
             words.append(
@@ -187,11 +180,6 @@ class Plan:
         """Share of all GPUs' peak arithmetic that the stages' steps need; of all hours, also those without steps."""
         work = sum(needs.flops * stage.steps for stage, needs in self.stages)
         return work / (self.machine.flops * self.gpus * self.hours * 3600)
-
-    @property
-    def fits(self) -> bool:
-        """True if every stage has the memory, and a cache for its longest response."""
-        return not self.too_large and all(needs.engine.room >= needs.longest for _, needs in self.stages)
 
     @property
     def too_large(self) -> str:

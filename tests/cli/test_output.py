@@ -35,6 +35,7 @@ def command_of(*names: str):
         ("doctor --forget tiny-seed3-pipeline --home x", "gc --forget tiny-seed3-pipeline --home x"),
         ("train tiny --from checkpoint/math-36 --dry-run", "train tiny --model checkpoint/math-36 --dry-run"),
         ("train tiny --dry-run --machine 16x8xH100", "plan tiny --machine 16x8xH100"),
+        ("plan tiny --machine 16x8xH100 --advise", "plan tiny --machine 16x8xH100"),
         ("evaluate tiny --model m --benchmarks math500", "evaluate tiny --model m --benchmark math500"),
         ("evaluate tiny --model m --benchmarks=math500", "evaluate tiny --model m --benchmark=math500"),
         ("decontaminate --input a --benchmarks b --output c", "decontaminate --input a --benchmark b --output c"),

@@ -105,24 +105,6 @@ def test_a_plan_warns_before_gpus_wait(tmp_path):
     assert Plan(recipe, settings, "H100").smaller is None
 
 
-def test_advice_is_a_plan_with_other_settings(model, tmp_path):
-    """Each row's settings make the plan that it shows; the cheapest is first, and none is worse than none at all."""
-    asked = ("plan", "1.5b-1gpu", "--machine", "2x8xH100", "--home", tmp_path, "--set", model)
-    rows = json.loads(in_process(*asked, "--advise", "--json"))["advice"]
-    assert rows == sorted(rows, key=lambda row: row["gpu_hours"]) and len(rows) < 30
-    (plain,) = [row for row in rows if not row["settings"]]
-    assert rows[-1] == plain and plain["speedup"] == 1.0
-    assert {row["exactness"].rstrip("12") for row in rows} >= {"", "identical up to rounding"}
-    first = rows[0]
-    machines = next((int(each.split("=")[1]) for each in first["settings"] if "hardware.machines" in each), 2)
-    other = [word for each in first["settings"] for word in ("--set", each)]
-    found = json.loads(in_process("plan", "1.5b-1gpu", "--machine", f"{machines}x8xH100", *asked[4:], *other, "--json"))
-    assert found["gpu_hours"] == pytest.approx(first["gpu_hours"]) and found["efficiency"] == first["efficiency"]
-    assert plain["gpu_hours"] / found["gpu_hours"] == pytest.approx(first["speedup"])
-    said = in_process(*asked, "--advise")
-    assert "speedup" in said and "To apply the first: --set" in said and "10 x prompts" not in said
-
-
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
