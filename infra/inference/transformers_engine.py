@@ -27,6 +27,8 @@ REPLACE_BELOW = 0.75
 """Share of unfinished rows at which finished ones are dropped or replaced: copying the cache must pay off."""
 SPARE = 64
 """Columns of a cache beyond the longest response, so that it is not copied for every token."""
+STEP = 16
+"""Prompt tokens that are read in the time of one decoding step of few rows, which reads all weights."""
 BLOCK = 128
 """Tokens of a vocabulary whose probabilities are added before their cumulative sum."""
 
@@ -69,6 +71,7 @@ class TransformersEngine:
         pending = iter(requests)
         if not (first := list(islice(pending, self.batch_size))):
             return
+        first, long = split_by_length(first, sampling.max_tokens)
         rows = self._read(first, sampling)
         forward = self._step(rows)
         head = self.model.get_output_embeddings()
@@ -94,7 +97,10 @@ class TransformersEngine:
                 alive = alive & ~ended
                 remaining = int(alive.sum())
                 if remaining <= REPLACE_BELOW * len(rows):
-                    fresh = list(islice(pending, self.batch_size - remaining))
+                    fresh, longer = split_by_length(
+                        list(islice(pending, self.batch_size - remaining)), sampling.max_tokens
+                    )
+                    long += longer
                     keep = alive.nonzero().squeeze(1)
                     chosen, positions, alive = chosen[keep], positions[keep], alive[keep]
                     rows.keep(keep)
@@ -109,6 +115,8 @@ class TransformersEngine:
                 alive = torch.cat((alive, alive.new_ones(len(fresh))))
             elif rows.cache.filled == rows.cache.capacity:
                 rows.move()
+        if long:
+            yield from self.generate(long, sampling)
 
     def _step(self, rows: "Rows") -> Callable[..., torch.Tensor]:
         return Decoder(self.model, rows.cache.capacity) if fits(self.model) else by_modules(self.model)
@@ -136,6 +144,21 @@ class TransformersEngine:
         ).last_hidden_state[:, -1]
         cache.keep_rows(row_of)
         return Rows(list(requests), sampling.max_tokens, cache, hidden[row_of], lengths[row_of])
+
+
+def split_by_length(requests: list[Request], max_tokens: int) -> tuple[list[Request], list[Request]]:
+    """(short, long) prompts. Prompts that are read together are padded to the longest one: those far longer than the
+    others wait if that saves more than half of the work, and more than their own `max_tokens` steps of decoding cost.
+    """
+    lengths = sorted(map(len, {request.prompt_ids or () for request in requests}))
+    longest, number = max(lengths, default=0), len(lengths)
+    splits = [(i * lengths[i - 1] + (number - i) * longest, lengths[i - 1]) for i in range(1, number)]
+    padded, cut = min(splits, default=(0, longest))
+    saved = number * longest - padded
+    if saved <= max(padded, STEP * max_tokens):
+        return requests, []
+    short = [request for request in requests if len(request.prompt_ids or ()) <= cut]
+    return short, [request for request in requests if len(request.prompt_ids or ()) > cut]
 
 
 class Rows:

@@ -97,6 +97,28 @@ def test_ended_responses_are_replaced(engine, monkeypatch):
     assert list(engine.generate([], sampling)) == []
 
 
+def test_one_long_prompt_does_not_pad_the_others(engine, monkeypatch):
+    """Eight prompts of four tokens and one of sixty: together 540 tokens would be read, 92 suffice."""
+    asked = [Request(key=(i,), seed=i, prompt_ids=tuple(range(3 + i, 7 + i))) for i in range(8)]
+    asked.insert(3, Request(key=(8,), seed=8, prompt_ids=tuple(i % 30 + 3 for i in range(60))))
+    read, inner = [], TransformersEngine._read
+
+    def counting(self, some, sampling):
+        rows = inner(self, some, sampling)
+        read.append(len({request.prompt_ids for request in some}) * int(rows.lengths.max()))
+        return rows
+
+    monkeypatch.setattr(TransformersEngine, "_read", counting)
+    sampling = Sampling(max_tokens=3)
+    together = by_key(engine.generate(asked, sampling))
+    assert read == [32, 60]
+    alone = [by_key(engine.generate([request], sampling))[request.key] for request in asked]
+    assert [together[c.key].token_ids for c in alone] == [c.token_ids for c in alone]
+    read.clear()
+    list(engine.generate(requests(4, 1), Sampling(max_tokens=20)))  # of 2 to 11 tokens: one pass
+    assert read == [44]
+
+
 def test_every_stop_token_stops_and_belongs_to_the_response(engine):
     completions = list(engine.generate(requests(4, 16), Sampling(max_tokens=40)))
     stopped = [c for c in completions if c.finish_reason == "stop"]
