@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ratchet.data_curation.settings.curation import Steps
     from ratchet.infra.recipe import Recipe
     from ratchet.tasks.run_context import PlannedStep
+    from ratchet.training.losses.trial import LossTrial
 
 
 def load_with(
@@ -70,6 +71,10 @@ def run_flow(
                 hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
+            for trial in _own_losses(recipe, plan):
+                hint(trial.summary)
+                if trial.warning:
+                    console.print(f"[yellow]![/] {escape(trial.warning)}", soft_wrap=True)
             if training:
                 hint(training)
         if faults:
@@ -120,6 +125,15 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
         f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
     )
     return line, [*filter(None, [planned.too_large])]
+
+
+def _own_losses(recipe: "Recipe", plan: "Sequence[PlannedStep]") -> "list[LossTrial]":
+    """The losses of the user's own in the planned stages, as tried."""
+    from ratchet.tasks.training import loss_trial
+
+    planned = {step.output.name for step in plan if step.output.kind == "checkpoint"}
+    trials = [loss_trial(stage) for stage in recipe.training.stages if stage.name in planned]
+    return [trial for trial in trials if trial]
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:

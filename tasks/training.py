@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow.parquet as pq
 
@@ -44,6 +44,9 @@ from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
+
+if TYPE_CHECKING:  # imports torch, which a plan avoids
+    from ratchet.training.losses.trial import LossTrial
 
 
 def _log_checkpoint(output: StepOutput) -> None:
@@ -159,19 +162,30 @@ def check_choices(stage: Stage) -> list[str]:
     """Import paths of the stage's loss and advantage. Raises RatchetError if one is unknown, or one of the user's own
     fails when it is tried."""
     try:  # shipped ones are not imported here, because that imports torch
-        if stage.loss not in LOSSES:
-            LOSSES.get(stage.loss)
-            from ratchet.training.losses.trial import try_loss
-
-            try_loss(stage)
-        if stage.advantage not in ADVANTAGES:
+        loss_trial(stage)
+        if stage.advantage not in ADVANTAGES.shipped:
             ADVANTAGES.get(stage.advantage)
             from ratchet.training.losses.trial import try_advantage
 
             try_advantage(stage)
+        elif stage.loss_settings and stage.loss in LOSSES.shipped:
+            raise RatchetError(
+                f"loss_settings are for a loss or advantage of your own; {stage.loss} and {stage.advantage} read none"
+            )
     except RatchetError as error:
         raise RatchetError(f"The stage {stage.name}: {error}") from error
     return [LOSSES.path(stage.loss), ADVANTAGES.path(stage.advantage)]
+
+
+def loss_trial(stage: Stage) -> "LossTrial | None":
+    """The value and gradient of the stage's loss on made-up responses; None for a shipped one. Raises RatchetError for
+    a loss that cannot train."""
+    if stage.loss in LOSSES.shipped:
+        return None
+    LOSSES.get(stage.loss)
+    from ratchet.training.losses.trial import try_loss
+
+    return try_loss(stage)
 
 
 def train_stage(

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
 from ratchet.data_curation.base import bounds
 from ratchet.data_curation.base.section import Section
@@ -146,6 +146,8 @@ class Stage(Section):
     """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/training.md."""
     advantage: str = "grpo"
     """grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
+    loss_settings: dict[str, JsonValue] = {}
+    """Settings of a loss or an advantage of your own, which reads them as `settings.loss_settings["beta"]`."""
     updates_per_batch: bounds.Prompts = 1
     """Optimizer steps per batch; 1 is strictly on-policy: the probability ratio is one."""
     clip_low: bounds.LowerClip = 0.2

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.tasks.training import check_choices
+from ratchet.tasks.training import check_choices, loss_trial
 from ratchet.training.losses.loss import LossOutputs
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
@@ -79,14 +79,57 @@ def test_a_loss_must_return_a_number_for_each_token(alone, micro_model, name, wh
         learns.learn(groups(0), 1.0)
 
 
+def misspelled(inputs, settings) -> LossOutputs:
+    return LossOutputs(value=inputs.logprobs)
+
+
+def constant(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.advantages * inputs.logprobs.detach())
+
+
+def canceled(inputs, settings) -> LossOutputs:
+    return LossOutputs(inputs.advantages * (inputs.logprobs - inputs.logprobs))
+
+
+def infinite(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.logprobs / inputs.advantages.clamp(min=0))
+
+
+def steep(inputs, settings) -> LossOutputs:
+    """Finite before the first update, where its gradient is not."""
+    return LossOutputs(inputs.advantages * (inputs.logprobs - inputs.old_logprobs).abs().sqrt())
+
+
+def normalized(inputs, settings) -> LossOutputs:
+    """Not a number where no response is better than another."""
+    return LossOutputs(-inputs.advantages / inputs.advantages.std() * inputs.logprobs)
+
+
+def divided_by_zero(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.advantages * inputs.logprobs, divisor=0.0)
+
+
+def with_kl_term(inputs, settings) -> LossOutputs:
+    policy = -inputs.advantages * inputs.ratio()
+    return LossOutputs(policy + settings.loss_settings["beta"] * (inputs.logprobs - inputs.sampled_logprobs + 1) ** 2)
+
+
+def out_of_range(groups, settings):
+    return groups[0].rewards[2]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"loss": "scalar"}, r"The stage s: the loss .*:scalar must return one number per token; see values"),
-        (
-            {"loss": "misspelled"},
-            r"the loss .*:misspelled fails: TypeError: .*'value' \(.*test_own_loss.py, line \d+\)",
-        ),
+        ({"loss": "misspelled"}, r":misspelled fails: TypeError: .*'value' \(.*test_own_loss.py, line \d+\)"),
+        ({"loss": "constant"}, r":constant has no gradient with respect to inputs.logprobs"),
+        ({"loss": "canceled"}, r":canceled has no gradient with respect to inputs.logprobs"),
+        ({"loss": "infinite"}, r":infinite is not finite: with advantages 1 and -1 it is inf"),
+        ({"loss": "divided_by_zero"}, r":divided_by_zero is not finite: .* it is "),
+        ({"loss": "steep"}, r":steep is not finite: with advantages 1 and -1 its gradient is (inf|nan)"),
+        ({"loss": "normalized"}, r":normalized is not finite: with all advantages 0, .*, it is nan"),
+        ({"loss": "with_kl_term"}, r":with_kl_term fails: KeyError: 'beta'"),
         ({"advantage": "out_of_range"}, r"the advantage .*:out_of_range fails: IndexError: tuple index out of range"),
     ],
 )
@@ -96,12 +139,22 @@ def test_a_plan_tries_what_is_ones_own(settings, message):
         check_choices(stage(**{field: f"{__name__}:{name}"}))
 
 
-def misspelled(inputs, settings) -> LossOutputs:
-    return LossOutputs(value=inputs.logprobs)
+def test_a_trial_gives_value_and_gradient_and_warns_of_one_without_advantages():
+    """By hand: -Σ A ρ / 5 = 1/5 with ρ = 1, whose gradient is ±1/5 at five tokens; the term adds β and 2β to each."""
+    path = f"{__name__}:with_kl_term"
+    trial = loss_trial(stage(loss=path, loss_settings={"beta": 0.5}))
+    assert trial is not None
+    assert (trial.value, trial.without_advantages) == pytest.approx((1 / 5 + 0.5, 5**-0.5))
+    assert trial.gradient_norm == pytest.approx((3 * 0.4**2) ** 0.5)
+    assert "is 0.7, its gradient norm 0.6928" in trial.summary and "Give kl_coefficient" in trial.warning
+    computed = loss_trial(stage(loss=path, loss_settings={"beta": 0.5}, entropy_bonus=0.01))
+    assert computed is not None and not computed.warning
+    assert loss_trial(stage()) is None
 
 
-def out_of_range(groups, settings):
-    return groups[0].rewards[2]
+def test_settings_that_no_loss_would_read_are_refused():
+    with pytest.raises(RatchetError, match="loss_settings are for a loss or advantage of your own; gspo and grpo"):
+        check_choices(stage(loss="gspo", loss_settings={"beta": 0.5}))
 
 
 def test_an_advantage_of_ones_own_is_given_rewards(my_losses):

@@ -1,46 +1,112 @@
-"""A loss and an advantage of one's own, called once while a run is planned: a mistake costs no training."""
+"""Tries a loss and an advantage of one's own while a run is planned: a mistake costs no training."""
 
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.advantages import ADVANTAGES, GroupRewards
 from ratchet.training.losses import LOSSES
-from ratchet.training.losses.loss import LossInputs, LossOutputs, misshaped
+from ratchet.training.losses.loss import LossInputs, LossOutputs, misshaped, part_of_step
 from ratchet.verifiers.errors import RatchetError
 
+T = TypeVar("T")
 LENGTHS = (2, 3)
 """Response tokens of the two responses that are tried."""
+LOGPROBS = (-0.3, -1.2, -0.7, -2.1, -0.5)
+"""Made-up log-probabilities of their tokens, in nats."""
 
 
-def try_loss(stage: Stage) -> None:
-    """Raises RatchetError if the stage's loss fails on two responses, or returns anything but one number per token."""
-    logprobs = torch.full((sum(LENGTHS),), -1.0, requires_grad=True)
-    old, advantages = logprobs.detach(), torch.tensor([1.0, 1.0, -1.0, -1.0, -1.0])
-    reference = old if stage.kl_coefficient else None
-    inputs = LossInputs(logprobs, old, old, reference, advantages, torch.ones_like(old), LENGTHS)
-    loss = LOSSES.get(stage.loss)
-    try:
-        outputs = loss(inputs, stage)
-    except Exception as error:
-        raise _failed(f"the loss {stage.loss}", error) from error
+@dataclass(frozen=True)
+class LossTrial:
+    """A loss on two made-up responses before the first update, with advantages 1 and -1."""
+
+    stage: Stage
+    value: float
+    gradient_norm: float
+    """Of the loss by the log-probabilities."""
+    without_advantages: float
+    """The gradient norm when all advantages are 0."""
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"The stage {self.stage.name}: on two made-up responses with advantages 1 and -1 the loss "
+            f"{self.stage.loss} is {self.value:.4g}, its gradient norm {self.gradient_norm:.4g}"
+        )
+
+    @property
+    def warning(self) -> str:
+        """The consequence of a gradient without advantages, if the stage does not compute such tokens; otherwise ""."""
+        details = self.stage.advanced
+        computed = self.stage.kl_coefficient or details.entropy_bonus or details.entropy_target is not None
+        if not self.without_advantages or computed:
+            return ""
+        return (
+            f"The stage {self.stage.name}: where all advantages are 0, the loss {self.stage.loss} has a gradient "
+            f"(norm {self.without_advantages:.4g}), and such tokens are not computed without a KL term or an entropy "
+            "bonus. Is it a KL term? Give kl_coefficient instead."
+        )
+
+
+def try_loss(stage: Stage) -> LossTrial:
+    """Evaluate the stage's loss and its gradient. Raises RatchetError if it fails, returns anything but one number per
+    token, does not depend on the log-probabilities, or is not finite, also where all advantages are 0."""
+    value, gradient_norm = _evaluated(stage, (1.0, -1.0))
+    if not gradient_norm:
+        raise RatchetError(
+            f"the loss {stage.loss} has no gradient with respect to inputs.logprobs, so nothing would be learned: "
+            "compute its values from them, without detach() or item()"
+        )
+    return LossTrial(stage, value, gradient_norm, _evaluated(stage, (0.0, 0.0))[1])
+
+
+def _evaluated(stage: Stage, advantages: tuple[float, float]) -> tuple[float, float]:
+    """The loss, and the norm of its gradient by the log-probabilities; 0 if it does not depend on them."""
+    logprobs = torch.tensor(LOGPROBS, requires_grad=True)
+    old = logprobs.detach().clone()
+    weights = torch.tensor(advantages).repeat_interleave(torch.tensor(LENGTHS))
+    reference = old - 0.1 if stage.kl_coefficient else None
+    inputs = LossInputs(logprobs, old, old.clone(), reference, weights, torch.ones_like(old), LENGTHS)
+    name, loss = f"the loss {stage.loss}", LOSSES.get(stage.loss)
+    outputs = _attempt(name, lambda: loss(inputs, stage))
     if not isinstance(outputs, LossOutputs) or not isinstance(outputs.values, torch.Tensor):
         kind = type(outputs.values if isinstance(outputs, LossOutputs) else outputs).__name__
-        raise RatchetError(f"the loss {stage.loss} must return LossOutputs with a tensor of values, not a {kind}")
+        raise RatchetError(f"{name} must return LossOutputs with a tensor of values, not a {kind}")
     if wrong := misshaped(outputs, inputs):
-        raise RatchetError(f"the loss {stage.loss} must return one number per token; see {', '.join(wrong)}")
+        raise RatchetError(f"{name} must return one number per token; see {', '.join(wrong)}")
+    total = {"token": sum(LENGTHS), "response": len(LENGTHS)}[outputs.per]
+    denominator = torch.as_tensor(total * outputs.divisor)  # a number divided by zero would be an exception
+    summed = part_of_step(outputs.values, inputs.mask, denominator, 1)
+    gradient = torch.zeros(())
+    if summed.requires_grad:
+        (found,) = _attempt(name, lambda: torch.autograd.grad(summed, logprobs, allow_unused=True))
+        gradient = gradient if found is None else found
+    where = "advantages 1 and -1" if any(advantages) else "all advantages 0, as where every response is right,"
+    for what, number in (("it", summed), ("its gradient", gradient)):
+        if not number.isfinite().all():
+            numbers = number.detach().reshape(-1).tolist()
+            raise RatchetError(
+                f"{name} is not finite: with {where} {what} is {', '.join(f'{n:.4g}' for n in numbers)}"
+            )
+    return summed.item(), float(gradient.norm())
 
 
 def try_advantage(stage: Stage) -> None:
     """Raises RatchetError if the stage's advantage fails on two groups."""
     advantage = ADVANTAGES.get(stage.advantage)
+    groups = [GroupRewards((1.0, 0.0), LENGTHS), GroupRewards((1.0, 1.0), LENGTHS)]
+    _attempt(f"the advantage {stage.advantage}", lambda: advantage(groups, stage))
+
+
+def _attempt(what: str, call: Callable[[], T]) -> T:
     try:
-        advantage([GroupRewards((1.0, 0.0), LENGTHS), GroupRewards((1.0, 1.0), LENGTHS)], stage)
-    except Exception as error:
-        raise _failed(f"the advantage {stage.advantage}", error) from error
-
-
-def _failed(what: str, error: Exception) -> RatchetError:
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return RatchetError(f"{what} fails: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})")
+        return call()
+    except Exception as error:  # any error of the user's code
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise RatchetError(
+            f"{what} fails: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        ) from error
