@@ -221,6 +221,12 @@ def test(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> dict[str, An
     return {"difference": mean, "low": mean - half, "high": mean + half, "p": float(p)}
 
 
+def opposite_p(experiment: Experiment, outcome: dict[str, Any]) -> float:
+    """P-value of the other direction: for `not lower`, of a difference below -matters; the others' is two-sided."""
+    other_side = experiment.expected == "not lower" and "difference" in outcome
+    return 1.0 - outcome["p"] if other_side else outcome["p"]
+
+
 def holm(values: Sequence[float]) -> list[float]:
     """P-values corrected for their number (Holm 1979): step down from the smallest, never decreasing."""
     corrected, largest = [0.0] * len(values), 0.0
@@ -230,13 +236,14 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def verdict(experiment: Experiment, outcome: dict[str, Any]) -> str:
+def verdict(experiment: Experiment, outcome: dict[str, Any], opposite: float) -> str:
+    """`opposite`: the corrected p-value of `opposite_p`."""
     if "difference" not in outcome:
         return "failed"
+    if experiment.expected == "not lower":
+        return "contradicted" if opposite < LEVEL else "supported" if outcome["corrected"] < LEVEL else "inconclusive"
     if outcome["corrected"] >= LEVEL:
         return "inconclusive"
-    if experiment.expected == "not lower":
-        return "supported"
     if (outcome["difference"] > 0) != (experiment.expected == "higher"):
         return "contradicted"
     return "supported" if abs(outcome["difference"]) >= experiment.matters else "supported, but too small to matter"
@@ -256,8 +263,11 @@ def facts(
     outcomes = [test(experiment, rows[experiment.name]) for experiment in family.experiments]
     for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
         outcome["corrected"] = p
-    named = zip(family.experiments, outcomes, strict=True)
-    results = {e.name: {**outcome, "verdict": verdict(e, outcome), "seeds": rows[e.name]} for e, outcome in named}
+    opposites = holm([opposite_p(e, outcome) for e, outcome in zip(family.experiments, outcomes, strict=True)])
+    results = {
+        e.name: {**outcome, "verdict": verdict(e, outcome, opposite), "seeds": rows[e.name]}
+        for e, outcome, opposite in zip(family.experiments, outcomes, opposites, strict=True)
+    }
     return {"declaration": declaration} | ({} if minutes is None else {"cpu_minutes": minutes}) | {"results": results}
 
 

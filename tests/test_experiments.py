@@ -57,8 +57,31 @@ def test_verdicts_follow_the_declared_direction(tmp_path):
     }
     found = facts(family, declaration, {"up": falls, "down": level, "same": falls})
     assert {name: one["verdict"] for name, one in found["results"].items()} == {
-        "up": "contradicted", "down": "inconclusive", "same": "inconclusive",
+        "up": "contradicted", "down": "inconclusive", "same": "contradicted",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [
+        ((0.44, 0.441, 0.439), "contradicted"),  # lower by 0.06, and `matters` is 0.05
+        ((0.46, 0.461, 0.459), "supported"),
+        ((0.45, 0.451, 0.449), "inconclusive"),  # by exactly what matters
+        ((0.3, 0.48, 0.5), "inconclusive"),
+    ],
+)
+def test_not_lower_is_contradicted_where_it_is_lower_by_what_matters(tmp_path, after, verdict):
+    family, declaration = small(tmp_path)
+    level, lower = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5)), rows(*((0.5, value) for value in after))
+    found = facts(family, declaration, {"up": level, "down": level, "same": lower})
+    assert found["results"]["same"]["verdict"] == verdict
+
+
+def test_a_failed_seed_contradicts_nothing(tmp_path):
+    family, declaration = small(tmp_path)
+    failed = [*rows((0.5, 0.1), (0.5, 0.11)), {"seed": 3, "failed": "a: the gradient is not finite"}]
+    found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), failed))
+    assert {one["verdict"] for one in found["results"].values()} == {"failed"}
 
 
 def test_a_difference_that_is_certain_and_small_is_called_that(tmp_path):
