@@ -89,9 +89,7 @@ def _evaluated(stage: Stage, advantages: tuple[float, float]) -> tuple[float, fl
     for what, number in (("it", summed), ("its gradient", gradient)):
         if not number.isfinite().all():
             numbers = number.detach().reshape(-1).tolist()
-            raise RatchetError(
-                f"{name} is not finite: with {where} {what} is {', '.join(f'{n:.4g}' for n in numbers)}"
-            )
+            raise RatchetError(f"{name} is not finite: with {where} {what} is {', '.join(f'{n:.4g}' for n in numbers)}")
     return summed.item(), float(gradient.norm())
 
 
