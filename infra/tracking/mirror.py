@@ -2,20 +2,21 @@
 
 One process for each tracker mirrors every journal, and exits when all are complete. It ends with its parent, unless
 that has closed its own journal: the end of a run does not wait for a tracker. What differs between trackers is in
-`mlflow_mirror.py`, `tensorboard_mirror.py` and `wandb_mirror.py`.
+`mlflow_mirror.py` and `sinks.py`.
 """
 
 import fcntl
-import importlib
 import json
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ratchet.data_curation.base.files import is_locked, write_atomically
+from ratchet.infra.tracking import sinks
 from ratchet.infra.tracking.mirrored import Mirrored, Unusable, state_file, state_in
 
 POLL_S = 0.3
@@ -31,13 +32,20 @@ def mirror(tracker: str, directory: Path, address: str) -> bool:
     """Replay until every journal is complete; False when the tracker stays unreachable and no writer is left."""
     with open(directory / f".{tracker}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
-        module = importlib.import_module(f"ratchet.infra.tracking.{tracker}_mirror")
         try:
-            opened = module.opener(directory, address)
+            opened = _opener(tracker, directory, address)
         except Unusable as problem:
             _tell(directory, tracker, str(problem))
             return False
         return _replay_all(directory, opened)
+
+
+def _opener(tracker: str, directory: Path, address: str) -> Callable[[Path], Mirrored]:
+    if tracker in sinks.SINKS:
+        return partial(sinks.WholeRun, tracker=tracker, address=Path(address))
+    from ratchet.infra.tracking import mlflow_mirror  # seconds
+
+    return mlflow_mirror.opener(directory, address)
 
 
 def _tell(directory: Path, tracker: str, problem: str) -> None:

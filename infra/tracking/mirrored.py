@@ -1,4 +1,4 @@
-"""State of a journal in a tracker, and a run that each mirror sends from its beginning until it is whole."""
+"""One journal in one tracker, as the mirror process sees it, and the state that it keeps beside the journal."""
 
 import json
 import time
@@ -20,10 +20,16 @@ class Unusable(Exception):
 class Mirrored(ABC):
     """One journal in one tracker."""
 
-    path: Path
-    complete: bool
-    problem: str
-    """Why it is incomplete, for people."""
+    kept: tuple[str, ...] = ("complete", "problem")
+    """Attributes in the state beside the journal."""
+
+    def __init__(self, path: Path, tracker: str) -> None:
+        self.path, self.tracker = path, tracker
+        self.state = state_in(state_file(path, tracker))
+        """The state that an earlier mirror left."""
+        self.complete: bool = self.state.get("complete", False)
+        self.problem: str = self.state.get("problem", "")
+        """Why it is incomplete, for people."""
 
     @property
     def place(self) -> Any:
@@ -34,8 +40,9 @@ class Mirrored(ABC):
     def replay(self) -> int:
         """Send new events; returns how many. Raises the error of the tracker's client."""
 
-    @abstractmethod
-    def save(self) -> None: ...
+    def save(self) -> None:
+        state = {name: getattr(self, name) for name in self.kept}
+        write_atomically(state_file(self.path, self.tracker), json.dumps(state))
 
     def reason(self, error: Exception) -> str:
         """The failure in one line, with the remedy if there is one."""
@@ -59,58 +66,6 @@ def abandoned(journal: Path, offset: int) -> bool:
     """True if the writer is gone. It locks its journal before its first event: an empty one may be new."""
     begun = offset > 0 or time.time() - journal.stat().st_mtime > KILLED_AFTER_S
     return begun and not is_locked(journal)
-
-
-class WholeRun(Mirrored):
-    """A mirror for trackers whose client keeps what it was given in files of its own: nothing but the end is worth a
-    position, and a mirror that was killed leaves nothing that the next one does not send again."""
-
-    tracker: str
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._state = state_file(path, self.tracker)
-        state = state_in(self._state)
-        self.complete: bool = state.get("complete", False)
-        self.problem: str = state.get("problem", "")
-        self.begin()
-
-    def begin(self) -> None:
-        """Nothing has been sent."""
-        self.offset, self._status = 0, "KILLED"
-
-    def save(self) -> None:
-        write_atomically(self._state, json.dumps({"complete": self.complete, "problem": self.problem}))
-
-    def replay(self) -> int:
-        try:
-            return self._replay()
-        except Exception:
-            self.begin()
-            raise
-
-    def _replay(self) -> int:
-        sent, closed = 0, False
-        for end, event in read_lines(self.path, self.offset):
-            if event["event"] == "end" and event["run"] == self.path.stem:
-                self._status = event["status"]
-            closed = event["event"] == "close"
-            self.send(event)
-            self.offset, sent = end, sent + 1
-        if closed or (not sent and abandoned(self.path, self.offset)):
-            self.finish(self._status)
-            self.complete = True
-        if self.complete or (sent and self.problem):
-            self.problem = ""
-            self.save()
-        return sent
-
-    @abstractmethod
-    def send(self, event: dict[str, Any]) -> None: ...
-
-    @abstractmethod
-    def finish(self, status: str) -> None:
-        """Everything was sent: return once the tracker has it."""
 
 
 def last_rows(path: Path) -> list[dict[str, Any]]:

@@ -37,11 +37,10 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_SOURCE_TYPE,
 )
 
-from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import is_server
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows, state_file, state_in
+from ratchet.infra.tracking.mirrored import Mirrored, Unusable, abandoned, last_rows
 from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_version, prepare_database
 from ratchet.infra.tracking.mlflow_pages import Pages
 
@@ -68,23 +67,20 @@ def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
 class MlflowRun(Mirrored):
     """One run's journal and how far it has been replayed."""
 
+    kept = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
+
     def __init__(self, path: Path, client: MlflowClient) -> None:
-        self.path = path
+        super().__init__(path, "mlflow")
         self.client = client
         self.pages = Pages(client, path)
-        self.state_file = state_file(path, "mlflow")
-        state = state_in(self.state_file)
-        self.where = client.tracking_uri
-        if state.get("where", self.where) != self.where and not state.get("complete"):
+        self.where, state = client.tracking_uri, self.state
+        if state.get("where", self.where) != self.where and not self.complete:
             state = {}  # another server has received nothing yet
         self.offset: int = state.get("offset", 0)
         self.files: int = state.get("files", self.offset)
         self.experiment_id: str = state.get("experiment_id", "")
         self.runs: dict[str, str] = state.get("runs", {})
-        self.complete: bool = state.get("complete", False)
         self.ended: bool = state.get("ended", self.complete)
-        self.problem: str = state.get("problem", "")
-        """Why it is incomplete, for people."""
         self._redraw = not self.complete
         """True if the run's page is out of date."""
 
@@ -92,10 +88,6 @@ class MlflowRun(Mirrored):
     def place(self) -> tuple[int, int]:
         """Position up to which events and files have arrived."""
         return self.offset, self.files
-
-    def save(self) -> None:
-        facts = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
-        write_atomically(self.state_file, json.dumps({name: getattr(self, name) for name in facts}))
 
     def replay(self) -> int:
         sent = 0

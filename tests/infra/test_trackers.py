@@ -93,7 +93,7 @@ def records(folder: Path) -> Iterator[tuple[str, dict]]:
 def wandb(monkeypatch) -> Iterator[Any]:
     """It reads its environment once in a process."""
     wandb = pytest.importorskip("wandb")
-    monkeypatch.setattr("ratchet.infra.tracking.wandb_mirror.LONGEST_S", PATIENCE_S)
+    monkeypatch.setattr("ratchet.infra.tracking.sinks.LONGEST_S", PATIENCE_S)
     yield wandb
     wandb.teardown()
 
@@ -134,7 +134,7 @@ def test_a_service_that_refuses_the_key_is_told_in_one_line(settings, wandb, mon
 
 
 def test_a_service_that_is_dead_is_told_in_one_line(settings, wandb, monkeypatch):
-    monkeypatch.setattr("ratchet.infra.tracking.wandb_mirror.LONGEST_S", 1.0)
+    monkeypatch.setattr("ratchet.infra.tracking.sinks.LONGEST_S", 1.0)
     address = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("WANDB_BASE_URL", address)
     monkeypatch.setenv("WANDB_API_KEY", "0123456789" * 4)
