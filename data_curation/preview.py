@@ -8,12 +8,13 @@ Looks at the first rows only; the step `normalise` reads all of them by the same
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.raw_batches import UNREADABLE, RawFile, read_row
@@ -23,6 +24,7 @@ from ratchet.data_curation.readers.options import has_options, take_options
 from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
 from ratchet.data_curation.readers.sources import local_files, source_names
+from ratchet.data_curation.readers.templates import Statement
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 
@@ -37,21 +39,19 @@ CONCERNS = {
 }
 
 
-@dataclass
-class RowPreview:
+class RowPreview(BaseModel):
     """One row: its published fields and what is read from them, as texts of at most 300 characters."""
 
     row: int
     published: dict[str, str]
-    read: dict[str, str]
-    removed: list[str] = field(default_factory=list)
+    read: dict[str, str] = {}
+    removed: list[str] = []
     """Templates that were removed from the statement."""
     rejected: str = ""
     """Why it cannot be read."""
 
 
-@dataclass
-class FilePreview:
+class FilePreview(BaseModel):
     source: str
     """The file's name without endings, with as much of its path as makes it unique."""
     domain: str
@@ -72,7 +72,7 @@ class FilePreview:
     shown: list[RowPreview]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return self.model_dump()
 
     def lines(self) -> Iterator[str]:
         """The same as text; a line that begins with `!` is a warning."""
@@ -106,27 +106,33 @@ def preview_file(
     missing, unreadable or in no known layout."""
     path = Path(path)
     file = open_raw_file(path, domain, columns, source or source_names([path])[0])
-    result = FilePreview(file.source, domain, file.layout, 0, 0, {}, [], {}, dict.fromkeys(CONCERNS, 0), {}, [])
-    rejected, templates, unused = Counter[str](), Counter[str](), Counter[str]()
-    sample = list(islice(read_rows(path), rows))
-    to_show = {0, len(sample) // 2, len(sample) - 1}
+    rejected, templates, ignored = Counter[str](), Counter[str](), set[str]()
+    concerns, examples = dict.fromkeys(CONCERNS, 0), dict[str, str]()
+    sample, shown = list(islice(read_rows(path), rows)), []
     for number, raw in enumerate(sample):
-        shown = RowPreview(number, _published(raw), {})
-        result.rows += 1
+        fields = {raw.field: raw.reason} if isinstance(raw, Malformed) else raw
+        row = RowPreview(row=number, published={name: _short(value) for name, value in fields.items()})
         try:
-            problem, shown.removed = _look_at(raw, file, number, result, templates, unused)
-            shown.read = {name: _short(value) for name in _READ if (value := getattr(problem, name)) is not None}
+            problem, statement = _problem(raw, file)
+            row.removed = [text for _, text in statement.removed]
+            row.read = {name: _short(value) for name in _READ if (value := getattr(problem, name)) is not None}
             if problem.golden_solutions:
-                shown.read["golden_solutions"] = f"{len(problem.golden_solutions)}"
+                row.read["golden_solutions"] = f"{len(problem.golden_solutions)}"
+            templates.update(name for name, _ in statement.removed)
+            ignored |= json.loads(problem.metadata or "{}").keys() & raw.keys()
+            for concern, example in _concerns(problem, row.removed, _options(raw)):
+                concerns[concern] += 1
+                examples.setdefault(concern, f"row {number}: {example}")
         except UNREADABLE as error:
-            shown.rejected = str(error) if isinstance(error, Malformed) else repr(error)[:200]
-            rejected[shown.rejected] += 1
-        if number in to_show:
-            result.shown.append(shown)
-    result.rejected = dict(rejected.most_common(5))
-    result.templates = dict(templates.most_common())
-    result.ignored = sorted(unused)
-    return result
+            row.rejected = str(error) if isinstance(error, Malformed) else repr(error)[:200]
+            rejected[row.rejected] += 1
+        if number in (0, len(sample) // 2, len(sample) - 1):
+            shown.append(row)
+    return FilePreview(
+        source=file.source, domain=domain, layout=file.layout, rows=len(sample), kept=len(sample) - rejected.total(),
+        rejected=dict(rejected.most_common(5)), ignored=sorted(ignored), templates=dict(templates.most_common()),
+        concerns=concerns, examples=examples, shown=shown,
+    )  # fmt: skip
 
 
 def preview_sources(
@@ -138,37 +144,30 @@ def preview_sources(
     return [preview_file(path, domain, columns, source, rows) for path, source in named]
 
 
-def _look_at(
-    raw: Row | Malformed, file: RawFile, number: int, result: FilePreview, templates: Counter[str], unused: Counter[str]
-) -> tuple[Problem, list[str]]:
-    """The problem of a row and what was removed from it; counts what looks wrong. Raises what reading raises."""
+def _problem(raw: Row | Malformed, file: RawFile) -> tuple[Problem, Statement]:
+    """Raises what reading raises, and Malformed for a row that is no problem of the domain."""
     if isinstance(raw, Malformed):
         raise raw
-    choices = _options(raw)
     row, statement = read_row(deepcopy(raw), file.domain, file.converter())
-    fields: dict[str, Any] = {name: row.get(name) for name in PROBLEM_SCHEMA.names}
-    problem = Problem(**fields)
+    problem = Problem(**{name: row.get(name) for name in PROBLEM_SCHEMA.names})
     if problem.domain != file.domain:
         raise Malformed("domain", f"a problem of {problem.domain}")
     if not problem.prompt:
         raise Malformed("prompt", "nothing but a template")
-    result.kept += 1
-    templates.update(name for name, _ in statement.removed)
-    unused.update(json.loads(problem.metadata or "{}").keys() & raw.keys())
-    missing = domain_of(problem.domain).fault(problem)
-    fault = "" if missing else domain_of(problem.domain).reference_fault(problem)
-    lost = sum(len(text) for _, text in statement.removed) > len(problem.prompt)
-    absent = next((text for text in choices if text not in problem.prompt), None)
-    for name, is_so, example in (
-        ("no_reference", missing, missing),
-        ("unverifiable", fault, f"{problem.answer!r}: {fault}"),
-        ("mostly_template", lost, f"only {_short(problem.prompt)!r} is left"),
-        ("options_missing", absent is not None, f"{absent!r} is not in it"),
-    ):
-        result.concerns[name] += bool(is_so)
-        if is_so:
-            result.examples.setdefault(name, f"row {number}: {example}")
-    return problem, [text for _, text in statement.removed]
+    return problem, statement
+
+
+def _concerns(problem: Problem, removed: Sequence[str], options: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What looks wrong, keys of `CONCERNS`, each with the evidence."""
+    domain = domain_of(problem.domain)
+    if missing := domain.fault(problem):
+        yield "no_reference", missing
+    elif fault := domain.reference_fault(problem):
+        yield "unverifiable", f"{problem.answer!r}: {fault}"
+    if sum(map(len, removed)) > len(problem.prompt):
+        yield "mostly_template", f"only {_short(problem.prompt)!r} is left"
+    if (absent := next((text for text in options if text not in problem.prompt), None)) is not None:
+        yield "options_missing", f"{absent!r} is not in it"
 
 
 def _options(raw: Row) -> list[str]:
@@ -182,18 +181,7 @@ def _options(raw: Row) -> list[str]:
     return [text for text in options.texts if text] if options else []
 
 
-def _published(raw: Row | Malformed) -> dict[str, str]:
-    if isinstance(raw, Malformed):
-        return {raw.field: raw.reason}
-    return {name: _short(value) for name, value in raw.items()}
-
-
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}… ({len(text):,} characters)"
-
-
-def from_json(facts: Mapping[str, Any]) -> FilePreview:
-    """A preview that `as_json` gave."""
-    return FilePreview(**{**facts, "shown": [RowPreview(**row) for row in facts["shown"]]})

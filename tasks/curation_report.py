@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.container import BarContainer
 
 from ratchet.data_curation.funnel import reason, samples, shortened
-from ratchet.data_curation.preview import from_json
+from ratchet.data_curation.preview import FilePreview
 from ratchet.data_curation.tokens import cut
 from ratchet.infra.keys import flat
 from ratchet.infra.pages import DROPPED, LAST, MUTED, Document, Drawing, Headline, compose, render, unmarked
@@ -193,7 +193,7 @@ def _sources(steps: Sequence[DatasetManifest]) -> list[Row]:
 def _previews(previews: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The published fields of each shown row beside what is read from them, by file with its counts."""
     rows = []
-    for preview in map(from_json, previews):
+    for preview in map(FilePreview.model_validate, previews):
         title = unmarked("; ".join(line.strip("! ") for line in preview.counts()))
         for shown in preview.shown:
             read = shown.read | ({"removed": " | ".join(shown.removed)} if shown.removed else {})

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ratchet.data_curation.preview import from_json, preview_file, preview_sources
+from ratchet.data_curation.preview import FilePreview, preview_file, preview_sources
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import write_json, write_lines
 
@@ -27,7 +27,7 @@ def test_three_rows_beside_their_fields_and_what_looks_wrong(tmp_path):
     assert (middle.row, last.row, last.rejected) == (2, 3, "problem: int instead of text")
     unverifiable = f"a reference that cannot be verified against itself, e.g. {preview.examples['unverifiable']}"
     assert f"! 1 of 4 rows: {unverifiable}" in [*preview.lines()]
-    assert from_json(json.loads(json.dumps(preview.as_json()))) == preview
+    assert FilePreview.model_validate_json(json.dumps(preview.as_json())) == preview
 
 
 def test_options_that_a_mapping_leaves_out_are_counted(tmp_path):
