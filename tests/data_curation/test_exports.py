@@ -12,33 +12,19 @@ from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.exports import EXPORTS, Source
 from ratchet.data_curation.read import read_problems
 from ratchet.verifiers.domain import NotExpressible
-from ratchet.verifiers.problem import Problem, problem_id
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.rows import decode
 
-MATH = Problem(
-    problem_id("math", "Find $1+1$."),
-    "math",
-    "Find $1+1$.",
-    source="s",
-    source_id="0",
-    answer="\\frac{4}{2}",
-    difficulty=3,
-)
-STDIN = Problem(
-    problem_id("code", "Print n + 1."),
-    "code",
-    "Print n + 1.",
-    source="s",
-    tests='[{"input": "1\\n", "output": "2\\n"}]',
-)
+MATH = Problem.of("math", "Find $1+1$.", source="s", source_id="0", answer="\\frac{4}{2}", difficulty=3)
+STDIN = Problem.of("code", "Print n + 1.", [{"input": "1\n", "output": "2\n"}], source="s")
 HEADER = "class Solution:\n    def twoSum(self, nums: List[int], target: int) -> List[int]:\n        "
-CALLS = Problem(
-    problem_id("code", "Find two.", "Solution().twoSum"), "code", "Find two.", source="s",
-    entry_point="Solution().twoSum", starter_code=HEADER, tests=json.dumps([
+CALLS = Problem.of(
+    "code", "Find two.", source="s", entry_point="Solution().twoSum", starter_code=HEADER, tests=[
         {"call": {"args": [], "kwargs": {"target": 9, "nums": [2, 7]}}, "output": [0, 1]},
         {"call": {"args": [[3, 3], 6], "kwargs": {}}, "output": [0, 1]},
-    ]),
+    ],
 )  # fmt: skip
+JUDGED = ("problem_id", "domain", "answer", "tests", "entry_point", "time_limit_s", "memory_limit_mb", "metadata")
 
 
 def rows(name: str, *problems: Problem, **source) -> list[dict]:
@@ -60,17 +46,7 @@ def test_every_format_has_what_its_adapter_judges_by(name):
         text = row.get("ratchet_problem") or row.get("ground_truth") or row["extra_info"]["ratchet_problem"]
         judged, prefix = decode(text)
         assert prefix == ""
-        for field in (
-            "problem_id",
-            "domain",
-            "answer",
-            "tests",
-            "entry_point",
-            "time_limit_s",
-            "memory_limit_mb",
-            "metadata",
-        ):
-            assert getattr(judged, field) == getattr(problem, field)
+        assert all(getattr(judged, field) == getattr(problem, field) for field in JUDGED)
         assert "\\boxed{}" in str(row) or problem.domain == "code"
 
 
@@ -114,13 +90,10 @@ def test_problems_survive_the_way_there_and_back(tmp_path, name):
 @pytest.mark.parametrize(
     ("problem", "reason"),
     [
-        (
-            Problem("i", "code", "P", tests='[{"check": "def check(candidate): ..."}]', entry_point="f"),
-            "a program that",
-        ),
-        (Problem("i", "code", "P", tests='[{"call": {"kwargs": {"x": 1}}, "output": 1}]', entry_point="f"), "'x'"),
-        (Problem("i", "code", "P"), "no tests"),
-        (Problem("i", "math", "P"), "no answer"),
+        (Problem.of("code", "P", [{"check": "def check(candidate): ..."}], entry_point="f"), "a program that"),
+        (Problem.of("code", "P", [{"call": {"kwargs": {"x": 1}}, "output": 1}], entry_point="f"), "'x'"),
+        (Problem.of("code", "P"), "no tests"),
+        (Problem.of("math", "P"), "no answer"),
     ],
 )
 def test_what_verls_own_reward_functions_have_no_place_for_is_said(problem, reason):

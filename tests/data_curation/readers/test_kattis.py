@@ -179,17 +179,18 @@ def test_groups_of_tests_have_their_own_arguments(tmp_path):
     problem = only(read_problems(package(tmp_path / "sum", **flags), "code"))
     tests = {test.input: list(test.arguments) for test in problem.code_tests()}
     assert tests == {"5\n": ["all"], "7\n": ["all", "secret"], "1000\n": ["all", "one", "two"]}
+    alike = {f"data/{group}/testdata.yaml": "output_validator_flags: a\n" for group in ("sample", "secret")}
+    row = kattis.read(package(tmp_path / "alike", **alike))
+    assert row["checker"]["arguments"] == ["a"] and not any("arguments" in test for test in row["tests"])
+    compared = {"problem.yaml": "name: Sum\n", "output_validators/validate.py": None}
+    compared["data/secret/testdata.yaml"] = "output_validator_flags: case_sensitive\n"
+    row = kattis.read(package(tmp_path / "compared", **compared))
+    assert row["comparison"]["arguments"] == []
+    assert [test["arguments"] for test in row["tests"]] == [[], ["case_sensitive"]]
     said = {5: "all", 7: "all secret", 1000: "all one two"}
     with Sandbox() as sandbox:
         assert judge(problem, f"print({said}[int(input())])", sandbox).passed
         assert not judge(problem, "print('all')", sandbox).passed
-
-
-def test_one_argument_for_all_is_the_checkers(tmp_path):
-    flags = {f"data/{group}/testdata.yaml": "output_validator_flags: a\n" for group in ("sample", "secret")}
-    problem = only(read_problems(package(tmp_path / "sum", **flags), "code"))
-    assert json.loads(problem.metadata)["checker"]["arguments"] == ["a"]
-    assert not any(test.arguments for test in problem.code_tests())
 
 
 INCLUDED_WRONG = {
@@ -215,21 +216,11 @@ def test_files_that_cannot_be_included_are_named(reason, tmp_path):
     assert reason in str(evidence) and "cpp" in str(evidence) and "include" in str(evidence), evidence
 
 
-def test_each_group_of_tests_has_its_own_flags(tmp_path):
-    flags = {"data/secret": "float_relative_tolerance 1e-2", "data/sample": "case_sensitive"}
-    files = {f"{folder}/testdata.yaml": f"output_validator_flags: {text}\n" for folder, text in flags.items()}
-    package(tmp_path / "sum", **{"problem.yaml": "name: Sum\n", "output_validators/validate.py": None}, **files)
-    [problem] = from_table(read_problems(tmp_path, "code").kept)
-    assert {tuple(test.arguments) for test in problem.code_tests()} == {tuple(text.split()) for text in flags.values()}
-
-
 UNREADABLE = {
     "type": {"problem.yaml": "type: [multi-pass]\n"},
     "gives points": {"problem.yaml": "validation: custom score\n"},
     "which is the program": {"include/python3/main.py": "import first, second\n"},
-    "no flag 'sloppy'": {
-        "problem.yaml": "validator_flags: sloppy\n", "output_validators/validate.py": None,
-    },
+    "no flag 'sloppy'": {"problem.yaml": "validator_flags: sloppy\n", "output_validators/validate.py": None},
     "instead of one": {"output_validators/other.cpp": "int main() {}"},
     "not valid": {"problem.yaml": "a: [\n"},
 }  # fmt: skip

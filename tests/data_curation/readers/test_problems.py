@@ -1,4 +1,4 @@
-"""Each published format of math as a few rows of it, written down here; then what can be wrong with a file or a row."""
+"""Files of math problems, whole and broken. `test_layouts.py` has a row of each layout."""
 
 import gzip
 import json
@@ -10,84 +10,7 @@ import pytest
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
-from tests.data_curation.readers.files import only, reasons, write_json, write_lines, write_parquet
-
-
-@pytest.mark.parametrize(
-    ("row", "answer"),
-    [
-        ({"problem": "P?", "answer": "42", "difficulty": 5.0, "type": "Algebra"}, "42"),  # MATH
-        ({"problem": "P?", "answer": "\\frac12", "solution": ""}, "\\frac12"),  # DeepScaleR
-        ({"problem": "P?", "answer": 142.0, "url": "https://x.org"}, "142"),  # a number that was text once
-        ({"problem": "P?", "answer": 0.5}, "0.5"),
-        ({"problem": "P?", "answer": ["2"], "answer_type": "Numerical"}, "2"),  # OlympiadBench
-        ({"problem": "P?", "answer": '["2", "2.0"]'}, "2"),  # a stringified list of accepted answers
-        ({"problem": "P?", "answer": "[1, 2)"}, "[1, 2)"),  # an interval, not a list
-        ({"problem": "P?", "solution": "so \\boxed{1} no, \\boxed{\\frac{1}{2}}.", "messages": []}, "\\frac{1}{2}"),
-        ({"question": "P?", "expected_answer": "7"}, "7"),
-        ({"ID": "2024-I-1", "Problem": "P?", "Solution": "So 33.", "Answer": 33}, "33"),  # AIME
-        ({"problem": "P?", "answer": "['4', '4.0']"}, "4"),  # a Python literal
-        ({"prompt": [{"role": "user", "content": "P?"}], "ground_truth": "9"}, "9"),  # TRL
-        ({"content": "P?", "answer": "b ^ { 2 }", "steps": "…"}, "b ^ { 2 }"),  # carp_en
-        ({"input": "P?", "target": 43.0, "type": "singleeq"}, "43"),  # MAWPS
-        ({"question": "P?", "answer": "9 + 9 = <<9+9=18>>18\n#### 18"}, "18"),  # GSM8K
-        ({"problem": "P?", "answer": "So it is $\\boxed{18}$."}, "18"),  # a worked solution as well
-        ({"question": "P?", "golden": "18", "grade": 1}, "18"),  # CMATH
-        ({"messages": [{"role": "user", "content": "P?"}, {"role": "assistant", "content": ""}], "answer": "3"}, "3"),
-        (  # MathCoder
-            {
-                "messages": [{"role": "user", "content": [{"type": "text", "content": "P"}, {"text": "?"}]}],
-                "ground_truth": {"solution": "…", "answer": "18"},
-            },
-            "18",
-        ),
-        ({"query": "P?", "response": "8.0", "equation": "- number0 number1"}, "8.0"),  # MSVAMP
-        ({"informal_statement": "P?", "informal_solution": "None."}, None),  # PutnamBench: a proof
-        ({"Problem_1": {"question": "P?", "answer": "16"}}, "16"),  # Odyssey-Math
-        ([{"from": "human", "value": "P?"}, {"from": "assistant", "ground_truth": {"value": "4"}}], "4"),  # ORZ
-        (
-            {
-                "problem": "P?",
-                "solution": "\\boxed{7}",
-                "messages": [{"role": "user", "content": "P?"}],
-                "source": "cn_k12",
-            },
-            "7",
-        ),
-    ],
-)
-def test_math_formats(tmp_path, row, answer):
-    problem = only(read_problems(write_json(tmp_path / "m.json", [row]), "math"))
-    assert (problem.prompt, problem.answer, problem.domain) == ("P?", answer, "math")
-
-
-def test_options_stand_under_the_statement_and_the_answer_is_a_letter(tmp_path):
-    aqua = {"question": "P?", "options": ["A)1", "B)2"], "rationale": "…", "correct": "B"}
-    problem = only(read_problems(write_lines(tmp_path / "a.jsonl", [aqua]), "math"))
-    assert (problem.prompt, problem.answer) == ("P?\nA)1\nB)2", "B")
-    mmlu = {"question": "P?", "choices": ["one", "two"], "answer": 0, "type": "algebra"}
-    problem = only(read_problems(write_lines(tmp_path / "m.jsonl", [mmlu]), "math"))
-    assert (problem.prompt, problem.answer) == ("P?\nA) one\nB) two", "A")
-
-
-@pytest.mark.parametrize(
-    ("options", "answer"),
-    [
-        ({"options": ["(A)1", "(B)2"], "label": "B", "answer": None}, "(A)1\n(B)2"),  # AGIEval
-        ({"options": "a ) 1 , b ) 2", "correct": "b"}, "a ) 1\nb ) 2"),  # MathQA
-        ({"options": "['a ) 1', 'b ) 2']", "correct": "b"}, "a ) 1\nb ) 2"),
-        ({"options": {"A": "1", "B": "2"}, "answer": "B"}, "A) 1\nB) 2"),
-        (  # TAL-SCQ5K
-            {"answer_option_list": [[{"aoVal": "A", "content": "1 "}], [{"aoVal": "B", "content": "2"}]],
-             "answer_value": "B"},
-            "A) 1\nB) 2",
-        ),
-    ],
-)  # fmt: skip
-def test_options_in_any_shape(tmp_path, options, answer):
-    problem = only(read_problems(write_lines(tmp_path / "o.jsonl", [{"question": "P?", **options}]), "math"))
-    assert problem.prompt == f"P?\n{answer}" and problem.answer in ("B", "b")
-
+from tests.data_curation.readers.files import only, reasons, write_json, write_lines
 
 ROW = {"problem": "P?", "answer": "1"}
 
@@ -130,64 +53,11 @@ def test_a_worked_solution_is_read_or_refused_wherever_a_reference_stands(tmp_pa
     assert split.kept["answer"].to_pylist() == ["18"] and len(split.rejected) == 1
 
 
-@pytest.mark.parametrize(
-    ("solution", "answer"),
-    [("6 + 3 = 9\n#### 9", "9"), ("So it is $\\boxed{9}$.", "9"), ("9.5", "9.5"), (9.0, "9"), ("true", "true"),
-     ("It is nine, as said.", None), (["9", "8"], None)],
-)  # fmt: skip
-def test_a_solution_alone_is_a_reference_where_it_ends_in_one_or_is_one(tmp_path, solution, answer):
-    path = write_json(tmp_path / "m.json", [{"problem": "P?", "solution": solution}])
-    assert only(read_problems(path, "math")).answer == answer
-
-
-def test_a_list_of_texts_is_of_accepted_answers_and_one_of_numbers_of_several_unknowns(tmp_path):
-    rows = [{"original_text": "P?", "ans": answer} for answer in (["5", "five"], [5.0], [7200.0, 2.5])]
-    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
-    assert split.kept["answer"].to_pylist() == ["5", "5", "7200, 2.5"]
-
-
 def test_a_row_without_an_answer_is_for_the_rules_to_judge(tmp_path):
     nothing = ["", None, "notfound", float("nan")]
     rows = [{"problem": "Prove that 1 = 1.", "answer": ""}, *({"problem": "Find 1 + 1.", "answer": a} for a in nothing)]
     split = filter_by_rules(read_problems(write_lines(tmp_path / "m.jsonl", rows), "math").kept)
     assert [row["rule"] for row in split.rejected.to_pylist()] == ["proof", *["no_answer"] * 4] and not len(split.kept)
-
-
-def test_what_no_reader_knows_becomes_metadata(tmp_path):
-    problem = only(
-        read_problems(write_json(tmp_path / "m.json", [{"problem": "P?", "answer": "1", "year": 1999}]), "math")
-    )
-    assert json.loads(problem.metadata) == {"year": 1999}
-
-
-def test_numinamath_parquet_says_what_it_is_and_when(tmp_path):
-    row = {
-        "problem": "P?",
-        "solution": "s",
-        "answer": "3",
-        "question_type": "MCQ",
-        "source": "aops",
-        "date": "2024-02-01",
-    }
-    split = read_problems(write_parquet(tmp_path / "numina.parquet", [row]), "math")
-    problem = only(split)
-    assert problem.released == date(2024, 2, 1)
-    assert json.loads(problem.metadata) == {"solution": "s", "question_type": "MCQ", "source": "aops"}
-    assert (problem.source, problem.source_id) == ("numina", "0")
-
-
-@pytest.mark.parametrize("as_text", [False, True])
-@pytest.mark.parametrize("truth", ["5", '["5"]', ["5", "5.0"]])
-def test_verl_math_takes_the_users_turn_alone(tmp_path, truth, as_text):
-    chat = [{"role": "system", "content": "When tackling … [ASSESS] …"}, {"role": "user", "content": "P?"}]
-    row = {
-        "data_source": "x",
-        "prompt": json.dumps(chat) if as_text else chat,
-        "ability": "math",
-        "reward_model": json.dumps({"ground_truth": truth}) if as_text else {"ground_truth": truth, "style": "rule"},
-    }
-    problem = only(read_problems(write_parquet(tmp_path / "eurus.parquet", [row]), "math"))
-    assert (problem.prompt, problem.answer) == ("P?", "5")
 
 
 def test_what_curation_kept_can_be_read_again(tmp_path):
@@ -196,12 +66,6 @@ def test_what_curation_kept_can_be_read_again(tmp_path):
     again = read_problems(tmp_path / "kept.parquet", "math")
     assert again.summary["files"] == {"kept.parquet (ratchet)": 1}
     assert again.kept.drop(["source", "source_id"]).equals(split.kept.drop(["source", "source_id"]))
-
-
-def test_a_benchmark_keeps_items_without_answer_and_loses_its_templates(tmp_path):
-    prompt = "Let x = 1. Find x + 1.\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-    path = write_json(tmp_path / "b.json", [{"problem": prompt, "answer": None}])
-    assert only(read_problems(path, "math")).prompt == "Let x = 1. Find x + 1."
 
 
 def test_files_that_cannot_be_read_are_errors_that_name_them(tmp_path):

@@ -76,11 +76,7 @@ def test_a_models_solution_is_never_a_reference(tmp_path):
     ("line", "prompt", "answer"),
     [
         (r'{"problem": "Find $\frac1 2\beta$.", "answer": "\frac{3}{4}"}', r"Find $\frac1 2\beta$.", r"\frac{3}{4}"),
-        (
-            r'{"problem": "Find $3 \times 4$.", "solution": "It is $\boxed{\frac{12}1}$."}',
-            r"Find $3 \times 4$.",
-            r"\frac{12}1",
-        ),
+        (r'{"problem": "$3 \times 4$?", "solution": "It is $\boxed{\frac{12}1}$."}', r"$3 \times 4$?", r"\frac{12}1"),
         (r'{"problem": "Find x.", "answer": "[\"\\frac{1}{2}\"]"}', "Find x.", r"\frac{1}{2}"),
     ],
 )
@@ -104,21 +100,14 @@ def test_lists_hold_all_answers_where_the_row_says_so(tmp_path):
 FOUR = ["9", "90", "19", "99"]
 CHOICES = {
     "MMLU": {"question": "Q?", "choices": FOUR, "answer": 1},
-    "MMLU-Pro": {"question": "Q?", "options": FOUR, "answer": "B", "answer_index": 1},
     "MMLU as CSV": {"question": "Q?", "A": "9", "B": "90", "C": "19", "D": "99", "answer": "B"},
     "ARC": {"question": "Q?", "choices": {"text": FOUR, "label": ["1", "2", "3", "4"]}, "answerKey": "2"},
-    "CommonsenseQA": {"question": "Q?", "choices": {"label": ["A", "B", "C", "D"], "text": FOUR}, "answerKey": "B"},
-    "OpenBookQA": {"question_stem": "Q?", "choices": {"label": ["A", "B", "C", "D"], "text": FOUR}, "answerKey": "B"},
     "ARC as JSON lines": {
         "question": {"stem": "Q?", "choices": [{"text": t, "label": n} for t, n in zip(FOUR, "ABCD", strict=True)]},
         "answerKey": "B",
     },
-    "ReClor": {"question": "Q?", "answers": FOUR, "label": 1},
     "RACE": {"question": "Q?", "options": FOUR, "answer": "B"},
-    "MedMCQA": {"question": "Q?", "opa": "9", "opb": "90", "opc": "19", "opd": "99", "cop": 1},
-    "MedQA": {"question": "Q?", "options": dict(zip("ABCD", FOUR, strict=True)), "answer": "90", "answer_idx": "B"},
     "options by column": {"question": "Q?", "option_a": "9", "option_b": "90", "option_c": "19", "answer": "90"},
-    "SocialIQA": {"question": "Q?", "answerA": "9", "answerB": "90", "answerC": "19", "label": "2"},
     "a letter with its text": {"question": "Q?", "options": FOUR, "answer": "(B) 90"},
     "as text": {"question": "Q?", "options": json.dumps(FOUR), "answer": "B"},
     "TruthfulQA": {"question": "Q?", "mc1_targets": {"choices": FOUR, "labels": [0, 1, 0, 0]}},
@@ -134,7 +123,7 @@ CHOICES = {
 
 @pytest.mark.parametrize("layout", CHOICES)
 @pytest.mark.parametrize("domain", ["math", "science"])
-def test_options_in_every_published_layout(tmp_path, domain, layout):
+def test_options_in_both_domains_that_have_them(tmp_path, domain, layout):
     problem = only(read_problems(write_lines(tmp_path / "o.jsonl", [CHOICES[layout]]), domain))
     assert problem.answer == "B" and "Q?" in problem.prompt
     mark = "." if domain == "science" else ")"

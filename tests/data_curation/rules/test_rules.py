@@ -82,41 +82,11 @@ def test_rules_are_switched_off_one_by_one():
         filter_by_rules(table, Rules(off=("prof",)))
 
 
-FILLERS = (
-    *(
-        " ",
-        "\n",
-        "(",
-        "$",
-        "A) ",
-        "\\(",
-        "a",
-        "1.",
-        "? ",
-        "![",
-        "\\[",
-        "many a ",
-        "print ",
-        "<",
-        "a_",
-        "order of ",
-        "(a) ",
-    ),
-    *(
-        "shown ",
-        "the figure ",
-        "A. ",
-        "\\item ",
-        "any ",
-        "hidden ",
-        "you ",
-        "at most ",
-        '["',
-        "given ",
-        "__ ",
-        "how many ",
-    ),
-)
+FILLERS = [
+    " ", "\n", "(", "$", "A) ", "\\(", "a", "1.", "? ", "![", "\\[", "many a ", "print ", "<", "a_", "order of ",
+    "(a) ", "shown ", "the figure ", "A. ", "\\item ", "any ", "hidden ", "you ", "at most ", '["', "given ", "__ ",
+    "how many ",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("domain", OF_DOMAIN)
@@ -180,12 +150,8 @@ KEPT = {
 @pytest.mark.parametrize("rule", KEPT)
 def test_a_word_of_a_rule_alone_drops_nothing(rule):
     domain = "code" if ("code", rule) in RULES else "math"
-    table = problems(
-        domain,
-        *KEPT[rule],
-        answer=["7"] * len(KEPT[rule]),
-        golden_solutions=[["print(int(input()))"]] * len(KEPT[rule]),
-    )
+    count = len(KEPT[rule])
+    table = problems(domain, *KEPT[rule], answer=["7"] * count, golden_solutions=[["print(int(input()))"]] * count)
     assert filter_by_rules(table).rejected.to_pylist() == []
 
 

@@ -11,23 +11,14 @@ from ratchet.data_curation.teacher.majority_vote import count_votes, vote
 from ratchet.verifiers.math.equivalence import equivalent, verify_answer
 
 
-def judged(reference: str, responses: list[str], finish: str = "stop"):
+def judged(reference: str, *attempts: tuple[str, str, int]):
+    """The vote of attempts: response, finish reason and tokens."""
     problems = to_table([{"problem_id": "p", "domain": "math", "prompt": "?", "answer": reference}])
-    attempts = pa.Table.from_pylist(
-        [
-            {
-                "problem_id": "p",
-                "sample": i,
-                "response": r,
-                "finish_reason": finish,
-                "tokens": 100 + i,
-                "counted_by": "teacher",
-            }
-            for i, r in enumerate(responses)
-        ],
-        schema=ATTEMPTS_SCHEMA,
-    )
-    split = vote(problems, attempts.to_batches(2))
+    rows = [
+        {"problem_id": "p", "sample": i, "response": response, "finish_reason": reason, "tokens": tokens,
+         "counted_by": "teacher"} for i, (response, reason, tokens) in enumerate(attempts)
+    ]  # fmt: skip
+    split = vote(problems, pa.Table.from_pylist(rows, schema=ATTEMPTS_SCHEMA).to_batches(2))
     return split.kept.to_pylist(), split.rejected.to_pylist()
 
 
@@ -36,64 +27,41 @@ def boxes(*answers: str) -> list[str]:
 
 
 def test_equal_answers_written_differently_are_one_vote():
-    kept, _ = judged("1/2", boxes("0.5", "\\frac{1}{2}", "3", "3", "\\frac12"))
-    assert (kept[0]["teacher_passes"], kept[0]["teacher_attempts"]) == (3, 5)
-    assert kept[0]["difficulty"] == round(8 * 2 / 5)
-    assert kept[0]["teacher_tokens"] == pytest.approx(102)
+    answers = boxes("0.5", "\\frac{1}{2}", "3", "3", "\\frac12")
+    (kept,), _ = judged("1/2", *((text, "stop", 100 + i) for i, text in enumerate(answers)))
+    assert (kept["teacher_passes"], kept["teacher_attempts"], kept["difficulty"]) == (3, 5, round(8 * 2 / 5))
+    assert kept["teacher_tokens"] == pytest.approx(102)
 
 
 @pytest.mark.parametrize(
-    ("responses", "rule"),
+    ("reference", "responses", "reason", "rule"),
     [
-        (["no answer here"] * 4, "no_answer"),
-        (boxes("5", "5", "6", "6"), "tie"),
-        (boxes("5", "6", "6", "7", "8"), "no_majority"),
-        (boxes("5", "6", "6", "6"), "likely_wrong_reference"),
-        ([*boxes("6", "6"), *["nothing"] * 3], "no_majority"),
+        ("5", ["no answer here"] * 4, "stop", "no_answer"),
+        ("5", boxes("5", "5"), "length", "no_answer"),  # a truncated attempt has no vote, and counts
+        ("5", boxes("5", "5", "6", "6"), "stop", "tie"),
+        ("5", boxes("5", "6", "7"), "stop", "tie"),
+        ("5", boxes("5", "6", "6", "7", "8"), "stop", "no_majority"),
+        ("5", [*boxes("6", "6"), *["nothing"] * 3], "stop", "no_majority"),
+        ("5", boxes("5", "6", "6", "6"), "stop", "likely_wrong_reference"),
+        ("1/3", boxes("0.333", "0.333", "0.333", "1/3"), "stop", "undecided"),  # rounded, not contradicted
+        ("\\boxed{", boxes("7", "7", "7"), "stop", "unverifiable_reference"),
     ],
 )
-def test_each_rule(responses, rule):
-    kept, (rejected,) = judged("5", responses)
-    assert not kept and rejected["rule"] == rule
-    assert json.loads(rejected["evidence"])["attempts"] == len(responses)
-
-
-def test_a_likely_wrong_reference_is_said():
-    _, (rejected,) = judged("5", boxes("6", "6", "6", "5"))
-    assert "the reference is likely wrong" in json.loads(rejected["evidence"])["note"]
-
-
-def test_an_attempt_cut_at_the_limit_has_no_vote_and_counts():
-    _, (rejected,) = judged("5", boxes("5", "5"), finish="length")
-    assert rejected["rule"] == "no_answer"
-
-
-def test_one_right_answer_among_wrong_ones_that_differ_is_a_tie():
-    _, (rejected,) = judged("5", boxes("5", "6", "7"))
-    assert rejected["rule"] == "tie"
+def test_each_rule(reference, responses, reason, rule):
+    kept, (rejected,) = judged(reference, *((text, reason, 9) for text in responses))
+    evidence = json.loads(rejected["evidence"])
+    assert not kept and rejected["rule"] == rule and evidence["attempts"] == len(responses)
+    assert ("the reference is likely wrong" in evidence.get("note", "")) == (rule == "likely_wrong_reference")
 
 
 def test_a_problem_that_the_teacher_refuses_says_why():
-    _, (rejected,) = judged("5", ["maximum context length"] * 4, finish="refused")
+    _, (rejected,) = judged("5", *[("maximum context length", "refused", 0)] * 4)
     assert (rejected["rule"], json.loads(rejected["evidence"])) == ("no_attempt", {"reason": "maximum context length"})
 
 
-def test_a_majority_that_only_rounds_the_reference_does_not_contradict_it():
-    _, (rejected,) = judged("1/3", boxes("0.333", "0.333", "0.333", "1/3"))
-    assert rejected["rule"] == "undecided"
-    _, (rejected,) = judged("\\boxed{", boxes("7", "7", "7"))
-    assert rejected["rule"] == "unverifiable_reference"
-
-
 def test_an_attempt_that_was_cut_is_a_failure_as_long_as_it_is():
-    problems = to_table([{"problem_id": "p", "domain": "math", "prompt": "?", "answer": "5"}])
     rows = [("stop", 10), ("stop", 20), ("length", 100), ("length", 110)]
-    facts = {"problem_id": "p", "response": boxes("5")[0], "counted_by": "teacher"}
-    attempts = pa.Table.from_pylist(
-        [{**facts, "sample": i, "finish_reason": reason, "tokens": tokens} for i, (reason, tokens) in enumerate(rows)],
-        schema=ATTEMPTS_SCHEMA,
-    )
-    (kept,) = vote(problems, attempts.to_batches()).kept.to_pylist()
+    (kept,), _ = judged("5", *((boxes("5")[0], reason, tokens) for reason, tokens in rows))
     assert (kept["teacher_passes"], kept["difficulty"], kept["teacher_tokens"]) == (2, 4, 60)
     said = json.loads(kept["metadata"])["majority_vote"]
     assert (said["truncated"], said["tokens"], said["votes"]) == (2, [10, 20, 100, 110], [["5", 2]])
