@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy as copy_of
 from dataclasses import replace
@@ -19,7 +18,7 @@ from ratchet.data_curation.readers.plain_formats import Columns, check_fields, m
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.settings.curation import CurationDetails
-from ratchet.data_curation.split import Split, joined
+from ratchet.data_curation.split import Split, joined, merged
 from ratchet.verifiers.errors import RatchetError
 
 BATCH_BYTES = 32_000_000
@@ -134,25 +133,24 @@ def read_files(
 
 def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterator[Split]:
     """Raises RatchetError at the end for a file of which no row could be read."""
-    rows, unreadable, shortened, faults = Counter[str](), Counter[str](), Counter[str](), dict[str, str]()
-    shown = dict[str, str]()
+    counts, faults = dict[str, Any](), dict[str, str]()
     for split in each(normalise, _batches(files)):
-        rows.update(split.summary["files"])
-        unreadable.update(split.summary.get("unreadable", {}))
-        shortened.update(split.summary.get("shortened", {}))
-        shown = split.summary["templates_shown"] | shown
+        counts = merged([counts, split.summary])
         for title in split.summary.get("unreadable", {}).keys() - faults.keys():
             first = split.rejected.filter(pc.field("rule") == "malformed")["evidence"][0].as_py()
             faults[title] = "{field}: {reason}".format(**json.loads(first))
         yield split
     for file in files:
-        if shortened[file.title] > max_shortened * rows[file.title]:
+        rows, shortened, unreadable = (
+            counts.get(name, {}).get(file.title, 0) for name in ("files", "shortened", "unreadable")
+        )
+        if shortened > max_shortened * rows:
             raise RatchetError(
-                f"{file.path}: {shortened[file.title]:,} of {rows[file.title]:,} rows lose more than half of their own "
-                f"text, or all of it, as templates: {'; '.join(list(shown.values())[:3])}. If nothing of a problem is "
+                f"{file.path}: {shortened:,} of {rows:,} rows lose more than half of their own text, or all of it, as "
+                f"templates: {'; '.join([*counts['templates_shown'].values()][:3])}. If nothing of a problem is "
                 "missing there, raise curation.DOMAIN.advanced.max_shortened (in Python: max_shortened)."
             )
-        if unreadable[file.title] == rows[file.title]:
+        if unreadable == rows:
             raise RatchetError(
                 f"{file.path}: not one row of it can be read as a {file.domain} problem ({file.layout}), the first "
                 f"because of {faults[file.title]}. Its columns are {', '.join(sorted(file.seen))}."

@@ -7,6 +7,7 @@ A step is a function from a table to a `Split`. It keeps each row or rejects it 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -87,27 +88,13 @@ def joined(splits: Iterable[Split]) -> Split:
 
 
 def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of all batches: numbers are added, in mappings and lists too; of
-    texts in mappings the first stays."""
-    whole: dict[str, Any] = {}
-    for summary in summaries:
-        for key, value in summary.items():
-            old = whole.get(key)
-            if old is None or isinstance(value, str):
-                whole[key] = value
-            elif isinstance(value, Mapping):
-                whole[key] = {name: _added(old.get(name), value.get(name)) for name in {**old, **value}}
-            elif isinstance(value, list):
-                whole[key] = [one + other for one, other in zip(old, value, strict=True)]
-            else:
-                whole[key] = old + value
-    return whole
+    """The summary of all batches: numbers are added, also in mappings; of texts the first stays."""
+    return reduce(_added, summaries, {})
 
 
 def _added(one: Any, other: Any) -> Any:
-    """Two counts together; of two texts, such as examples, the first."""
-    if one is None or other is None:
-        return other if one is None else one
+    if isinstance(one, Mapping):
+        return {**one, **other} | {name: _added(one[name], other[name]) for name in one.keys() & other.keys()}
     return one if isinstance(one, str) else one + other
 
 

@@ -7,10 +7,12 @@ artifact's key.
 """
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
+
+T = TypeVar("T")
 
 
 def _refuse_words(value: Any, wanted: str) -> None:
@@ -46,10 +48,8 @@ def _day(value: Any) -> Any:
 
 def _greedy_or_warm(temperature: float) -> float:
     if 0 < temperature < COLDEST:
-        about = {"coldest": COLDEST}
-        raise PydanticCustomError(
-            "temperature", "Input should be 0 (the most likely token) or at least {coldest}", about
-        )
+        wanted = "Input should be 0 (the most likely token) or at least {coldest}"
+        raise PydanticCustomError("temperature", wanted, {"coldest": COLDEST})
     return temperature
 
 
@@ -64,6 +64,12 @@ COLDEST = 0.01
 
 # After `Field`: before it, pydantic would leave the bounds out of the JSON schema.
 INTEGER, NUMBER = BeforeValidator(_integer), BeforeValidator(_number)
+
+PerEpoch = Annotated[
+    Annotated[T, Tag(ONE)] | Annotated[tuple[T, ...], Field(min_length=1), Tag(SEVERAL)],
+    Discriminator(_one_or_several),
+]
+"""A value, or a list with one for each epoch."""
 
 Integer = Annotated[int, INTEGER]
 Number = Annotated[float, Field(allow_inf_nan=False), NUMBER]
@@ -155,17 +161,8 @@ RatioBand = tuple[Annotated[float, Field(ge=0, lt=1), NUMBER], Annotated[float, 
 ImportanceCap = Annotated[
     Annotated[RatioCap, Tag(ONE)] | Annotated[RatioBand, Tag(SEVERAL)], Discriminator(_one_or_several)
 ]
-RolloutSchedule = Annotated[
-    Annotated[Rollouts, Tag(ONE)] | Annotated[tuple[Rollouts, ...], Field(min_length=1), Tag(SEVERAL)],
-    Discriminator(_one_or_several),
-]
-"""A list has a value for each epoch."""
-TemperatureSchedule = Annotated[
-    Annotated[TrainingTemperature, Tag(ONE)]
-    | Annotated[tuple[TrainingTemperature, ...], Field(min_length=1), Tag(SEVERAL)],
-    Discriminator(_one_or_several),
-]
-"""A list has a value for each epoch."""
+RolloutSchedule = PerEpoch[Rollouts]
+TemperatureSchedule = PerEpoch[TrainingTemperature]
 Price = Annotated[float, Field(ge=0, le=1e9), NUMBER]
 """Price in the currency of your bill."""
 Budget = Annotated[float, Field(gt=0, le=1e12), NUMBER]

@@ -98,7 +98,6 @@ class OpenAIEngine(TeacherEngine):
         self._key, self._concurrency = key, concurrency
         self._backoff_s, self._patience_s = backoff_s, patience_s
         self._left_out: set[str] = set()
-        self._limit_name = "max_tokens"
         self._accepted = self._reached = False  # accepted a call; answered at all
         self._not_before = 0.0  # monotonic time
         self._busy_since: float | None = None  # since when it has rejected every call
@@ -237,19 +236,18 @@ class OpenAIEngine(TeacherEngine):
         without: dict[str, str] = {}
         while True:
             try:
-                completion = await self._once(request, sampling, without)
+                return await self._once(request, sampling, without)
             except (CallFailed, RatchetError, _Without) as error:
                 error.args = tuple(without_key(arg, self._key) for arg in error.args)
                 if not isinstance(error, _Without):
                     raise
                 without[error.name] = str(error)
-            else:
-                return completion
 
     async def _once(self, request: Request, sampling: Sampling, without: dict[str, str]) -> Completion:
         import openai
 
-        limit = "max_completion_tokens" if "max_tokens" in without else self._limit_name
+        left_out = self._left_out | without.keys()
+        limit = "max_completion_tokens" if "max_tokens" in left_out else "max_tokens"
         fields = {
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
@@ -257,7 +255,7 @@ class OpenAIEngine(TeacherEngine):
             "stream_options": {"include_usage": True},
             **({"top_k": sampling.top_k} if sampling.top_k else {}),
         }
-        sent = {name: value for name, value in fields.items() if name not in self._left_out | without.keys()}
+        sent = {name: value for name, value in fields.items() if name not in left_out}
         self._client = self._client or openai.AsyncOpenAI(
             api_key=self._key or "none",  # the client requires one, local servers do not
             base_url=self.base_url, max_retries=0, timeout=openai.Timeout(SILENCE_S, connect=CONNECT_TIMEOUT_S),
@@ -296,10 +294,7 @@ class OpenAIEngine(TeacherEngine):
         self._busy_since = None
         for name in without.keys() - self._left_out:
             self._left_out.add(name)
-            instead = "its own default holds"
-            if name == "max_tokens":
-                instead = self._limit_name = "max_completion_tokens"
-                instead += " is sent instead"
+            instead = "max_completion_tokens is sent instead" if name == "max_tokens" else "its own default holds"
             learned = f"{self.where} does not take {name}, and {instead} ({without[name]})."
             self.traffic.learned.append(learned)
             self.tell(learned)

@@ -39,49 +39,37 @@ RAISED, LOWERED = (
 )
 VULGAR = {("1", "2"): "½", ("1", "3"): "⅓", ("2", "3"): "⅔", ("1", "4"): "¼", ("3", "4"): "¾", ("1", "5"): "⅕",
           ("1", "6"): "⅙", ("1", "8"): "⅛", ("3", "8"): "⅜"}  # fmt: skip
-COMMAND = r"\\[a-zA-Z]+|\{[a-z]+\}"
-"""What stays in TeX: its commands and the names of its environments."""
+WIDE = {code: chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {0x20: "\u3000"}
 
 
-def shifted(text: str, mark: str, names: dict[str, str]) -> str:
-    """Exponents (`^`) or indices (`_`) as characters of their own."""
+def beside_commands(pattern: str, disguise: Callable[[str], str]) -> Callable[[str], str]:
+    r"""Disguises what matches `pattern` in a text, but for TeX's commands and the names of its environments."""
+    parts = re.compile(rf"(\\[a-zA-Z]+|\{{[a-z]+\}})|{pattern}")
+    return lambda text: parts.sub(lambda part: part[1] or disguise(part[0]), text)
+
+
+def shifted(mark: str, names: dict[str, str]) -> Callable[[str], str]:
+    """Writes exponents (`^`) or indices (`_`) as characters of their own."""
     allowed = "".join(map(re.escape, names))
-    characters = {plain: unicodedata.lookup(name) for plain, name in names.items()}
-    return re.sub(
-        rf"\{mark}(?:\{{([{allowed}]+)\}}|([{allowed}]))",
-        lambda match: "".join(characters[one] for one in match[1] or match[2]),
-        text,
-    )
+    parts = re.compile(rf"\{mark}(?:\{{([{allowed}]+)\}}|([{allowed}]))")
+    characters = {ord(plain): unicodedata.lookup(name) for plain, name in names.items()}
+    return lambda text: parts.sub(lambda part: (part[1] or part[2]).translate(characters), text)
 
 
-def in_math_letters(text: str, style: str) -> str:
-    """Letters and digits as those of mathematics."""
-
-    def one(match: re.Match[str]) -> str:
-        character = match[0]
-        if len(character) > 1:
-            return character
-        if character.isdigit():
-            name = f"MATHEMATICAL {style} {unicodedata.name(character)}"
-        else:
-            name = f"MATHEMATICAL {style} {'CAPITAL' if character.isupper() else 'SMALL'} {character.upper()}"
+def in_math_letters(style: str) -> Callable[[str], str]:
+    def one(character: str) -> str:
+        kind = "DIGIT " if character.isdigit() else "CAPITAL " if character.isupper() else "SMALL "
         try:
-            return unicodedata.lookup(name)
+            return unicodedata.lookup(f"MATHEMATICAL {style} {kind}{unicodedata.name(character).split()[-1]}")
         except KeyError:  # the italic h is the Planck constant, and there are no italic digits
             return "\u210e" if (style, character) == ("ITALIC", "h") else character
 
-    return re.sub(rf"{COMMAND}|[a-zA-Z0-9]", one, text)
+    return beside_commands("[a-zA-Z0-9]", one)
 
 
-def full_width(text: str) -> str:
-    wide = {code: chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {0x20: "\u3000"}
-    return re.sub(rf"({COMMAND})|([^\\]+)", lambda match: match[1] or match[2].translate(wide), text)
-
-
-def between_letters(text: str, mark: str) -> str:
-    """A character without a width after every third letter of a word."""
-    return re.sub(rf"{COMMAND}|[a-zA-Z]{{4,}}", lambda match: (
-        match[0] if match[0][0] in "\\{" else mark.join(re.findall(r".{1,3}", match[0]))), text)  # fmt: skip
+def between_letters(mark: str) -> Callable[[str], str]:
+    """Puts a character without a width after every third letter of a word."""
+    return beside_commands("[a-zA-Z]{4,}", lambda word: mark.join(re.findall(r".{1,3}", word)))
 
 
 def vulgar(text: str) -> str:
@@ -102,20 +90,18 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "capitals": str.upper,
     "all": lambda text: replaced(text, DOLLARS + FRACTIONS + SPACING + PUNCTUATION).lower(),
     "embedded": lambda text: f"{CARRIER}{text} Explain each step of your solution to a friend.",
-    "superscripts": lambda text: shifted(text, "^", RAISED),
-    "subscripts": lambda text: shifted(text, "_", LOWERED),
+    "superscripts": shifted("^", RAISED),
+    "subscripts": shifted("_", LOWERED),
     "HTML": lambda text: re.sub(
         r"\^(?:\{(\w+)\}|(\w))", r"<sup>\1\2</sup>", text.replace("<", "&lt;").replace(" ", "&nbsp;")
     ),
-    "full width": full_width,
-    "math italics": lambda text: in_math_letters(text, "ITALIC"),
-    "math bold": lambda text: in_math_letters(text, "BOLD"),
-    "math sans-serif": lambda text: in_math_letters(text, "SANS-SERIF"),
-    "zero width": lambda text: between_letters(text, "\u200b"),
-    "soft hyphens": lambda text: between_letters(text, "\u00ad"),
-    "accents": lambda text: re.sub(
-        rf"{COMMAND}|[aeiou]", lambda match: match[0] + "\u0301" * (match[0] in "aeiou"), text
-    ),
+    "full width": beside_commands(r"[^\\]+", lambda run: run.translate(WIDE)),
+    "math italics": in_math_letters("ITALIC"),
+    "math bold": in_math_letters("BOLD"),
+    "math sans-serif": in_math_letters("SANS-SERIF"),
+    "zero width": between_letters("\u200b"),
+    "soft hyphens": between_letters("\u00ad"),
+    "accents": beside_commands("[aeiou]", lambda vowel: f"{vowel}\u0301"),
     "ligatures": lambda text: text.replace("ffi", "ﬃ").replace("fi", "ﬁ").replace("fl", "ﬂ").replace("ff", "ﬀ"),
     "circled digits": lambda text: re.sub(
         r"(?<![\w.,/^{\\])[1-9](?![\w.,/}])", lambda match: chr(ord("①") + int(match[0]) - 1), text
