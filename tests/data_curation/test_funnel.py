@@ -12,24 +12,13 @@ SUMMARIES = [
 def test_each_rule_starts_where_the_one_before_it_ended():
     rows = [tuple(row.values()) for row in funnel(SUMMARIES).to_pylist()]
     assert rows == [
-        ("rules", "proof", 100, 10, 90),
-        ("rules", "figure", 90, 0, 90),
-        ("deduplicate", "exact", 90, 5, 85),
-    ]
+        ("rules", "proof", 100, 10, 90), ("rules", "figure", 90, 0, 90), ("deduplicate", "exact", 90, 5, 85),
+    ]  # fmt: skip
 
 
 def rejected(*rules: str) -> pa.Table:
-    rows = [
-        {
-            "step": "rules",
-            "rule": rule,
-            "source": "a",
-            "source_id": str(n),
-            "prompt": "Prove `it`.\n# now",
-            "evidence": "{}",
-        }
-        for n, rule in enumerate(rules)
-    ]
+    about = {"step": "rules", "source": "a", "prompt": "Prove `it`.\n# now", "evidence": "{}"}
+    rows = [about | {"rule": rule, "source_id": str(n)} for n, rule in enumerate(rules)]
     return pa.Table.from_pylist(rows, schema=REJECTED_SCHEMA)
 
 

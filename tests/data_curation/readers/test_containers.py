@@ -1,17 +1,20 @@
 """The files that rows come in, whatever their names say."""
 
+import csv
+import gzip
 import json
 import tarfile
 import zipfile
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
 
-ROWS = [{"problem": f"What is {number} plus 2?", "answer": str(number + 2)} for number in range(5)]
+ROWS = [{"problem": f'What is "{number}"\nplus 2?', "answer": str(number + 2)} for number in range(5)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
 
 
@@ -31,19 +34,35 @@ def zipped(path):
         archive.writestr("rows.jsonl", LINES)
 
 
-WRITE = {
-    "file.arrow": lambda path: arrow(path, pa.ipc.new_file),
-    "stream.arrow": lambda path: arrow(path, pa.ipc.new_stream),
-    "rows.jsonl.zst": compressed,
-    "rows.zip": zipped,
-    "one_after_another.json": lambda path: path.write_text("".join(map(json.dumps, ROWS))),
+def separated(path, **options):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(ROWS[0]), **options)
+        writer.writeheader()
+        writer.writerows(ROWS)
+    return path
+
+
+WRITE = {  # by a name that says nothing to the reader
+    "parquet": lambda path: pq.write_table(pa.Table.from_pylist(ROWS), path),
+    "arrow file": lambda path: arrow(path, pa.ipc.new_file),
+    "arrow stream": lambda path: arrow(path, pa.ipc.new_stream),
+    "json": lambda path: path.write_text(json.dumps(ROWS)),
+    "json values one after another": lambda path: path.write_text("".join(map(json.dumps, ROWS))),
+    "json lines": lambda path: path.write_text(LINES),
+    "json lines in gzip": lambda path: path.write_bytes(gzip.compress(LINES.encode())),
+    "json lines in zstd": compressed,
+    "zip": zipped,
+    "csv": separated,
+    "tabs": lambda path: separated(path, delimiter="\t", lineterminator="\n"),
+    "semicolons in gzip": lambda path: path.write_bytes(gzip.compress(separated(path, delimiter=";").read_bytes())),
 }
 
 
-@pytest.mark.parametrize("name", WRITE)
-def test_rows_are_read_from(name, tmp_path):
-    WRITE[name](tmp_path / name)
-    kept = read_problems(tmp_path / name, "math").kept.to_pylist()
+@pytest.mark.parametrize("kind", WRITE)
+def test_rows_are_read_from(kind, tmp_path):
+    path = tmp_path / ("rows.zip" if kind == "zip" else "rows")
+    WRITE[kind](path)
+    kept = read_problems(path, "math").kept.to_pylist()
     assert [(row["prompt"], row["answer"]) for row in kept] == [(row["problem"], row["answer"]) for row in ROWS]
 
 
@@ -67,47 +86,16 @@ def test_what_is_no_table_is_named(what, tmp_path):
         read_problems(tmp_path / "rows.json", "math")
 
 
-def read(tmp_path, *rows, columns=None):
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return read_problems(path, "math", columns)
-
-
 def test_a_conversation_alone_is_a_problem_and_its_reply_no_reference(tmp_path):
     turns = [{"role": "user", "content": "What is 1 + 1?"}, {"role": "assistant", "content": "So \\boxed{2}"}]
-    (row,) = read(tmp_path, {"messages": turns}, columns={"prompt": "messages"}).kept.to_pylist()
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"messages": turns}))
+    (row,) = read_problems(tmp_path / "rows.jsonl", "math", {"prompt": "messages"}).kept.to_pylist()
     assert (row["prompt"], row["answer"]) == ("What is 1 + 1?", None)
     assert json.loads(row["metadata"]) == {"solution": "So \\boxed{2}"}
 
 
-def test_places_for_numbers_are_filled_or_the_row_is_malformed(tmp_path):
-    with_numbers = {"question": "Tom has number0 apples and number1 pears. How many?", "answer": "5", "Numbers": "2 3"}
-    split = read(tmp_path, with_numbers, {name: with_numbers[name] for name in ("question", "answer")})
-    assert [row["prompt"] for row in split.kept.to_pylist()] == ["Tom has 2 apples and 3 pears. How many?"]
-    (rejected,) = split.rejected.to_pylist()
-    assert rejected["rule"] == "malformed" and "'number0' stands for a number" in rejected["evidence"]
-
-
 def test_options_that_the_reader_appends_are_recognized(tmp_path):
     options = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
-    (rejected,) = filter_by_rules(read(tmp_path, options).kept).rejected.to_pylist()
+    (tmp_path / "rows.json").write_text(json.dumps([options]))
+    (rejected,) = filter_by_rules(read_problems(tmp_path / "rows.json", "math").kept).rejected.to_pylist()
     assert rejected["rule"] == "multiple_choice" and json.loads(rejected["evidence"])["options"][1] == "B)7"
-
-
-def test_a_picture_that_is_an_input_is_missing(tmp_path):
-    kept = read(tmp_path, {"problem": "How many apples are in <image1>?", "answer": "5"}).kept
-    (rejected,) = filter_by_rules(kept).rejected.to_pylist()
-    assert rejected["rule"] == "figure"
-
-
-KEPT = [
-    "Show all the target keys of the game. How many keys are there if 3 rows have 4 keys each?",
-    "A test has ten true or false questions. What is the minimum number of answers that a student needs to pass?",
-    "A program outputs TRUE or FALSE. How many programs of 3 lines output TRUE?",
-]
-
-
-@pytest.mark.parametrize("statement", KEPT)
-def test_words_of_a_rule_that_ask_for_something_else_drop_nothing(statement, tmp_path):
-    kept = read(tmp_path, {"problem": statement, "answer": "12"}).kept
-    assert filter_by_rules(kept).kept.num_rows == 1

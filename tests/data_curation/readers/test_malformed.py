@@ -109,26 +109,12 @@ def test_malformed_rows_are_set_aside_and_the_rest_goes_on(layout: str, tmp_path
     assert "must not run" not in capfd.readouterr().out
 
 
-def test_there_are_more_than_twenty_kinds():
-    assert len(KINDS) >= 20
-
-
 def test_columns_that_no_table_can_hold_are_named_though_found_late(tmp_path):
     """A Parquet file can hold what JSON cannot: here a solution in bytes, where a list of texts is due."""
-    rows = [
-        {"problem": "P?", "tests": "[]", "solutions": [b"\xff"]},
-        {"problem": "Q?", "tests": "[]", "solutions": [b"x"]},
-    ]
+    rows = [{"problem": text, "tests": "[]", "solutions": [raw]} for text, raw in (("P?", b"\xff"), ("Q?", b"x"))]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "code.parquet")
     assert len(read_problems(tmp_path / "code.parquet", "code").kept) == 2  # bytes are no text: no solution
-    ours = {
-        "problem_id": "0",
-        "domain": "code",
-        "prompt": "P?",
-        "metadata": "{}",
-        "difficulty": 2**40,
-        "starter_code": None,
-    }
+    ours = {"problem_id": "0", "domain": "code", "prompt": "P?", "metadata": "{}", "difficulty": 2**40}
     pq.write_table(pa.Table.from_pylist([ours | {"difficulty": 3}, ours]), tmp_path / "ours.parquet")
     split = read_problems(tmp_path / "ours.parquet", "code")
     [row] = split.rejected.to_pylist()

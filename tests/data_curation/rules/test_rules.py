@@ -106,6 +106,7 @@ def test_evidence_counts_the_bytes_of_a_prompt_with_other_than_ascii_characters(
 
 KEPT = {
     "proof": [
+        "Show all the target keys of the game. How many keys are there if 3 rows have 4 keys each?",
         "A panel has keys 1 to 9. Show all the target key numbers that can be reached by adding 3, as one product.",
         "Show all steps, each of which can be checked, and give the value of $17^2 - 13^2$.",
         "A museum must show every painting that has a frame. It has 40 paintings, a quarter of them "
@@ -122,6 +123,8 @@ KEPT = {
         "A quiz is made of 6 questions, each of which is true or false. In how many ways can all be answered?",
         "Lena guesses whether each of 5 statements is true or false. What is the probability that she "
         "is right 4 times?",
+        "A test has ten true or false questions. What is the minimum number of answers that a student needs to pass?",
+        "A program outputs TRUE or FALSE. How many programs of 3 lines output TRUE?",
         "A circuit has 3 inputs, and each input is true or false. How many rows does its truth table have?",
     ],
     "figure": [
@@ -158,6 +161,7 @@ def test_a_word_of_a_rule_alone_drops_nothing(rule):
 PICTURES = {
     "Based on <image1>, what is the value of x? The side is 5 and the angle is 30 degrees.": True,
     "How many of the 12 pieces in <image1> are black?": True,
+    "How many apples are in <image1>?": True,
     "<image1> What is the area of the triangle?": True,
     "The diagram shows two overlapping squares. What is the overlap?": True,
     "The picture shows 7 cubes glued together. How many faces can be seen from the front?": True,
