@@ -44,6 +44,10 @@ class Text(NamedTuple):
         first, end = self.tokens.bounds[self.number : self.number + 2].tolist()
         return first, min(end, first + MOST_TOKENS)
 
+    @property
+    def words(self) -> list[bytes]:
+        return self.tokens.words(*self.bounds)
+
     def between(self, start: int, end: int) -> str:
         """The text of the tokens `start:end`, counted from its first."""
         first, _ = self.bounds
@@ -66,7 +70,7 @@ def match(row: Text, item: Text) -> Match:
     `copy`: no text has numbers that the other one lacks, or only one of them has. `variant`: the aligned parts have
     other numbers. `passage`: each text has a question of its own beside them.
     """
-    words, its_words = _words(row), _words(item)
+    words, its_words = row.words, item.words
     masked = [0 if word.isdigit() else word for word in words], [0 if word.isdigit() else word for word in its_words]
     aligned = SequenceMatcher(None, *masked, autojunk=False).get_matching_blocks()
     blocks = [block for block in aligned if block.size >= LEAST_TOKENS]
@@ -120,7 +124,3 @@ def _says_something(word: bytes) -> bool:
     return len(word) > 1 and not word.isdigit() and (word[0] >= 0x80 or word.isalpha()) and (
         word.decode(errors="replace") not in INSTRUCTION_WORDS
     )  # fmt: skip
-
-
-def _words(text: Text) -> list[bytes]:
-    return text.tokens.words(*text.bounds)

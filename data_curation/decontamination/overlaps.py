@@ -77,7 +77,7 @@ class BenchmarkIndex:
         # A repeated n-gram of an item counts once, as prose if one occurrence is outside of drawings.
         order = np.lexsort((drawn[first], owners, grams))
         grams, owners, drawn = grams[order], owners[order], drawn[first][order]
-        new = _first_of_equals(grams, owners)
+        new = np.append(True, (grams[1:] != grams[:-1]) | (owners[1:] != owners[:-1]))[: len(grams)]
         self._grams, owners, prose = grams[new], owners[new], ~drawn[new]
         self._owners, self._is_prose = owners, prose
         self.gram_counts = np.bincount(owners, minlength=len(self.texts))
@@ -193,20 +193,17 @@ def find(
             rule = _rule(facts, settings)
             if rule and (evidence := _best_evidence(index, tokens, row, text, matching)):
                 rejections[row] = (rule, evidence | (found.evidence if rule == "variant" else {}))
-
-        def read(row: int, first: int = first) -> tuple[str, str | None]:
-            return str(texts[first + row]), answers[first + row] if answers else None
-
         rows = len(tokens.bounds) - 1
         asked = np.array([row not in rejections for row in range(rows)], bool)
-        for row, item, similarity in index.reworded.find(tokens, asked, read):
+        known = answers[first : first + rows] if answers else [None] * rows
+        for row, item, similarity in index.reworded.find(tokens, asked, texts[first : first + rows], known):
             evidence = named(index, item) | {"item_text": index.texts[item]}
             if similarity:
                 rejections[row] = ("reworded", evidence | {"words": round(similarity, 4)})
             elif settings.preset == "coverage" and "match" not in (facts := findings.facts.get(first + row, CLEAN)):
                 findings.facts[first + row] = facts | named(index, item) | {"match": "variant"}
                 if settings.variants == "drop":
-                    numbers = Match("variant", differing_numbers(read(row)[0], index.texts[item]))
+                    numbers = Match("variant", differing_numbers(str(texts[first + row]), index.texts[item]))
                     rejections[row] = ("variant", evidence | numbers.evidence)
         for row, (rule, evidence) in rejections.items():
             facts = findings.facts.get(first + row, CLEAN)
@@ -358,10 +355,3 @@ def _rows_of(tokens: Tokens, at: np.ndarray, length: int) -> tuple[np.ndarray, n
     """The row in which each run of `length` tokens begins, and whether it ends there."""
     rows = np.searchsorted(tokens.bounds, at, side="right") - 1
     return rows, at + length <= tokens.bounds[rows + 1]
-
-
-def _first_of_equals(*columns: np.ndarray) -> np.ndarray:
-    """True if each of sorted values differs from the one before it."""
-    new = np.ones(len(columns[0]), bool)
-    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return new

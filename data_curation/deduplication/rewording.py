@@ -7,8 +7,9 @@ decides. Texts in scripts without spaces have no words here.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from ratchet.data_curation.deduplication.same_problem import (
     sentences,
 )
 from ratchet.data_curation.folding import folded
-from ratchet.data_curation.tokens import Tokens, bitmap, look_up, mixed, tokenise
+from ratchet.data_curation.tokens import Texts, Tokens, bitmap, look_up, mixed, tokenise
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 LEAST = 0.25
@@ -143,18 +144,16 @@ class Items:
         self._templates = np.sort(np.array([*self._items_of], np.uint64))
 
     def find(
-        self, tokens: Tokens, asked: np.ndarray, read: Callable[[int], tuple[str, str | None]]
+        self, tokens: Tokens, asked: np.ndarray, texts: Texts, answers: Sequence[str | None]
     ) -> Iterator[tuple[int, int, float]]:
         """(row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several, the most
-        similar one. 0 for the similarity: the item with other numbers. `read` gives the text and the answer of a
-        row."""
+        similar one. 0 for the similarity: the item with other numbers."""
         known = _Known.of(tokens)
         keys = known.templates()
         for row in np.flatnonzero(asked & np.isin(keys, self._templates)).tolist():
-            text, _ = read(row)
-            items = self._items_of[int(keys[row])]
-            if (item := next((one for one in items if is_variant(text, self._rows[one]["prompt"])), None)) is not None:
-                yield row, item, 0.0
+            text = str(texts[row])
+            same = (one for one in self._items_of[int(keys[row])] if is_variant(text, self._rows[one]["prompt"]))
+            yield from ((row, item, 0.0) for item in islice(same, 1))
         hashes, counts, digits = known.words()
         first, last = (np.searchsorted(self._digits, digits, side=side) for side in ("left", "right"))
         last = np.where(asked & (counts >= MIN_WORDS), last, first)
@@ -162,7 +161,7 @@ class Items:
         for row in np.flatnonzero(last > first).tolist():
             own, items = shingles.of(row), self._order[first[row] : last[row]].tolist()
             similar = [(alike, item) for item in items if (alike := minhash.jaccard(own, self._words[item])) >= LEAST]
-            stated = _row(self._domain, *read(row)) if similar else {}
+            stated = _row(self._domain, str(texts[row]), answers[row]) if similar else {}
             for alike, item in sorted(similar, key=lambda pair: (-pair[0], pair[1])):
                 held = self._rows[item]
                 if not _reordered(stated["prompt"], held["prompt"]) and reworded(stated, held, alike):

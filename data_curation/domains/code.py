@@ -2,22 +2,18 @@
 
 from ratchet.data_curation.domains import CurationPlan
 from ratchet.data_curation.readers import code_formats, rl_formats
-from ratchet.data_curation.readers.columns import Format, RawRow
+from ratchet.data_curation.readers.code_formats import parallel_tests, plain_code
+from ratchet.data_curation.readers.columns import Format
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS
-from ratchet.data_curation.readers.raw_files import Row
 from ratchet.data_curation.rules import code_rules
 
 _PROMPTS, _TESTS = ({*CODE_COLUMNS[field]} for field in ("prompt", "tests"))
 
 
-def _by_columns(row: RawRow) -> Row:
-    return code_formats.plain_code(row, {})
-
-
 _CHECKED, _HEADERS = {"canonical_solution", "test"}, {"prompt", "complete_prompt"}
 
 CODE = CurationPlan(
-    plain=code_formats.plain_code,
+    plain=plain_code,
     formats=(
         Format("leetcode", lambda c: c >= {"task_id", "completion", "entry_point"}, code_formats.leetcode),
         Format("humaneval", lambda c: c >= _CHECKED and bool(c & _HEADERS), code_formats.humaneval),
@@ -32,8 +28,8 @@ CODE = CurationPlan(
             "code-contests-plus", lambda c: c >= {"description", "correct_submissions"}, code_formats.code_contests_plus
         ),
         Format("intellect-3", lambda c: c >= {"question", "info"} and not c & _TESTS, rl_formats.intellect_3),
-        Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), _by_columns),
-        Format("columns of tests", lambda c: bool(c & _PROMPTS and code_formats.parallel_tests(c)), _by_columns),
+        Format("code", lambda c: bool(c & _PROMPTS and c & _TESTS), lambda row: plain_code(row, {})),
+        Format("columns of tests", lambda c: bool(c & _PROMPTS and parallel_tests(c)), lambda row: plain_code(row, {})),
         rl_formats.verified("rlvr"),
         Format("annotated chat", lambda c: bool(c & rl_formats.CHATS), rl_formats.annotated_chat),
     ),

@@ -10,6 +10,7 @@ from ratchet.data_curation.readers.code_tests import (
     TestSuite,
     decode_private,
     from_assertions,
+    from_published,
     from_script,
     from_specification,
     from_tables,
@@ -177,13 +178,7 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
     _note_function(row, problem)
     if problem["tests"] is None and (lists := parallel_tests(row.keys())):
         problem["tests"] = {name: row.take_structure(column) for name, column in zip(_PARALLEL[0], lists, strict=True)}
-    spec, entry_point = problem["tests"], problem["entry_point"]
-    if isinstance(spec, list) and all(isinstance(assertion, str) for assertion in spec):
-        spec = "\n".join(spec)
-    if isinstance(spec, str) and spec:
-        suite = from_script(spec, entry_point)
-    else:
-        suite = from_specification(spec, entry_point) if spec else TestSuite(entry_point=entry_point)
+    suite = from_published(problem["tests"], problem["entry_point"])
     return problem | tested(row, suite, problem["starter_code"], *problem["golden_solutions"][:1])
 
 

@@ -32,6 +32,15 @@ class TestSuite:
     prelude: str | None = None
 
 
+def from_published(tests: Any, entry_point: str | None = None) -> TestSuite:
+    """A script of assertions, a list of them, or a structure of cases; no tests for nothing."""
+    if not tests:
+        return TestSuite(entry_point=entry_point)
+    if isinstance(tests, list) and all(isinstance(one, str) for one in tests):
+        tests = "\n".join(tests)
+    return from_script(tests, entry_point) if isinstance(tests, str) else from_specification(tests, entry_point)
+
+
 def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
     """Any published structure of tests.
 

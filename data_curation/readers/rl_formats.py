@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ratchet.data_curation.readers import code_formats
-from ratchet.data_curation.readers.code_tests import TestSuite, from_script, from_specification
+from ratchet.data_curation.readers.code_tests import from_published
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, chat_turns, parse_structure
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, plain_math, with_context
 from ratchet.data_curation.readers.raw_files import Malformed, Row
@@ -61,7 +61,7 @@ def read_verified(layout: Layout, row: RawRow) -> Row:
             raise _unverified(layout, holders)
         return {"domain": "math", "prompt": prompt, "answer": answer, "source_url": url}
     golden = [program for name in layout.get("golden_solutions", ()) for program in programs(row.pop(name, None))]
-    return code_formats.tested(row, _suite(tests, entry_point), starter, *golden[:1]) | {
+    return code_formats.tested(row, from_published(tests, entry_point), starter, *golden[:1]) | {
         "domain": "code",
         "prompt": prompt,
         "starter_code": starter,
@@ -121,13 +121,6 @@ def _unverified(layout: Layout, holders: Mapping[str, Any]) -> Malformed:
 def _are_tests(truth: Any) -> bool:
     several = isinstance(truth, list) and bool(truth) and isinstance(truth[0], dict)
     return several or (isinstance(truth, dict) and "answer" not in truth)
-
-
-def _suite(tests: Any, entry_point: str | None = None) -> TestSuite:
-    """A script of assertions, a list of them, or a structure of cases."""
-    if isinstance(tests, list) and tests and all(isinstance(one, str) for one in tests):
-        tests = "\n".join(tests)
-    return from_script(tests, entry_point) if isinstance(tests, str) else from_specification(tests, entry_point)
 
 
 def _parsed(value: Any) -> Any:

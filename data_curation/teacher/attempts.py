@@ -124,13 +124,11 @@ def known_attempts(prompts: Prompts, teacher: Teacher, journal_file: Path, seed:
 
 def problem_prompts(batches: Callable[[], Iterable[pa.Table]], prompt_format: PromptFormat) -> Prompts:
     """The problems' user turns."""
-
-    def read() -> Iterator[Prompt]:
-        for batch in batches():
-            for problem in from_table(batch):
-                yield Prompt(problem.problem_id, user_message(problem, prompt_format))
-
-    return read
+    return lambda: (
+        Prompt(problem.problem_id, user_message(problem, prompt_format))
+        for batch in batches()
+        for problem in from_table(batch)
+    )
 
 
 class _Collection:
