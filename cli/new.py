@@ -48,7 +48,9 @@ def new(
         print_json({"folder": str(folder), "member": f"{name}:{member}", "entry_point_group": skeleton["group"]})
         return
     say(f"{folder}/: {', '.join(files)}")
-    hint(f"Run its tests: cd {folder} && python -m pytest")
+    hint(f"Run its tests: pip install pytest, then cd {folder} && python -m pytest")
+    if "try" in skeleton:
+        hint(f"Try it: cd {folder} && {_filled(skeleton['try'], words)} --dry-run")
     hint(f"Install it: pip install -e {folder}")
     hint(f"In a recipe: {_filled(skeleton['recipe'], words)}")
 

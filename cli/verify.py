@@ -32,11 +32,15 @@ if TYPE_CHECKING:
 
 AHEAD = 1024
 """Rows begun and not written: enough to keep all workers busy while one row takes long."""
+ANSWERS = ("response", "pred", "code")
+"""Columns of which each row has one."""
 Row = dict[str, Any]
 
 
 def verify(
-    domain: Annotated[str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own.")] = "",
+    domain: Annotated[
+        str, typer.Argument(help="The domain of the problems: `math`, `code`, …, or your own, as `module:Class`.")
+    ] = "",
     input_: Annotated[Path | None, typer.Option("--input", help="Rows to judge: JSONL, JSON or Parquet.")] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Where to write the judged rows: JSONL.")] = None,
     problems: Annotated[
@@ -78,9 +82,9 @@ def verify(
     training: with --boxed or --recipe only a box counts.
 
     In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
-    one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`. The output
-    has all rows in order, with `outcome`, `fraction`, `decided_by`, `detail` and `extracted`; a row that cannot be
-    judged has the outcome null, and `error`.
+    one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`; a domain
+    that requires `metadata` finds the other columns there. The output has all rows in order, with `outcome`,
+    `fraction`, `decided_by`, `detail` and `extracted`; a row that cannot be judged has the outcome null, and `error`.
 
     The exit code is 0 when the response passes; for a file, when every row could be judged.
 
@@ -95,7 +99,8 @@ def verify(
     """
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.domains import use_domains
-    from ratchet.verifiers.domains import domain_of
+    from ratchet.verifiers.domains import DOMAINS, declare_domains, domain_of
+    from ratchet.verifiers.registry import add_to_import_path
     from ratchet.verifiers.submission import JudgeSettings
 
     settings = JudgeSettings(fraction=True, stated=not boxed)
@@ -109,6 +114,10 @@ def verify(
     if not domain:
         raise RatchetError("Which domain? `ratchet verify math …`; or --rollouts STAGE for the rollouts of a run.")
     settings = replace(settings, either=either or settings.either)
+    if ":" in domain:
+        add_to_import_path(Path.cwd())
+        declare_domains([domain], {})
+        domain = DOMAINS.load(domain).name
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
@@ -168,11 +177,14 @@ def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
 
 def _problem(domain: str, row: Row | Exception) -> "Problem":
     """Raises RatchetError with the field and the reason."""
+    from ratchet.verifiers.domains import domain_of
     from ratchet.verifiers.problem import Problem
 
     if isinstance(row, Exception):
         raise RatchetError(str(row))
     row_fields = {"prompt": row.get("question"), "answer": row.get("gold"), "domain": domain} | row
+    if "metadata" in domain_of(domain).requires:
+        row_fields.setdefault("metadata", {name: value for name, value in row.items() if name not in ANSWERS})
     values = {field.name: row_fields[field.name] for field in fields(Problem) if row_fields.get(field.name) is not None}
     if values["domain"] != domain:
         raise RatchetError(f"domain: {values['domain']!r} instead of {domain!r}")
@@ -204,9 +216,9 @@ def _submission(
         problem = _problem(domain, {"problem_id": "given"} | {k: v for k, v in row.items() if v is not None})
     elif (problem := problems.get(str(row.get("problem_id")))) is None:
         raise RatchetError(f"problem_id: {row.get('problem_id')!r} is not among the problems")
-    texts = {name: row[name] for name in ("response", "pred", "code") if row.get(name) is not None}
+    texts = {name: row[name] for name in ANSWERS if row.get(name) is not None}
     if len(texts) != 1:
-        raise RatchetError("exactly one of the fields response, pred and code is needed")
+        raise RatchetError(f"exactly one of the fields {', '.join(ANSWERS)} is needed")
     [(name, text)] = texts.items()
     if name == "pred" and type(text) in (int, float):
         text = str(text)  # also NaN, which is wrong

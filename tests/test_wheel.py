@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.infra.recipe.model import GrownModel
-from ratchet.training.growth import grow
 from ratchet.verifiers.domains import DOMAINS
 from tests.infra.tiny_endpoint import SolvingEndpoint
 
@@ -208,15 +206,6 @@ def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
     record.write_text(before)
 
 
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory):
-    """A random model with a tokenizer and a chat template, where a page names one of the Hub's."""
-    texts = [f"Reach {n} from {n}, {n} and {n}. Use + - * <answer>{n} + {n}</answer>" for n in range(100)]
-    directory = tmp_path_factory.mktemp("model") / "model"
-    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400, max_positions=512), texts, 0, directory)
-    return directory
-
-
 def fenced(page, language):
     """The blocks of this language on a page of the documentation, in order."""
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
@@ -231,7 +220,7 @@ def run_page(python, directory, arguments):
 
 
 @pytest.mark.slow
-def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_path):
+def test_the_page_on_own_domains_runs_as_it_stands(installed, tmp_path):
     (source,), (recipe,) = fenced("tutorials/own_domain.md", "python"), fenced("tutorials/own_domain.md", "yaml")
     assert len(source.splitlines()) <= 60
     lab, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
@@ -240,7 +229,7 @@ def test_the_page_on_own_domains_runs_as_it_stands(installed, tiny_model, tmp_pa
         (directory / name).write_text(text)
     elsewhere.mkdir()
     small = [
-        f"model.path={tiny_model}", "training.stages.0.steps=1", "training.stages.0.max_response_tokens=24",
+        "generate.made.traces=64", "training.warm_start.traces=64", "training.stages.0.steps=1",
         "training.stages.0.prompts_per_batch=4", "evaluation.max_tokens=24", "generate.made.train=40",
     ]  # fmt: skip
     overrides = [argument for setting in small for argument in ("--set", setting)]

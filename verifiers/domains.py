@@ -22,6 +22,7 @@ DOMAINS: Registry[type[Domain]] = Registry(
     },
     lambda value: isinstance(value, type) and issubclass(value, Domain) and value is not Domain,
     group="ratchet.domains",
+    own="your own by its import path under `domains:` of the recipe",
 )
 _instances: dict[str, Domain] = {}
 

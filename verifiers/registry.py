@@ -7,6 +7,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -25,9 +26,10 @@ class Registry(Generic[T]):
     `group` in installed packages, whose names cannot be those of shipped members."""
 
     def __init__(
-        self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool], group: str = ""
-    ) -> None:
-        self.kind, self.shipped, self._is_member, self._group = kind, shipped, is_member, group
+        self, kind: str, shipped: Mapping[str, str], is_member: Callable[[Any], bool], group: str = "",
+        own: str = "your own by its import path, `module:member`",
+    ) -> None:  # fmt: skip
+        self.kind, self.shipped, self._is_member, self._group, self._own = kind, shipped, is_member, group, own
         self._loaded: dict[str, T] = {}
 
     def __contains__(self, name: str) -> bool:
@@ -74,7 +76,7 @@ class Registry(Generic[T]):
             return self._only_member(module_name, vars(module))
         if not self._is_member(getattr(module, member, None)):
             there = ", ".join(self._members(vars(module))) or "none"
-            raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.")
+            raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.{_uninstalled(module_name)}")
         return getattr(module, member)
 
     def _only_member(self, name: str, names: Mapping[str, Any]) -> T:
@@ -82,7 +84,7 @@ class Registry(Generic[T]):
         if len(own) != 1:
             raise RatchetError(
                 f"{name} holds {len(own)} members of kind {self.kind}{': ' + ', '.join(own) if own else ''}; "
-                f"name one, as `{name}:{own[0] if own else 'MEMBER'}`."
+                f"name one, as `{name}:{own[0] if own else 'MEMBER'}`.{_uninstalled(name)}"
             )
         return names[own[0]]
 
@@ -92,10 +94,17 @@ class Registry(Generic[T]):
     def unknown(self, name: str, also: Iterable[str] = ()) -> RatchetError:
         """The error for a name that is neither shipped nor one of `also`."""
         names = [*self.names, *also]
-        return RatchetError(
-            f"There is no {self.kind} {name!r}.{nearest(name, names)} Known: {', '.join(names)}; your own by its "
-            "import path, `package.module:member`."
-        )
+        hint = nearest(name, names) or self._beside(name) or _uninstalled(name)
+        known = "; ".join(filter(None, (", ".join(names), self._own)))
+        return RatchetError(f"There is no {self.kind} {name!r}.{hint} Known: {known}.")
+
+    def _beside(self, name: str) -> str:
+        """`Did you mean …?` for the only member of the user's module of this name."""
+        if not any((folder / f"{name}.py").is_file() for folder in _import_path()):
+            return ""
+        with suppress(RatchetError):
+            return f" Did you mean '{name}:{getattr(self.load(name), '__name__', 'MEMBER')}'?"
+        return ""
 
 
 def concrete(kind: type) -> Callable[[Any], bool]:
@@ -114,9 +123,19 @@ def takes_two(value: Any) -> bool:
     return True
 
 
+def _import_path() -> list[Path]:
+    return [Path(directory) for directory in os.environ.get(IMPORT_PATH, "").split(os.pathsep) if directory]
+
+
+def _uninstalled(name: str) -> str:
+    """What to do about a folder beside the recipe that is a package to install, as `ratchet new` writes it."""
+    projects = [folder / name for folder in _import_path() if (folder / name / "pyproject.toml").is_file()]
+    return f" The package in {projects[0]} is not installed: `pip install -e {projects[0]}`." if projects else ""
+
+
 def search_import_path() -> None:
     """Let this process find modules in the directories of `IMPORT_PATH`, after installed packages."""
-    sys.path.extend(d for d in os.environ.get(IMPORT_PATH, "").split(os.pathsep) if d and d not in sys.path)
+    sys.path.extend(d for d in map(str, _import_path()) if d not in sys.path)
 
 
 def add_to_import_path(directory: Path) -> None:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Literal
@@ -259,7 +260,7 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        problems = explained(error)
+        problems = explained(error, data)
         apart = " " if len(problems) == 1 else "\n  "
         raise RatchetError(f"{where} is not a valid recipe:{apart}{apart.join(problems)}") from error
 
@@ -346,11 +347,26 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def explained(error: ValidationError) -> list[str]:
-    """A line for each fault. A list whose entry is refused is not called too short as well."""
+def explained(error: ValidationError, data: Any = None) -> list[str]:
+    """A line for each fault in `data`. A list whose entry is refused is not called too short as well."""
     errors = error.errors()
     inner = {fault["loc"][:-1] for fault in errors}
-    return [explain(fault) for fault in errors if fault["type"] != "too_short" or fault["loc"] not in inner]
+    return [
+        explain({**fault, "loc": [*_by_names(fault["loc"], data)]})
+        for fault in errors
+        if fault["type"] != "too_short" or fault["loc"] not in inner
+    ]
+
+
+def _by_names(places: Sequence[int | str], data: Any) -> Iterator[int | str]:
+    """The places of a fault, with an entry's name instead of its number: `evaluation.benchmarks.test.samples`."""
+    for place in places:
+        entry = None
+        with suppress(LookupError, TypeError):
+            entry = data[place]
+        named = isinstance(place, int) and isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        yield entry["name"] if named else place
+        data = data if place in WAYS else entry
 
 
 def explain(error: Any) -> str:
@@ -358,8 +374,8 @@ def explain(error: Any) -> str:
     places = [place for place in error["loc"] if place not in WAYS]
     location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
-        newer = "" if "Did you mean" in error["msg"] else " Or the recipe is for a newer Ratchet: update it."
-        return f"{location}: {error['msg']}{newer}"
+        more = " `ratchet show schema` has every field; a newer Ratchet may have more."
+        return f"{location}: {error['msg']}{'' if 'Did you mean' in error['msg'] else more}"
     if error["type"] == "missing":
         return f"{location}: required, but missing."
     value = "" if isinstance(error.get("input"), dict) else f" (given {_shortened(error.get('input'))})"

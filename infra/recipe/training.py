@@ -128,8 +128,8 @@ class Training(Section):
     @model_validator(mode="after")
     def _consistent(self) -> "Training":
         self.engine.check_hardware(self.hardware)
-        for number, stage in enumerate(self.stages):
-            self._check_batches(f"stages.{number}", stage)
+        for stage in self.stages:
+            self._check_batches(f"stages.{stage.name}", stage)
         if self.advanced.lora and self.hardware.zero_stage == 3:
             raise ValueError(
                 "advanced.lora needs hardware.zero_stage 0, 1 or 2: weights that ZeRO-3 shards cannot be merged"

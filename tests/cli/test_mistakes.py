@@ -56,8 +56,8 @@ MISTAKES = [
     # keys and values of a recipe
     (("run", "keys.yaml"), "Did you mean 'curation'?"),
     (with_("training.stages.0.learning_rat=1"), "Did you mean 'learning_rate'?"),
-    (with_("training.stages.0.steps=many"), "training.stages.0.steps: Input should be an integer"),
-    (with_("training.stages.0.steps=-5"), "training.stages.0.steps: Input should be at least 1"),
+    (with_("training.stages.0.steps=many"), "training.stages.math-1k.steps: Input should be an integer"),
+    (with_("training.stages.0.steps=-5"), "training.stages.math-1k.steps: Input should be at least 1"),
     (with_("training.stages.math-9k.steps=1"), "math-9k"),
     (with_("training.stages.0.steps"), "write key.path=value"),
     (with_("training.stages.0.mix={math"), "the value is not valid YAML"),

@@ -18,7 +18,7 @@ from ratchet.tasks.plan import Plan
 from ratchet.verifiers.errors import RatchetError
 from tests.docs.commands import fenced
 from tests.flows.commands import in_process
-from tests.infra.tiny_endpoint import SolvingEndpoint, grow_model
+from tests.infra.tiny_endpoint import SolvingEndpoint
 
 
 def solved(prompt: str) -> str:
@@ -48,11 +48,8 @@ def endpoint():
 def lab(tmp_path):
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "countdown.py").write_text(fenced("tutorials/own_domain.md", "python")[0])
-    recipe = fenced("tutorials/own_domain.md", "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
-    (tmp_path / "lab" / "countdown.yaml").write_text(
-        recipe.replace("train: 200, test: 20", "train: 24, test: 4").replace("batch: 16", "batch: 8")
-    )
-    grow_model(tmp_path / "lab" / "model")
+    recipe = fenced("tutorials/own_domain.md", "yaml")[0].replace("train: 200, test: 20", "train: 24, test: 4")
+    (tmp_path / "lab" / "countdown.yaml").write_text(recipe.replace("batch: 16", "batch: 8"))
     return tmp_path / "lab"
 
 
@@ -77,10 +74,10 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
     questions = [json.loads(line)["question"] for line in held_out]
     score = sum(not is_hard(question) for question in questions) / len(questions)
     assert f"countdown-test pass@1 {score:.3f}" in ran("evaluate", recipe, "--model", f"{endpoint}#solver")
-    assert "countdown-256" in in_process("plan", recipe, *home)
-    assert "countdown-256" in in_process("train", recipe, "--dry-run", *home)
+    assert "countdown-32" in in_process("plan", recipe, *home)
+    assert "countdown-32" in in_process("train", recipe, "--dry-run", *home)
     exported = in_process("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs", *home)
-    assert " ".join(exported.split()) == f"01-countdown-256: {len(easy)} rows, 36 overrides"
+    assert " ".join(exported.split()) == f"01-countdown-32: {len(easy)} rows, 36 overrides"
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
     to = ("--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
     said = " ".join(in_process("export", "problems", problems, *to, *home).split())

@@ -92,18 +92,24 @@ def test_the_rule_of_the_page_takes_what_its_corpus_says(monkeypatch):
     assert set(rows[0]) <= {"domain", "rule", "takes", "half", "note", "text", *corpus.COLUMNS}
 
 
-def test_the_step_of_the_page_drops_what_is_short(beside):
-    from ratchet.data_curation.steps import StepContext, run_steps, step_of
+def test_the_steps_of_the_page_drop_what_is_short_and_what_is_frequent(beside, monkeypatch):
+    from ratchet.data_curation.steps import StepContext, run_steps
 
-    beside("drop_short", fenced("howto/step.md", "python")[0])
-    (settings,) = (
-        each
-        for each in yaml.safe_load(fenced("howto/step.md", "yaml")[0])["curation"]["math"]["steps"]
-        if isinstance(each, dict)
-    )
-    rows = problems("short", "What is 2 + 2?", "A farm has 3 cows and twice as many hens. How many?", answer=["4", "9"])
-    (split,) = run_steps(rows, [step_of(settings)], StepContext(domain="math"))
-    assert split.kept.num_rows == 1 and json.loads(split.rejected["evidence"][0].as_py()) == {"words": 5, "limit": 8}
+    one, all_rows, program = fenced("howto/step.md", "python")
+    beside("drop_frequent", all_rows)
+    monkeypatch.chdir(beside("drop_short", one))
+    listed = yaml.safe_load(fenced("howto/step.md", "yaml")[0])["curation"]["math"]["steps"]
+    (short,) = (each for each in listed if isinstance(each, dict))
+    rows = problems("short", "What is 2 + 2?", *(f"A farm has {n} cows and four hens. How many?" for n in "012"))
+    context = StepContext(domain="math")
+    splits = run_steps(rows, [short, {"drop_frequent:DropFrequent": {"most": 1}}], context)
+    assert json.loads(splits[0].rejected["evidence"][0].as_py()) == {"words": 5, "limit": 8}
+    assert splits[1].kept.num_rows == 1 and splits[1].rejected["rule"].to_pylist() == ["frequent_answer"] * 2
+    rows = [{"problem": f"What is {n} times the sum of 3 and 4?", "answer": "7"} for n in range(2)]
+    Path("train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    names = {}
+    exec(program, names)
+    assert [split.kept.num_rows for split in names["splits"]] == [2, 2]
 
 
 def test_the_domain_of_the_page_rewards_right_answers_and_no_others(beside, monkeypatch):

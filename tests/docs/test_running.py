@@ -136,18 +136,13 @@ def mine(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def countdown(tmp_path_factory) -> Path:
-    """A directory with the domain of own_domain.md, and right answers to its curated problems."""
+    """A directory with the domain of own_domain.md, and right answers to problems of it."""
     directory = tmp_path_factory.mktemp("countdown")
     (directory / "countdown.py").write_text(fenced(OWN_DOMAIN, "python")[0])
-    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400), ["Reach 7 from 3, 5, 1."], 0, directory / "model")
-    recipe = fenced(OWN_DOMAIN, "yaml")[0].replace("HuggingFaceTB/SmolLM2-135M-Instruct", "./model")
-    (directory / "countdown.yaml").write_text(recipe)
-    ran("ratchet curate countdown countdown.yaml", directory)
-    [curated] = (directory / "home" / "artifacts" / "problems").glob("countdown-curated-*")
-    rows = pq.read_table(curated / "kept.parquet").to_pylist()
-    sums = ((row["problem_id"], json.loads(row["metadata"])["numbers"]) for row in rows)
-    answers = [{"problem_id": id_, "response": f"<answer>{a} + {b} - {c}</answer>"} for id_, (a, b, c) in sums]
-    (directory / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    (directory / "countdown.yaml").write_text(fenced(OWN_DOMAIN, "yaml")[0])
+    made = [sys.executable, "-c", "import countdown, pathlib; countdown.make_problems(pathlib.Path(), 0, traces=20)"]
+    subprocess.run(made, cwd=directory, check=True)
+    (directory / "traces.jsonl").rename(directory / "answers.jsonl")
     return directory
 
 

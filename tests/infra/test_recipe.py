@@ -58,23 +58,23 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("training.stages.0.stps=3", r"training\.stages\.0\.stps: unknown key\. Did you mean 'steps'"),
+        ("training.stages.0.stps=3", r"training\.stages\.math-36\.stps: unknown key\. Did you mean 'steps'"),
         ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
         ("trainng.x=1", r"trainng: unknown key\. Did you mean 'training'"),  # codespell:ignore
         ("model.grow.layer=2", r"Did you mean 'layers'"),
         ("training.stages.9.steps=1", r"'9' must be \*, a number from 0 to 5 or a name: math-36"),
-        ("training.stages.0.steps=many", r"training\.stages\.0\.steps: .*integer.*'many'"),
+        ("training.stages.0.steps=many", r"training\.stages\.math-36\.steps: .*integer.*'many'"),
         ("evaluation.after=[nowhere]", r"evaluation\.after names 'nowhere'"),
         ("training.stages.1.name=math-36", r"stage names must be unique"),
         ("seed", r"write key\.path=value"),
         ("seed.x=1", r"has no fields"),
         (
             "training.stages.0.top_p=0.95",
-            r"stages\.0.*samples from the whole distribution; top_p",
+            r"stages\.math-36.*samples from the whole distribution; top_p",
         ),
         (
             "training.stages.0.importance_cap=[2, 5]",
-            r"stages\.0\.importance_cap\.0: Input should be less than 1 \(given 2\)",
+            r"stages\.math-36\.importance_cap\.0: Input should be less than 1 \(given 2\)",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_acereasons_larger_and_smaller_models_differ_from_the_7b_one_in_little()
 @pytest.mark.parametrize(
     ("override", "answer"),
     [
-        ("training.stages.0.kl_estimator=k3", r"stages\.0\.kl_estimator: .* `advanced: \{kl_estimator: …\}`"),
+        ("training.stages.0.kl_estimator=k3", r"stages\.math-36\.kl_estimator: .* `advanced: \{kl_estimator: …\}`"),
         ("training.stages.0.kl_estimater=k3", "Did you mean 'kl_estimator'"),
         ("curation.math.teacher.max_cost=2", "It belongs in the section `advanced`"),
     ],
@@ -273,14 +273,14 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ("truncation=soft_overlong", "soft_overlong and overlong_buffer_tokens are given together"),
         ("advanced.overlong_buffer_tokens=4", "soft_overlong and overlong_buffer_tokens are given together"),
         ("advanced.entropy_bonus=0.1", "entropy_bonus .* and entropy_target .* exclude each other"),
-        ("rollouts=1", r"stages\.0\.rollouts: Input should be at least 2 \(given 1\)"),
-        ("rollouts=[4, 0]", r"stages\.0\.rollouts\.1: Input should be at least 2 \(given 0\)"),
-        ("temperature=[]", r"stages\.0\.temperature: .* at least 1 item"),
+        ("rollouts=1", r"stages\.math-36\.rollouts: Input should be at least 2 \(given 1\)"),
+        ("rollouts=[4, 0]", r"stages\.math-36\.rollouts\.1: Input should be at least 2 \(given 0\)"),
+        ("temperature=[]", r"stages\.math-36\.temperature: .* at least 1 item"),
         ("prompts_per_batch=2", "at least updates_per_batch"),
         ("temperature=[0.6, 1.0]", "must have the same temperature"),
-        ("mix={math: 0, code: 1}", r"stages\.0\.mix\.math: Input should be at least 1e-06 \(given 0\)"),
-        ("mix={math: -0.5}", r"stages\.0\.mix\.math: Input should be at least 1e-06"),
-        ("mix={}", r"stages\.0\.mix: .* at least 1"),
+        ("mix={math: 0, code: 1}", r"stages\.math-36\.mix\.math: Input should be at least 1e-06 \(given 0\)"),
+        ("mix={math: -0.5}", r"stages\.math-36\.mix\.math: Input should be at least 1e-06"),
+        ("mix={}", r"stages\.math-36\.mix: .* at least 1"),
         ("mix=null", "give either domain: math or mix"),
         ("domain=code", "give either domain: math or mix: "),
         ("mix={a: 1, b: 1, c: 1, d: 1, e: 1}", "prompts_per_batch must be at least 5, a prompt for each domain"),
@@ -295,7 +295,7 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
         ),
         (
             "interventions=[{when: {at_step: 2}, do: {mix: {a: 1, b: 1, c: 1, d: 1, e: 1}}}]",
-            "stages.0: after interventions.0: prompts_per_batch must be at least 5",
+            "stages.math-36: after interventions.0: prompts_per_batch must be at least 5",
         ),
         ("validation={nowhere: 1}", "stage math-36: validation names 'nowhere'; known: tiny-math, tiny-code"),
     ],
