@@ -76,7 +76,8 @@ class Registry(Generic[T]):
             return self._only_member(module_name, vars(module))
         if not self._is_member(getattr(module, member, None)):
             there = ", ".join(self._members(vars(module))) or "none"
-            raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.{_uninstalled(module_name)}")
+            hint = _uninstalled(module_name)
+            raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.{hint}")
         return getattr(module, member)
 
     def _only_member(self, name: str, names: Mapping[str, Any]) -> T:

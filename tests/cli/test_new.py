@@ -1,8 +1,10 @@
 """`ratchet new`: what it writes passes its own tests and is what the product loads."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,7 @@ from ratchet.infra.recipe.evaluation import Benchmark, Catalog
 from ratchet.training.losses import LOSSES
 from ratchet.verifiers.domains import DOMAINS
 from ratchet.verifiers.errors import RatchetError
+from tests.flows.commands import in_process
 
 LOADED = {"rule": OTHER_RULES, "step": STEPS, "domain": DOMAINS, "loss": LOSSES}
 MEMBER = {"rule": "fresh_rule", "step": "FreshStep", "domain": "FreshDomain", "loss": "fresh_loss"}
@@ -40,6 +43,24 @@ def test_a_skeleton_passes_its_tests_and_is_loaded(tmp_path, monkeypatch, kind):
         assert "no_benchmark" not in catalog and catalog.get("no_benchmark") is None
     else:
         assert LOADED[kind].get(path).__name__ == MEMBER[kind]
+
+
+def test_a_domain_is_tried_where_it_was_written(tmp_path, monkeypatch):
+    """Without a network, an installation or a recipe of one's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    new("domain", "tides")
+    with pytest.raises(RatchetError, match=r"has no domain 'Tides'.* is not installed: `pip install -e \S+tides`"):
+        in_process("verify", "tides:Tides", "--gold", "2 3", "--response", "2")
+    monkeypatch.chdir(tmp_path / "tides")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    sys.modules.pop("tides")  # the folder
+    in_process("verify", "tides:Tides", "--input", "train.jsonl", "--output", "judged.jsonl")
+    judged = [json.loads(line) for line in Path("judged.jsonl").read_text().splitlines()]
+    assert [row["outcome"] for row in judged] == ["passed"] * 4
+    assert "13 of 13 steps would run" in in_process("run", "tides.yaml", "--dry-run", "--home", tmp_path / "home")
+    with pytest.raises(RatchetError, match="There is no curation step 'tides'"):  # a module without one
+        STEPS.get("tides")
 
 
 @pytest.mark.parametrize(

@@ -78,17 +78,18 @@ def test_the_policy_engine_of_the_page_has_its_own_setting(beside):
 
 
 def test_the_rule_of_the_page_takes_what_its_corpus_says(monkeypatch):
-    for sign, some in yaml.safe_load(fenced("howto/rule.md", "yaml")[0]).items():
+    for sign, some in yaml.safe_load(fenced("howto/rule.md", "yaml")[1]).items():
         monkeypatch.setitem(PATTERNS, sign, AnyOf(*(each["find"] for each in some.values())))
         assert all(find(sign, each["hits"]) and not find(sign, each["misses"]) for each in some.values())
-    (function,) = fenced("howto/rule.md", "python")
-    names = {}
-    exec("from ratchet.data_curation.rules.math_rules import *\n" + function, names)  # at the end of that file
+    own, shipped = fenced("howto/rule.md", "python")
     rows = [yaml.safe_load(line) for line in fenced("howto/rule.md", "json")[0].splitlines()]
-    for row in rows:
-        found = names[row["rule"]](Problem("id", row["domain"], row["text"]), Rules())
-        assert bool(found) == row["takes"]
-        assert not found or row["text"][slice(*found["span"])] == found["text"]
+    for source in (own, "from ratchet.data_curation.rules.math_rules import *\n" + shipped):  # at the end of that file
+        names = {}
+        exec(source, names)
+        for row in rows:
+            found = names[row["rule"]](Problem("id", row["domain"], row["text"]), Rules())
+            assert bool(found) == row["takes"]
+            assert not found or row["text"][slice(*found["span"])] == found["text"]
     assert set(rows[0]) <= {"domain", "rule", "takes", "half", "note", "text", *corpus.COLUMNS}
 
 

@@ -117,8 +117,10 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
     ):
         with pytest.raises(RatchetError, match=said):
             use_domains(validate_recipe(recipe | wrong, "r.yaml"))
-    with pytest.raises(RatchetError, match="There is no domain 'unheard'"):
+    with pytest.raises(RatchetError, match="There is no domain 'unheard'.*under `domains:`"):
         domain_of("unheard")
+    with pytest.raises(RatchetError, match="There is no domain 'echo_lab'. Did you mean 'echo_lab:Echo'"):
+        DOMAINS.get("echo_lab")
 
 
 @pytest.mark.parametrize("name", [*MATH_COLUMNS["answer"], "numbers", "difficulty", "metadata", "tests", "domain"])
