@@ -285,7 +285,7 @@ def test_a_generators_settings_are_checked_before_it_runs():
 TOGETHER = [
     (["evaluation.benchmarks.0.samples=2", "evaluation.benchmarks.0.pass_at=[1, 4]"], "tiny-math has 2 .* pass@4"),
     (["evaluation.benchmarks.tiny-math.pass_at=[1, 32]"], "tiny-math has 16 responses .* pass@32"),
-    ([f"{HARDWARE}.micro_batch_tokens=30"], r"micro_batch_tokens \(30\) is below the longest response of stages\.\S+, "),
+    ([f"{HARDWARE}.micro_batch_tokens=30"], r"micro_batch_tokens \(30\) is below the longest .* of stages\.\S+, "),
     ([f"{STAGE}.interventions=[{{when: {{at_step: 3}}, do: {{max_response_tokens: 9000}}}}]"], "longest .* 9000"),
     ([f"{STAGE}.prompts_per_batch=1", f"{STAGE}.rollouts=2", f"{HARDWARE}.processes=3"], "2 responses .* has 3 ranks"),
     ([f"{STAGE}.prompts_per_batch=8", f"{STAGE}.updates_per_batch=9"], "at least updates_per_batch"),

@@ -117,9 +117,9 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
     ):
         with pytest.raises(RatchetError, match=said):
             use_domains(validate_recipe(recipe | wrong, "r.yaml"))
-    with pytest.raises(RatchetError, match="There is no domain 'unheard'.*under `domains:`"):
+    with pytest.raises(RatchetError, match=r"There is no domain 'unheard'.*under `domains:`"):
         domain_of("unheard")
-    with pytest.raises(RatchetError, match="There is no domain 'echo_lab'. Did you mean 'echo_lab:Echo'"):
+    with pytest.raises(RatchetError, match=r"There is no domain 'echo_lab'\. Did you mean 'echo_lab:Echo'"):
         DOMAINS.get("echo_lab")
 
 
