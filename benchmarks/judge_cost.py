@@ -6,7 +6,7 @@
 Three kinds of tests: `call` (JSON in and out), `stdin`, `check` (a published `check(candidate)` whose assertions stay
 together). CPU time is that of judge, fork server and programs, per program, after both sides have started; it hardly
 depends on what else the machine does, wall time does. LiveCodeBench's `check_correctness` (CHECKOUT is its repository)
-judges the same programs in the same turns, and has no checks.
+judges the same programs in the same turns, and has no checks; the ratio is the median of those of the turns.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from multiprocessing import get_context
+from multiprocessing import get_context, set_start_method
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -59,6 +59,7 @@ def ours(kind: str, tests: int, sources: list[str]) -> None:
 
 
 def theirs(checkout: str, kind: str, tests: int, sources: list[str]) -> None:
+    set_start_method("fork", force=True)  # as in a process that was not itself spawned
     sys.path.insert(0, checkout)
     from lcb_runner.evaluation.compute_code_generation_metrics import check_correctness
 
@@ -77,11 +78,11 @@ def spent(work: Callable[..., None], *arguments: Any) -> tuple[float, float]:
     return cpu_s() - before, time.perf_counter() - began
 
 
-def per_program_ms(work: Callable[..., None], *arguments: Any, sources: list[str], turns: int) -> tuple[float, float]:
-    """Medians over turns of CPU and wall milliseconds: many programs less one, so that starting does not count."""
-    turned = [(spent(work, *arguments, sources), spent(work, *arguments, sources[:1])) for _ in range(turns)]
-    count = len(sources) - 1
-    return tuple(1000 * median((many[i] - one[i]) / count for many, one in turned) for i in (0, 1))  # type: ignore[return-value]
+def per_program_ms(work: Callable[..., None], *arguments: Any, sources: list[str]) -> tuple[float, float]:
+    """CPU and wall milliseconds: many programs less one, so that starting does not count."""
+    many, one = spent(work, *arguments, sources), spent(work, *arguments, sources[:1])
+    cpu, wall = (1000 * (all_of - first) / (len(sources) - 1) for all_of, first in zip(many, one, strict=True))
+    return cpu, wall
 
 
 def main() -> None:
@@ -93,14 +94,24 @@ def main() -> None:
     options = parser.parse_args()
     for kind in KINDS:
         sources = [program(kind, number) for number in range(options.programs + 1)]
-        cpu, wall = per_program_ms(ours, kind, options.tests, sources=sources, turns=options.turns)
-        line = f"{kind + ':':6} {options.tests} tests: {cpu:.2f} ms CPU a program, {wall:.2f} ms wall"
-        if options.livecodebench and kind != "check":
-            peer, peer_wall = per_program_ms(
-                theirs, str(options.livecodebench), kind, options.tests, sources=sources, turns=options.turns
-            )
-            line += f"; LiveCodeBench {peer:.2f}, {peer_wall:.2f}; ratio {peer / cpu:.1f}, {peer_wall / wall:.1f}"
+        own: list[tuple[float, float]] = []
+        peers: list[tuple[float, float]] = []
+        for _ in range(options.turns):
+            own.append(per_program_ms(ours, kind, options.tests, sources=sources))
+            if options.livecodebench and kind != "check":
+                peers.append(per_program_ms(theirs, str(options.livecodebench), kind, options.tests, sources=sources))
+        line = (
+            f"{kind + ':':6} {options.tests} tests: CPU {_middle(own, 0):.2f} ms a program, wall {_middle(own, 1):.2f}"
+        )
+        if peers:
+            ratios = [(peer[0] / one[0], peer[1] / one[1]) for peer, one in zip(peers, own, strict=True)]
+            line += f"; LiveCodeBench {_middle(peers, 0):.2f}, {_middle(peers, 1):.2f}"
+            line += f"; ratio {_middle(ratios, 0):.1f}, {_middle(ratios, 1):.1f}"
         print(line, flush=True)
+
+
+def _middle(pairs: list[tuple[float, float]], place: int) -> float:
+    return median(pair[place] for pair in pairs)
 
 
 if __name__ == "__main__":

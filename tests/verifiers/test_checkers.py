@@ -243,6 +243,35 @@ def test_a_checker_that_cannot_be_used_is_said_before(reason):
     assert reason in domain_of("code").fault(problem(UNUSABLE[reason]))
 
 
+POINTS = """import sys
+a, b = map(int, open(sys.argv[2]).read().split())
+if a + b != int(open(sys.argv[1]).read()):
+    sys.exit(1)
+print({said})
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "numbers", "decided_by"),
+    [
+        ("'points', 10 - a, 'of 10'", "0, n", "all_tests"),
+        ("'points', 10 - a", "-1, n + 1", "all_tests"),  # better than expected
+        ("'points', 10.25 - a", "1, n - 1", "wrong_answer"),
+        ("'points', 10 - a", "1, n", "wrong_answer"),
+        ("'points', 0", "0, n", "checker"),  # which of them is all?
+        ("'most points', 10 - a", "0, n", "checker"),
+        ("'points 1e9'", "0, n", "checker"),
+    ],
+)
+def test_points_of_testlib_are_all_where_the_expected_output_has_no_more(said, numbers, decided_by, sandbox):
+    asked = problem({"protocol": "testlib", "source": POINTS.format(said=said)})
+    verdict, results = examine(asked, f"n = int(input())\nprint({numbers})", sandbox)
+    assert verdict.decided_by == decided_by, verdict
+    if "10.25" in said:
+        assert results[0].difference == "its checker gives it 9.25 points, and the expected output 10.25"
+
+
 def test_a_faulty_checker_gives_no_reward():
     asked = problem({"protocol": "script", "source": "1 / 0"})
     with VerifierPool(workers=1) as pool:
@@ -293,6 +322,12 @@ CONVERSATIONS = {
     "import os, time\nos.close(1)\ntime.sleep(0.2)\nos.abort()": "runtime_error",  # as a slow end looks
     "print(": "compile_error",
     "x = [0] * 10**8": "memory_limit",
+    # After the interactor has accepted, as in Kattis: the program has to end, too.
+    HALVING + "while True: pass": "time_limit",
+    HALVING + "import time\ntime.sleep(99)": "time_limit",
+    HALVING + "import time\ntime.sleep(0.2)\n1 / 0": "runtime_error",
+    HALVING + "input()": "runtime_error",
+    HALVING + "import sys\nsys.stdin.read()\nprint('more ' * 99, flush=True)": "all_tests",
 }
 
 

@@ -1,5 +1,6 @@
 """How outputs and values are compared, by the source's own rule."""
 
+import contextlib
 import itertools
 import os
 import random
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.data_curation.readers import kattis
 from ratchet.verifiers.code.comparison import (
     Comparison,
     KattisFlags,
@@ -152,6 +154,15 @@ def problemtools(tmp_path_factory):
     return Path(checkout), validator
 
 
+def says_yes(validator, folder, written, expected, flags):
+    """Kattis's validator on one output; None if it gives no verdict."""
+    (folder / "in").write_text("")
+    (folder / "ans").write_bytes(expected)
+    command = [validator, folder / "in", folder / "ans", folder, *flags]
+    code = subprocess.run(command, input=written, capture_output=True).returncode
+    return {42: True, 43: False}.get(code)
+
+
 def test_kattis_default_validator_says_the_same(problemtools, tmp_path):
     draw = random.Random(7)
     texts = ["", " ", "\n", *WORDS]
@@ -162,20 +173,61 @@ def test_kattis_default_validator_says_the_same(problemtools, tmp_path):
         one = "".join(word + draw.choice(spaces) for word in words)
         other = "".join(draw.choice([word, word, draw.choice(WORDS)]) + draw.choice(spaces) for word in words)
         pairs.append((one, other))
-    (tmp_path / "in").write_text("")
     differ = []
     for number, (written, expected) in enumerate(pairs):
-        (tmp_path / "ans").write_bytes(expected.encode())
         flags = FLAGS[number % len(FLAGS)]
-        ended = subprocess.run(
-            [problemtools[1], tmp_path / "in", tmp_path / "ans", tmp_path, *flags],
-            input=written.encode(),
-            capture_output=True,
-        )
         ours = text_difference(written.encode(), expected, Comparison("kattis", tuple(flags))) == ""
-        if ended.returncode not in (42, 43) or ours != (ended.returncode == 42):
-            differ.append((written, expected, flags, ended.returncode, ours))
+        if ours != says_yes(problemtools[1], tmp_path, written.encode(), expected.encode(), flags):
+            differ.append((written, expected, flags, ours))
     assert len(pairs) >= 1000 and not differ, differ[:20]
+
+
+def changed(answer, draw):
+    """Outputs like an answer: other case, space, words, digits and notations of numbers, and one word more or less."""
+    words = answer.split()
+    yield from (answer, "", answer.upper(), answer.lower(), answer.swapcase(), answer.strip(), answer + "\n\n")
+    yield from (" " + answer, answer.replace(" ", "  "), answer.replace("\n", "\r\n"), answer.replace("\n", " "))
+    yield from (" ".join(words), "\n".join(words), " ".join(words[1:]), " ".join(words[:-1]), answer + " 0")
+    for _ in range(6):
+        if not words:
+            return
+        place = draw.randrange(len(words))
+        word = words[place]
+        kinds = [word[::-1], word + ".0", word + "e0", "+" + word, "0" + word, word[:-1], draw.choice(WORDS)]
+        with contextlib.suppress(ValueError):
+            value = float(word)
+            kinds += [f"{value * (1 + 10 ** -draw.randrange(3, 12)):.15g}", f"{value + 1e-7:.12f}", f"{value:e}"]
+        for other in draw.sample(kinds, 3):
+            yield " ".join([*words[:place], other, *words[place + 1 :]])
+
+
+def test_published_packages_are_compared_as_by_kattis(problemtools, tmp_path):
+    """RATCHET_KATTIS_PACKAGES: folders with problem packages, apart by colons. Three answers of each package that is
+    compared by the default validator."""
+    if not (folders := os.environ.get("RATCHET_KATTIS_PACKAGES")):
+        pytest.skip("RATCHET_KATTIS_PACKAGES names no problem packages")
+    read = itertools.chain.from_iterable(kattis.rows(kattis.packages(Path(folder))) for folder in folders.split(":"))
+    rows = [row for row in read if isinstance(row, dict) and "comparison" in row and row["tests"]]
+    draw, verdicts, differ = random.Random(7), [], []
+    for row in rows:
+        tests = [
+            test for test in sorted(row["tests"], key=lambda test: len(test["output"])) if len(test["output"]) < 1e5
+        ]
+        for test in {
+            test["output"]: test for test in (*tests[:1], *tests[len(tests) // 2 :][:1], *tests[-1:])
+        }.values():
+            flags = [*row["comparison"]["arguments"], *test.get("arguments", [])]
+            for written in dict.fromkeys(changed(test["output"], draw)):
+                ours = text_difference(written.encode(), test["output"], Comparison("kattis", tuple(flags))) == ""
+                verdicts.append(ours)
+                if ours != says_yes(problemtools[1], tmp_path, written.encode(), test["output"].encode(), flags):
+                    differ.append((row["name"], written[:200], test["output"][:200], flags, ours))
+    with_flags = sum(
+        bool(row["comparison"]["arguments"]) or any("arguments" in test for test in row["tests"]) for row in rows
+    )
+    print(f"{len(rows)} packages, {with_flags} with flags, {len({row['name'] for row in rows})} names")
+    print(f"{len(verdicts)} outputs, {sum(verdicts)} accepted, {len(differ)} differ")
+    assert verdicts and not differ, differ[:20]
 
 
 def test_kattis_own_tests_of_its_validator_hold(problemtools):

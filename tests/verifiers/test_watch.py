@@ -69,6 +69,24 @@ def test_an_interactor_has_its_own_memory_and_grace():
     assert run([{"check_resident": 51}], JOINED, has_companion=True) == ("DONE", "", "exhausted")
 
 
+@pytest.mark.parametrize(
+    ("ticks", "end"),
+    [
+        ([], ("RUNNING", "")),
+        ([{"program_exited": True}], ("DONE", "")),
+        ([{"test_s": 1.01}], ("DONE", "timed_out")),
+        ([{"resident": 101}], ("DONE", "exhausted")),
+        ([{"check_s": 9.0, "check_resident": 999, "wall_s": 9.0}], ("RUNNING", "")),
+    ],
+)
+def test_a_program_whose_interactor_has_accepted_ends_by_its_own_limits(ticks, end):
+    accepted = {"companion_exited": True, "accepted": True}
+    assert run([accepted, *(accepted | tick for tick in ticks)], JOINED, has_companion=True) == (*end, "exited")
+    assert run([accepted | END], JOINED, has_companion=True) == ("DONE", "", "exited")
+    over = [{"program_exited": True}, accepted]
+    assert run(over, JOINED, has_companion=True) == ("DONE", "exited", "exited")
+
+
 def test_every_run_ends_and_an_end_is_never_taken_back():
     """All sequences of three ticks of these kinds, then the companion's end."""
     kinds = [{}, {"program_exited": True}, {"test_s": 2.0}, {"resident": 999}, {"check_s": 3.0}, {"stopped": True}]

@@ -49,9 +49,8 @@ def checker_process(checker: Checker, sandbox: Sandbox, test: CodeTest, output: 
         argv = ["./checker", *parameters]
         program = _executable(checker, sandbox)
         return Talker(None, program.file, "checker", argv, files, program)
-    texts = {name: content.decode("latin-1") for name, content in files.items()}
     standard = "output" if checker.reads_output else ""
-    request = {"kind": "checker", "input": standard, "files": texts, "arguments": parameters}
+    request = {"kind": "checker", "input": standard, "files": files, "arguments": parameters}
     return Talker({"source": checker.source, "tests": [request], "entry_point": None, "prelude": None})
 
 

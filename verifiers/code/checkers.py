@@ -28,6 +28,8 @@ _ORDER = {
 }
 _ACCEPTED = {"kattis": {42}, "testlib": {0}}
 _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
+_POINTS_CODE, _POINTS = 7, re.compile(rb"points (\d{1,15}(?:\.\d{1,15})?)(?:\s|\Z)")
+"""How testlib's `quitp` ends, and what it says first."""
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
@@ -49,6 +51,16 @@ class Checker:
     def parameters(self, more: Sequence[str] = ()) -> list[str]:
         """`more` are those of one test."""
         return [*_ORDER[self.protocol], *self.arguments, *more]
+
+    @property
+    def accepting(self) -> set[int]:
+        """Exit codes that say yes."""
+        return _ACCEPTED[self.protocol]
+
+    def points(self, run: TestRun) -> float | None:
+        """The points that it gives instead of a verdict (testlib's `quitp`); None if it does not."""
+        points = _POINTS.match(run.output) if run.detail == f"exit code {_POINTS_CODE}" else None
+        return float(points[1]) if points and self.protocol == "testlib" and run.status == "died" else None
 
     def accepts(self, run: TestRun) -> bool | None:
         """The verdict of its run on an output; None if that is nothing valid."""

@@ -282,7 +282,12 @@ class _Judging:
         run = self._ask_checker(index, output, checker)
         accepts = checker.accepts(run)
         if accepts is None:
-            can_tell = checker.accepts(self._ask_checker(index, test.output.encode("utf-8", "surrogatepass"), checker))
+            expected = self._ask_checker(index, test.output.encode("utf-8", "surrogatepass"), checker)
+            can_tell = checker.accepts(expected)
+            points, most = checker.points(run), checker.points(expected)
+            if points is not None and most:
+                few = f"its checker gives it {points:g} points, and the expected output {most:g}"
+                return ("wrong_answer", f"got {short(output)}", few) if points < most else None
             # In Kattis's format the expected output need not be one that a program may give.
             if can_tell is None or (can_tell is False and checker.protocol != "kattis"):
                 raise CheckerFault(f"test {index}: its checker {_fault_of(run)}, also on the expected output")
@@ -312,7 +317,7 @@ class _Judging:
         except DoesNotCompile as reason:
             return _broken(TestRun("uncompilable", detail=str(reason)))
         server = self.sandbox if own.job and other.job else workshop(self.sandbox)
-        talk = server.converse(own, other, self._limits())
+        talk = server.converse(own, other, self._limits(), interactor.accepting)
         self.budget_s -= talk.spent_s
         accepts, program = interactor.accepts(talk.interactor), talk.program
         self._hurried(program)

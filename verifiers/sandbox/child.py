@@ -51,6 +51,12 @@ class Child:
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
+    def exit_code(self) -> int:
+        """Once it has exited; negative for a signal. It stays to be reaped."""
+        ended = os.waitid(os.P_PIDFD, self.exited, os.WEXITED | os.WNOWAIT)
+        assert ended
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
     def reap(self) -> int:
         """Wait for its end; returns the wait status."""
         _, status, usage = os.wait4(self.pid, 0)

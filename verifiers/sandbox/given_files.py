@@ -15,11 +15,11 @@ _SHOWN_BYTES = 1000
 
 
 class GivenFiles:
-    """Files by name, which `open` finds in place of the file system's; `texts` have one character per byte. What a
-    checker writes to others of its directory is kept as long as its process."""
+    """Files by name, which `open` finds in place of the file system's. What a checker writes to others of its directory
+    is kept as long as its process."""
 
-    def __init__(self, texts: dict[str, str]) -> None:
-        self.content = {name: text.encode("latin-1") for name, text in texts.items()}
+    def __init__(self, content: dict[str, bytes]) -> None:
+        self.content = content
 
     def install(self, arguments: list[str]) -> None:
         sys.argv = arguments

@@ -20,7 +20,7 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -61,13 +61,14 @@ class _Failed(Exception):
     """The program cannot run; `args[0]` is its record."""
 
 
-def run_program(files: Files, default_names: dict[str, Any], joined: bool = False) -> None:
+def run_program(files: Files, default_names: dict[str, Any], joined: bool = False) -> int:
     """Run the job's `source` on each of its `tests`.
 
     After each test the report gets a line of JSON: `status`, `detail`, `seconds`, and `output`, the bytes on standard
     output or the encoded value of a call, one character per byte; without `output` they are in its file. Each test on
     standard input has a fresh `__main__`; calls share one module, as in a check. A checker has a test of its own kind,
-    `checker`, with `arguments` and `files`. `joined`: standard input and output are another process.
+    `checker`, with `arguments` and `files`. `joined`: standard input and output are another process. Returns the exit
+    code of the last checker.
     """
     job = read_job(files)
     texts = (job["source"], job["prelude"] or "", *job.get("modules", {}).values())
@@ -79,9 +80,9 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         code, names, modules = _compiled(job, default_names)
     except _Failed as failed:
         report(files.report, failed.args[0])
-        return
+        return 0
     draws = any("random" in text for text in texts)
-    written, candidate = 0, None
+    written, candidate, code_at_exit = 0, None, 0
     for test in job["tests"]:
         if draws:
             random.seed(0)  # the same verdict each time on a program that draws numbers
@@ -133,14 +134,15 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
         if not (fits and alone) or written > REPORT_BYTES:
             break
     os.write(files.report, STOPPED)
+    return code_at_exit
 
 
 def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_names: dict[str, Any]) -> None:
-    """Run the job's one test with another process at the ends of standard input and output."""
+    """Run the job's one test with another process at the ends of standard input and output. Exits with its code."""
     for descriptor, end in enumerate((incoming, outgoing)):
         os.dup2(end.fileno(), descriptor)
         end.close()
-    run_program(files, default_names, joined=True)
+    os._exit(run_program(files, default_names, joined=True))
 
 
 def answer_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
@@ -172,7 +174,7 @@ def load_program(files: Files, channel: socket.socket, default_names: dict[str, 
 def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
     """Run the job's checks on the program at the other end of `channel`, see `checking`. The report gets a line for
     each, which begins with ASKED as soon as it uses the program."""
-    job = read_job(files, marshal.loads)  # the judge's own
+    job = read_job(files)
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
     try:
@@ -187,9 +189,10 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
     run_checks(job, peer, lambda record: report(files.report, record))
 
 
-def read_job(files: Files, parse: Callable[[bytes], Any] = json.loads) -> dict[str, Any]:
+def read_job(files: Files) -> dict[str, Any]:
+    """The judge's job; nothing else has written to the file."""
     os.dup2(files.null, 2)
-    return parse(os.pread(files.job, os.fstat(files.job).st_size, 0))
+    return marshal.loads(os.pread(files.job, os.fstat(files.job).st_size, 0))
 
 
 def _compiled(

@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -24,7 +24,6 @@ from ratchet.verifiers import ROOT, child_source
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import MESSAGE_BYTES, STOP, UNCONFINED, canaries, memory_group, runs
 from ratchet.verifiers.sandbox.check_source import PreparedChecks
-from ratchet.verifiers.sandbox.long_integers import long_integers
 from ratchet.verifiers.sandbox.runs import (
     CheckExecution,
     Conversation,
@@ -37,6 +36,8 @@ from ratchet.verifiers.sandbox.runs import (
 )
 
 _START_TIMEOUT_S = 60.0
+_NO_SHARING = 2
+"""The version of marshal in which equal lists stay two lists: tests share no arguments."""
 _LOOK_S = 0.05
 """How often the report of a running process is read."""
 # Nothing of ours is inherited; sets of strings iterate in the same order in every run; threads do not use up address
@@ -239,7 +240,7 @@ class Sandbox:
         program = {"source": source, "tests": [], "entry_point": entry_point, "prelude": prelude}
         job = {**vars(checks), "entry_point": entry_point, "prelude": prelude,
                "to_first_failure": to_first_failure, "is_apart": is_apart}  # fmt: skip
-        with _files(program, None, None, marshal.dumps(job), None, None) as files:
+        with _files(program, None, None, job, None, None) as files:
             result = self._ask(files, len(checks.codes), limits, 0, lambda: False)
             report = Report(files[1], files[2], 1, limits.output_bytes)
             report.update(None)
@@ -248,9 +249,12 @@ class Sandbox:
         ended = report.runs[0] if report.runs else None
         return CheckExecution(records, questioned, result["check_ended"], ended, result["spent_s"])
 
-    def converse(self, program: Talker, interactor: Talker, limits: Limits) -> Conversation:
+    def converse(
+        self, program: Talker, interactor: Talker, limits: Limits, accepting: Iterable[int] = ()
+    ) -> Conversation:
         """Run a program whose standard input and output are the interactor's output and input. `limits.check_s` are the
-        CPU seconds of the interactor. Raises SandboxFault."""
+        CPU seconds of the interactor. When it ends with a code that is `accepting`, the program has to end too. Raises
+        SandboxFault."""
         sides = (program, interactor)
         orders = [{"kind": s.kind, "argv": s.argv, "files": [*s.files]} if s.job is None else None for s in sides]
         contents = [(side.job, None, None, *side.files.values()) for side in sides]
@@ -263,7 +267,7 @@ class Sandbox:
                 report = files[first + 2] if side.job is not None else unused
                 reports.append((Report(unused, report, 1, limits.output_bytes), files[first + 1]))
                 first += len(content)
-            order = {"joined": orders, "program_files": len(contents[0])}
+            order = {"joined": orders, "program_files": len(contents[0]), "accepting": [*accepting]}
             result = self._ask(sent, 1, limits, 0, lambda: False, order)
             for side, (report, failure) in zip(sides, reports, strict=True):
                 if side.job is None and (reason := runs.content(failure)):
@@ -372,15 +376,14 @@ class _Unproven(Sandbox):
 
 @contextmanager
 def _files(*contents: Any) -> Iterator[list[int]]:
-    """Files in memory, each with bytes, or with a job as JSON, or empty for None."""
+    """Files in memory, each with bytes, or with a marshaled job, or empty for None."""
     files: list[int] = []
     try:
         for content in contents:
             files.append(os.memfd_create("job"))
             text = b"" if content is None else content
             if not isinstance(text, bytes):
-                with long_integers():
-                    text = json.dumps(content).encode()
+                text = marshal.dumps(content, _NO_SHARING)
             written = 0
             while written < len(text):
                 written += os.pwrite(files[-1], text[written:], written)

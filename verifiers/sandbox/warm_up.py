@@ -6,7 +6,6 @@ import _sitebuiltins
 import builtins
 import gc
 import importlib
-import json
 import marshal
 import os
 import random
@@ -104,7 +103,7 @@ def _rehearse(names: dict[str, Any]) -> None:
 @contextmanager
 def _rehearsed(job: dict[str, Any]) -> Iterator[Files]:
     files = Files(*(os.memfd_create("rehearsal") for _ in Files._fields))
-    fill(files.job, marshal.dumps(job) if "codes" in job else json.dumps(job).encode())
+    fill(files.job, marshal.dumps(job))
     yield files
     for descriptor in files:
         os.close(descriptor)

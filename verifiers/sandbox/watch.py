@@ -5,6 +5,8 @@ rows are looked at in this order; the last two also in the tick in which the pro
 
     | state     | what a tick shows                            | next                 | ended     | check_ended |
     |-----------|----------------------------------------------|----------------------|-----------|-------------|
+    | RUNNING   | the interactor has accepted                  | RUNNING, without     |           |             |
+    |           |                                              | a companion          |           |             |
     | not DONE  | the companion has exited; or the program has | DONE                 |           |             |
     |           | that has none                                |                      |           |             |
     | not DONE  | STOP                                         | DONE                 | stopped   |             |
@@ -15,15 +17,17 @@ rows are looked at in this order; the last two also in the tick in which the pro
     |           | than its grace since FINISHING               |                      |           |             |
     | not DONE  | the companion needs too much memory          | DONE                 |           | exhausted   |
 
-The companion uses the program until it ends itself, so with one its end is the end of both.
+The companion uses the program until it ends itself, so with one its end is the end of both, unless it is an interactor
+that accepts: then, as in Kattis, the program has to end too, by itself and within its limits.
 """
 
+import io
 import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -54,7 +58,8 @@ class State(Enum):
 @dataclass(frozen=True)
 class Seen:
     """What a tick shows. `spent_s` is the program's CPU time and sleep; `test_s`, `test_wall_s` and `check_s` count
-    from the start of the current test; `resident` and `check_resident` are bytes, 0 if not read."""
+    from the start of the current test; `resident` and `check_resident` are bytes, 0 if not read. `accepted`:
+    the companion is an interactor, and has ended with a code that accepts."""
 
     wall_s: float = 0.0
     spent_s: float = 0.0
@@ -66,12 +71,14 @@ class Seen:
     load: float = 1.0
     program_exited: bool = False
     companion_exited: bool = False
+    accepted: bool = False
     stopped: bool = False
 
 
 @dataclass
 class Machine:
-    """The states of one run. `limits` are those of `runs.Limits`, with `joined` for an interactor.
+    """The states of one run. `limits` are those of `runs.Limits`; for an interactor with `joined`, and with the exit
+    codes by which it is `accepting`.
 
     `ended` says how the program ended: `exited`, `timed_out`, `exhausted`, `stopped`; empty if its companion ended
     first. `check_ended` says the same of the companion.
@@ -85,6 +92,8 @@ class Machine:
     _over_at_s: float = 0.0
 
     def step(self, seen: Seen) -> None:
+        if seen.accepted and self.state is State.RUNNING:
+            self.has_companion = False
         if seen.companion_exited if self.has_companion else seen.program_exited:
             self.state = State.DONE
         elif seen.stopped:
@@ -124,13 +133,14 @@ class Machine:
 
 
 class Watch:
-    """One run of a program and perhaps its companion, an interactor that reads its `output` or a check."""
+    """One run of a program and perhaps its companion: a check, or an interactor with its ends of the two `pipes`, for
+    reading and for writing."""
 
     def __init__(
         self, program: Child, companion: Child | None, progress: Progress, limits: Mapping[str, Any],
-        channel: socket.socket, proc: int, output: int | None = None,
+        channel: socket.socket, proc: int, pipes: Sequence[io.FileIO] = (),
     ) -> None:  # fmt: skip
-        self.program, self.companion, self.progress, self.output = program, companion, progress, output
+        self.program, self.companion, self.progress, self.pipes = program, companion, progress, pipes
         self.channel, self.proc = channel, proc
         self.machine = Machine(limits, companion is not None)
         self.children = [child for child in (program, companion) if child]
@@ -138,6 +148,7 @@ class Watch:
         """The program ran out of time while load may be why."""
         self.spent_s = self._asleep_s = 0.0
         self._test_began = Seen()
+        self._accepted = False
         self._statuses: list[int] = []
         self._poll = select.poll()
         for descriptor in (*(child.exited for child in self.children), channel.fileno()):
@@ -154,6 +165,9 @@ class Watch:
         while machine.state is not State.DONE:
             before = machine.state
             machine.step(seen := self._look())
+            if seen.accepted and machine.state is State.RUNNING and not self.pipes[1].closed:
+                self._poll.unregister(self.children[-1].exited)
+                self.pipes[1].close()  # the program reads the end of its input
             if before is State.RUNNING and machine.state is not before:
                 self._end_program(seen)
         if not machine.ended:
@@ -195,13 +209,16 @@ class Watch:
             self._test_began = Seen(wall_s=wall_s, spent_s=self.spent_s, check_s=check_s)
         test_wall_s, is_long = wall_s - self._test_began.wall_s, wall_s > _TICK_S
         reads_program = is_long and self.machine.state is State.RUNNING
+        companion_exited = self.children[-1].exited in ready
+        if companion_exited and self.pipes and not self._accepted:
+            self._accepted = self.children[-1].exit_code() in self.machine.limits["accepting"]
         return Seen(
             wall_s, self.spent_s, self.spent_s - self._test_began.spent_s, test_wall_s,
             check_s - self._test_began.check_s,
             self.program.resident() if reads_program else 0,
             self.companion.resident() if is_long and self.companion else 0,
             load_per_core(self.proc) if test_wall_s > self.machine.may_outlast_s() else 1.0,
-            self.program.exited in ready, self.children[-1].exited in ready, stopped,
+            self.program.exited in ready, companion_exited, self._accepted, stopped,
         )  # fmt: skip
 
     def _end_program(self, seen: Seen) -> None:
@@ -222,5 +239,5 @@ class Watch:
         """
         if not self.companion:
             return "exited"
-        moment_s = _EXIT_S if self.output is None or is_closed(self.output) else 0.0
+        moment_s = _EXIT_S if not self.pipes or is_closed(self.pipes[0].fileno()) else 0.0
         return "exited" if select.select([self.program.exited], [], [], moment_s)[0] else "over"

@@ -211,10 +211,10 @@ class _Server:
         orders = limits["joined"]
         program = self._talk(limits, orders[0], sides[0], ends[0])
         interactor = self._talk(theirs, orders[1], sides[1], ends[1])
-        # Those of the interactor stay open here, so that its end is not seen by the program, and is no reason for its.
+        # Those of the interactor stay open here until it has accepted, so that its end is no reason for the program's.
         for end in ends[0]:
             end.close()
-        result = self._watch(program, interactor, Progress(unused, unused, 1), limits, output=interactor_in)
+        result = self._watch(program, interactor, Progress(unused, unused, 1), limits, ends[1])
         for end in ends[1]:
             end.close()
         if self.workbench:
@@ -273,11 +273,11 @@ class _Server:
 
     def _watch(
         self, program: Child, companion: Child | None, progress: Progress, limits: dict[str, Any],
-        output: int | None = None,
+        pipes: Sequence[io.FileIO] = (),
     ) -> dict[str, Any]:  # fmt: skip
         """Wait until the run is over, and leave nothing of it; returns how it ended and what it used."""
         kills = self.group.kills() if self.group else 0
-        watch = Watch(program, companion, progress, limits, self.channel, self.proc, output)
+        watch = Watch(program, companion, progress, limits, self.channel, self.proc, pipes)
         watch.wait()
         watch.kill()
         _end_descendants(self.isolated)
