@@ -7,11 +7,11 @@ Exit code 1 if fewer than 60 are right in every way.
 """
 
 import argparse
-import os
+import multiprocessing
 import resource
 import sys
-import time
 import warnings
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import transformers
@@ -22,6 +22,7 @@ from ratchet.training.model_support import Support, support
 from ratchet.verifiers.errors import RatchetError
 
 LEAST, MEMORY, SECONDS = 60, 7 << 30, 60
+FORK = multiprocessing.get_context("fork")
 ENCODERS = {
     "bart", "bigbird_pegasus", "blenderbot", "blenderbot-small", "blt", "git", "marian", "mbart", "musicgen",
     "musicgen_melody", "mvp", "pegasus", "plbart", "prophetnet", "speech_to_text_2", "trocr", "whisper",
@@ -45,28 +46,27 @@ HEAD = """# Architectures
 
 def measured(name: str) -> Support:
     """Its support, in a process of its own: some architectures need more memory or time than a check may take."""
-    read, write = os.pipe()
-    if not (child := os.fork()):
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        try:
-            found = support(CONFIG_MAPPING[name]())
-            ways = [found.engine, found.padded, found.packed]
-        except Exception as error:  # each architecture has its own
-            said = str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
-            ways = [said] * 3
-        with os.fdopen(write, "w") as pipe:
-            pipe.write("\0".join(" ".join(way.split()) for way in ways))
-        os._exit(0)
-    os.close(write)
-    ends = time.monotonic() + SECONDS
-    while not os.waitpid(child, os.WNOHANG)[0]:
-        time.sleep(0.05)
-        if time.monotonic() > ends:
-            os.kill(child, 9)
-            os.waitpid(child, 0)
-            break
-    with os.fdopen(read) as pipe:
-        return Support(*(pipe.read() or "\0".join(["not checked within a minute"] * 3)).split("\0"))
+    reader, writer = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=check, args=(name, writer))
+    child.start()
+    writer.close()
+    try:
+        ways = reader.recv() if reader.poll(SECONDS) else ["not checked within a minute"] * 3
+    except EOFError:
+        ways = ["the check was killed"] * 3
+    child.kill()
+    child.join()
+    return Support(*(" ".join(way.split()) for way in ways))
+
+
+def check(name: str, writer: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        found = support(CONFIG_MAPPING[name]())
+        writer.send([found.engine, found.padded, found.packed])
+    except Exception as error:  # each architecture has its own
+        said = str(error) if isinstance(error, RatchetError) else f"{type(error).__name__}: {error}"
+        writer.send([said] * 3)
 
 
 def cell(way: str) -> str:

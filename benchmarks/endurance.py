@@ -23,15 +23,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.recipe import Recipe
+from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.problem import Problem
@@ -95,13 +99,11 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def start(work: Path, settings: dict[str, Any], **spec: Any) -> subprocess.Popen[bytes]:
+def start(work: Path, settings: Recipe, **spec: Any) -> subprocess.Popen[bytes]:
     """The launcher of what `spec` says, with the recipe `settings`."""
     work.mkdir(parents=True, exist_ok=True)
-    resolved = Recipe.model_validate(settings).model_dump(mode="json")
-    empty = dict.fromkeys(("stage", "model_dir", "traces", "pass_rates")) | {"problems": {}, "validation": {}}
-    content = {**empty, "recipe": resolved, "work_dir": str(work / "out"), **spec}
-    (work / "spec.json").write_text(json.dumps(content))
+    content = TrainingSpec.of(settings, work_dir=work / "out", **spec)
+    (work / "spec.json").write_text(content.model_dump_json())
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     command = [sys.executable, "-m", "ratchet.training.launch", str(work / "spec.json")]
     with open(work / "log", "ab") as log:
@@ -115,8 +117,7 @@ def finish(process: subprocess.Popen[bytes], work: Path) -> None:
 
 def lines(work: Path, name: str) -> list[dict[str, Any]]:
     path = work / "out" / name
-    whole = path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
-    return [json.loads(line) for line in whole]
+    return [line for _, line in read_lines(path)] if path.is_file() else []
 
 
 def result(work: Path) -> tuple[bytes, list[dict[str, Any]], list[dict[str, Any]]]:
@@ -128,51 +129,29 @@ def result(work: Path) -> tuple[bytes, list[dict[str, Any]], list[dict[str, Any]
     return (work / "out" / "model" / "model.safetensors").read_bytes(), metrics, lines(work, "decisions.jsonl")
 
 
-def warm_started(home: Path, settings: dict[str, Any], problems: Sequence[Problem]) -> Path:
+def warm_started(home: Path, settings: Recipe, problems: Sequence[Problem]) -> Path:
     """The recipe's small model, trained on the right answers."""
     traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in problems] * 16
     pq.write_table(pa.Table.from_pylist(traces), home / "traces.parquet")
     warm = home / "warm"
-    finish(start(warm, settings, kind="warm_start", traces=str(home / "traces.parquet")), warm)
+    finish(start(warm, settings, kind="warm_start", traces=home / "traces.parquet"), warm)
     return warm / "out" / "model"
 
 
 def used(work: Path) -> dict[str, float]:
     """MB that the ranks have in memory, and that is the own of all that runs below them, which judges; the ranks' CPU
     seconds so far."""
-    parents = {}
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # it ended while we looked
-            continue
-    started = set(alive(work))
-    ranks = started - {parents.get(pid) for pid in started}  # the launcher is their parent
-    below = level = ranks
-    while level := {pid for pid, parent in parents.items() if parent in level} - below:
-        below = below | level
-    return {
-        "ranks": sum(mb(pid, "Rss") for pid in ranks),
-        "judges": sum(mb(pid, "Private_") for pid in below - ranks),
-        "cpu": sum(map(cpu_seconds, ranks)),
-    }
-
-
-def cpu_seconds(pid: int) -> float:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it ended while we looked
-        return 0.0
-    return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def mb(pid: int, kind: str) -> float:
-    """`Private_` leaves out the pages that a process shares with what it was forked from."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:  # it ended while we looked
-        return 0.0
-    return sum(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1000
+    used = dict.fromkeys(("ranks", "judges", "cpu"), 0.0)
+    with suppress(psutil.NoSuchProcess):  # the run ends while we look
+        started = [psutil.Process(pid) for pid in alive(work)]
+        launchers = {process.ppid() for process in started}
+        for rank in (process for process in started if process.pid not in launchers):
+            used["ranks"] += rank.memory_info().rss / 1e6
+            used["cpu"] += sum(rank.cpu_times()[:2])
+            for judge in rank.children(recursive=True):
+                with suppress(psutil.NoSuchProcess):  # it is done with its answer
+                    used["judges"] += judge.memory_full_info().uss / 1e6  # without pages shared with its parent
+    return used
 
 
 def watch(process: subprocess.Popen[bytes], work: Path, seen: Path) -> None:
@@ -187,13 +166,7 @@ def watch(process: subprocess.Popen[bytes], work: Path, seen: Path) -> None:
 
 def steps_done(work: Path) -> int:
     """The step of the last whole line of its metrics."""
-    path = work / "out" / "metrics.jsonl"
-    if not path.is_file():
-        return 0
-    with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - 20_000))
-        whole = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
-    return json.loads(whole)["step"] if whole else 0
+    return max((line["step"] for line in lines(work, "metrics.jsonl")), default=0)
 
 
 def ends(values: Sequence[tuple[int, float]], steps: int) -> tuple[list[float], list[float]]:
@@ -202,9 +175,7 @@ def ends(values: Sequence[tuple[int, float]], steps: int) -> tuple[list[float], 
 
 
 def size(path: Path) -> int:
-    return (
-        sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else path.stat().st_size
-    )
+    return sum(file.stat().st_size for file in [path, *path.rglob("*")] if file.is_file())
 
 
 def report(work: Path, steps: int) -> bool:
@@ -237,11 +208,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--kills", type=int, default=6)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--only", choices=("quiet", "killed"), help="one of the runs, without the comparison")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the same command goes on"))
     os.environ |= {OWN_DOMAINS: "benchmarks.endurance:Words", IMPORT_PATH: str(ROOT)}
-    home, settings = arguments.home.absolute(), recipe(arguments.steps, arguments.ranks)
+    home = arguments.home.absolute()
+    settings = Recipe.model_validate(recipe(arguments.steps, arguments.ranks))
     home.mkdir(parents=True, exist_ok=True)
     files = {"math": home / "math.parquet", "words": home / "words.parquet"}
     for file, problems in zip(files.values(), (SUMS, WORDS), strict=True):
@@ -252,18 +223,17 @@ def main() -> None:
     held_out = home / "held_out.parquet"
     pq.write_table(to_table(SUMS[::7]), held_out)
     spec = {
-        "kind": "stage", "stage": "long", "model_dir": str(model), "validation": {"sums": str(held_out)},
-        "problems": {name: str(file) for name, file in files.items()},
+        "kind": "stage", "stage": "long", "model_dir": str(model), "validation": {"sums": held_out}, "problems": files,
     }  # fmt: skip
     quiet, killed = home / "quiet", home / "killed"
-    if arguments.only != "killed" and not (quiet / "out" / "model").is_dir():
+    if not (quiet / "out" / "model").is_dir():
         process = start(quiet, settings, **spec)
         try:
             watch(process, quiet, quiet / "memory.jsonl")
         finally:
             process.kill()  # if this process was asked to end; its ranks follow
         finish(process, quiet)
-    if arguments.only != "quiet" and not (killed / "out" / "model").is_dir():
+    if not (killed / "out" / "model").is_dir():
         moments = random.Random(0)
         for step in sorted(moments.randrange(1, arguments.steps) for _ in range(arguments.kills)):
             if steps_done(killed) >= step:
@@ -277,12 +247,9 @@ def main() -> None:
             while alive(killed):
                 time.sleep(0.05)
         finish(start(killed, settings, **spec), killed)
-    if arguments.only != "killed":
-        flat = report(quiet, arguments.steps)
-    if arguments.only is None:
-        same = result(quiet) == result(killed)
-        print("killed and quiet are", "bit for bit the same" if same else "DIFFERENT")
-        raise SystemExit(0 if flat and same else 1)
+    flat, same = report(quiet, arguments.steps), result(quiet) == result(killed)
+    print("killed and quiet are", "bit for bit the same" if same else "DIFFERENT")
+    raise SystemExit(0 if flat and same else 1)
 
 
 if __name__ == "__main__":

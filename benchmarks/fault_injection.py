@@ -30,44 +30,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from benchmarks.faults import (
-    FLOW,
-    JUDGE,
-    LAUNCHER,
-    LONGEST_S,
-    MINI,
-    MIRROR,
-    PORT,
-    PREFECT,
-    Fault,
-    Missed,
-    Place,
-    Run,
-    artifact_torn,
-    cable_pulled,
-    clock_jumps,
-    corrupt,
-    descendants,
-    disk_full,
-    endpoint,
-    endpoint_and_flow_killed,
-    endpoint_killed,
-    home_moved,
-    home_read_only,
-    interrupted_twice,
-    kill,
-    killed_flow,
-    limited,
-    locked,
-    no_temporary_space,
-    prefect_server_killed,
-    reward_server_killed,
-    second_run,
-    stopped_and_continued,
-    store_read_only,
-    torn,
-    tracking_server_killed,
-)
+from benchmarks import faults
+from benchmarks.faults import MINI, PORT, Fault, Place, Run
 from ratchet.data_curation.base.files import sha256_file
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -93,50 +57,50 @@ SAMPLED = Place("evaluation/code-32-*", f"{DRAFTS}/evaluation-*/progress.jsonl",
 ASKING = Place("evaluation/tiny-*", "generations/*/journal.jsonl", ASKED)
 
 FAULTS = (
-    Fault("flow-curating", "the flow is killed while rules judge rows", RULES, killed_flow, -9),
-    Fault("flow-asking", "… while the teacher answers", TEACHER, killed_flow, -9),
-    Fault("flow-judging", "… while programs are judged", TESTS, killed_flow, -9),
-    Fault("flow-training", "… after the first step of a stage", STAGE, killed_flow, -9),
-    Fault("flow-saving", "… while a checkpoint is written", SAVING, killed_flow, -9),
-    Fault("flow-sampling", "… while an evaluation samples", SAMPLING, killed_flow, -9),
-    Fault("launcher", "the launcher of a stage is killed", STAGE, kill(LAUNCHER), 2),
-    Fault("rank", "one of two ranks is killed, with its engine", STAGE, kill(LAUNCHER, child=True), 2),
-    Fault("evaluator", "the evaluator is killed", SAMPLING, kill("ratchet.evaluation.main"), 2),
-    Fault("sandbox", "a sandbox server is killed", TESTS, kill(JUDGE)),
-    Fault("reward-server", "the reward server is killed, and back after 3 s", JUDGING, reward_server_killed, None),
-    Fault("cable", "the reward server's network is cut for 25 s", JUDGING, cable_pulled, None, needs="ip"),
-    Fault("endpoint", "an engine behind an address is killed, and back after 5 s", ASKING, endpoint_killed),
-    Fault("endpoint-flow", "the flow is killed while an endpoint answers", ASKING, endpoint_and_flow_killed, -9),
-    Fault("mirror", "the mirror is killed", RULES, kill(MIRROR)),
-    Fault("tracking-server", "the MLflow server is killed", RULES, tracking_server_killed),
-    Fault("prefect", "the command's Prefect server is killed", RULES, kill(PREFECT)),
-    Fault("prefect-elsewhere", "a team's Prefect server is killed", RULES, prefect_server_killed, 2),
-    Fault("mlflow-locked", "MLflow's database is locked to the end", RULES, locked("mlflow.db")),
-    Fault("mlflow-corrupt", "MLflow's database is garbage", START, corrupt("mlflow.db")),
-    Fault("mlflow-read-only", "MLflow's store cannot be written", START, store_read_only, needs="mount"),
-    Fault("prefect-locked", "Prefect's database is locked for 20 s", RULES, locked("prefect/prefect.db", 20)),
-    Fault("prefect-corrupt", "Prefect's database is garbage", START, corrupt("prefect/prefect.db")),
-    Fault("disk-full", "the home's disk is full", STAGE, disk_full, 2, needs="mount"),
-    Fault("file-size", "no file may grow beyond 50 kB", START, limited("--fsize=50000"), 2),
-    Fault("home-read-only", "the home cannot be written", START, home_read_only, 2, needs="mount"),
-    Fault("no-tmp", "no space for temporary files", STAGE_START, no_temporary_space, None, needs="mount"),
-    Fault("no-descriptors", "24 open files and no more", START, limited("--nofile=24"), None),
-    Fault("clock-forward", "the clock jumps a day ahead", STAGE, clock_jumps(86400), needs="cc"),
-    Fault("clock-back", "the clock jumps a day back", STAGE, clock_jumps(-86400), needs="cc"),
-    Fault("two-runs", "a second run of the same home", STAGE, second_run),
-    Fault("terminated", "SIGTERM", RULES, kill(FLOW, signal.SIGTERM), 130),
-    Fault("interrupted", "Ctrl-C twice", RULES, interrupted_twice, 130),
-    Fault("suspended", "all stopped for 10 s, then continued", RULES, stopped_and_continued),
+    Fault("flow-curating", "the flow is killed while rules judge rows", RULES, faults.killed_flow, -9),
+    Fault("flow-asking", "… while the teacher answers", TEACHER, faults.killed_flow, -9),
+    Fault("flow-judging", "… while programs are judged", TESTS, faults.killed_flow, -9),
+    Fault("flow-training", "… after the first step of a stage", STAGE, faults.killed_flow, -9),
+    Fault("flow-saving", "… while a checkpoint is written", SAVING, faults.killed_flow, -9),
+    Fault("flow-sampling", "… while an evaluation samples", SAMPLING, faults.killed_flow, -9),
+    Fault("launcher", "the launcher of a stage is killed", STAGE, faults.kill(faults.LAUNCHER), 2),
+    Fault("rank", "one of two ranks is killed, with its engine", STAGE, faults.kill(faults.LAUNCHER, child=True), 2),
+    Fault("evaluator", "the evaluator is killed", SAMPLING, faults.kill("ratchet.evaluation.main"), 2),
+    Fault("sandbox", "a sandbox server is killed", TESTS, faults.kill(faults.JUDGE)),
+    Fault("reward-server", "the reward server is killed; back after 3 s", JUDGING, faults.reward_server_killed, None),
+    Fault("cable", "the reward server's network is cut for 25 s", JUDGING, faults.cable_pulled, None, needs="ip"),
+    Fault("endpoint", "an engine behind an address is killed, and back after 5 s", ASKING, faults.endpoint_killed),
+    Fault("endpoint-flow", "the flow is killed while an endpoint answers", ASKING, faults.endpoint_and_flow_killed, -9),
+    Fault("mirror", "the mirror is killed", RULES, faults.kill(faults.MIRROR)),
+    Fault("tracking-server", "the MLflow server is killed", RULES, faults.tracking_server_killed),
+    Fault("prefect", "the command's Prefect server is killed", RULES, faults.kill(faults.PREFECT)),
+    Fault("prefect-elsewhere", "a team's Prefect server is killed", RULES, faults.prefect_server_killed, 2),
+    Fault("mlflow-locked", "MLflow's database is locked to the end", RULES, faults.locked("mlflow.db")),
+    Fault("mlflow-corrupt", "MLflow's database is garbage", START, faults.corrupt("mlflow.db")),
+    Fault("mlflow-read-only", "MLflow's store cannot be written", START, faults.store_read_only, needs="mount"),
+    Fault("prefect-locked", "Prefect's database is locked for 20 s", RULES, faults.locked("prefect/prefect.db", 20)),
+    Fault("prefect-corrupt", "Prefect's database is garbage", START, faults.corrupt("prefect/prefect.db")),
+    Fault("disk-full", "the home's disk is full", STAGE, faults.disk_full, 2, needs="mount"),
+    Fault("file-size", "no file may grow beyond 50 kB", START, faults.limited("--fsize=50000"), 2),
+    Fault("home-read-only", "the home cannot be written", START, faults.home_read_only, 2, needs="mount"),
+    Fault("no-tmp", "no space for temporary files", STAGE_START, faults.no_temporary_space, None, needs="mount"),
+    Fault("no-descriptors", "24 open files and no more", START, faults.limited("--nofile=24"), None),
+    Fault("clock-forward", "the clock jumps a day ahead", STAGE, faults.clock_jumps(86400), needs="cc"),
+    Fault("clock-back", "the clock jumps a day back", STAGE, faults.clock_jumps(-86400), needs="cc"),
+    Fault("two-runs", "a second run of the same home", STAGE, faults.second_run),
+    Fault("terminated", "SIGTERM", RULES, faults.kill(faults.FLOW, signal.SIGTERM), 130),
+    Fault("interrupted", "Ctrl-C twice", RULES, faults.interrupted_twice, 130),
+    Fault("suspended", "all stopped for 10 s, then continued", RULES, faults.stopped_and_continued),
     Fault("torn-journals", "the newest lines of the run's journals are torn", SAVED,
-          torn("tracking/*.jsonl", STAGE.moment), -9),
+          faults.torn("tracking/*.jsonl", STAGE.moment), -9),
     Fault("torn-checkpoint", "half of the newest checkpoint is lost", SAVED,
-          torn(f"{SAVED.moment}/model/*.safetensors"), -9),
-    Fault("torn-attempts", "half of the teacher's answers are lost", TEACHER, torn(TEACHER.moment), -9),
+          faults.torn(f"{SAVED.moment}/model/*.safetensors"), -9),
+    Fault("torn-attempts", "half of the teacher's answers are lost", TEACHER, faults.torn(TEACHER.moment), -9),
     Fault("torn-generations", "half of a file of stored generations is lost", SAMPLED,
-          torn("generations/*/*.parquet"), -9),
+          faults.torn("generations/*/*.parquet"), -9),
     Fault("torn-artifact", "most of a finished data set is lost, which is then deleted, as the message says", START,
-          artifact_torn, 2),
-    Fault("home-moved", "the flow is killed, and the home moved", STAGE, home_moved, -9),
+          faults.artifact_torn, 2),
+    Fault("home-moved", "the flow is killed, and the home moved", STAGE, faults.home_moved, -9),
 )  # fmt: skip
 
 
@@ -178,9 +142,9 @@ def wrong(run: Run, expected: dict[str, str]) -> list[str]:
     found += [f"{name} is left" for name in got.keys() - expected.keys()]
     found += [f"{path} is left" for path in run.tmp.iterdir() if not path.name.startswith("torchinductor")]
     deadline = time.monotonic() + 15
-    while (left := descendants()) and time.monotonic() < deadline:
+    while (left := faults.descendants()) and time.monotonic() < deadline:
         time.sleep(0.1)
-    found += [f"process left: {command[:200]}" for _, command in left.values()]
+    found += [f"process left: {command[:200]}" for command in left.values()]
     with sqlite3.connect(run.mlflow or run.home / "mlflow.db") as database:
         (running,) = database.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()
     found += [f"{running} runs RUNNING in MLflow"] if running else []
@@ -200,7 +164,7 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
             for _ in range(2):
                 if run.home.exists():
                     run.command = [*ASKED, *options]
-                    endpoint(run)
+                    faults.endpoint(run)
                 if run.start().wait() != 0:
                     raise SystemExit(f"the quiet run failed: {run.log}")
         finally:
@@ -225,12 +189,12 @@ def inject(fault: Fault, directory: Path, options: list[str], expected: dict[str
             if fault.place.moment:
                 run.until(lambda: any(run.home.glob(fault.place.moment)))
             next(act, None)
-            first, struck = run.process.wait(LONGEST_S), time.monotonic()
+            first, struck = run.process.wait(faults.LONGEST_S), time.monotonic()
             next(act, None)
             run.prefix = []
-            again = run.start().wait(LONGEST_S)
+            again = run.start().wait(faults.LONGEST_S)
             run.mirror()
-        except (Missed, subprocess.TimeoutExpired) as error:
+        except (faults.Missed, subprocess.TimeoutExpired) as error:
             return "", [f"{type(error).__name__}: {error}"]
         finally:
             run.end_servers()
@@ -247,9 +211,9 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="where the quiet run is kept, and found the next time")
     parser.add_argument("--set", dest="overrides", action="append", default=[], help="of the recipe")
     arguments = parser.parse_args()
-    faults = [fault for fault in FAULTS if not arguments.only or fault.name in arguments.only]
+    chosen = [fault for fault in FAULTS if not arguments.only or fault.name in arguments.only]
     if arguments.list:
-        for fault in faults:
+        for fault in chosen:
             print(f"{fault.name:18} {fault.what}")
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
@@ -259,7 +223,7 @@ def main() -> None:
     options = [word for override in arguments.overrides for word in ("--set", override)]
     expected, broken = quiet_run(directory, options), 0
     print("| fault | | first command | seconds | then | |\n|---|---|---:|---:|---:|---|")
-    for fault in faults:
+    for fault in chosen:
         if fault.needs and (not shutil.which(fault.needs) or (fault.needs != "cc" and os.geteuid())):
             print(f"| {fault.name} | {fault.what} | skipped: needs {fault.needs}, and root | | | |")
             continue
@@ -275,7 +239,7 @@ def main() -> None:
             shutil.rmtree(directory / "work")
     if not arguments.keep and not broken:
         shutil.rmtree(directory)
-    print(f"{len(faults)} faults, {broken} of them broken{f': {directory}' if broken else ''}")
+    print(f"{len(chosen)} faults, {broken} of them broken{f': {directory}' if broken else ''}")
     raise SystemExit(1 if broken else 0)
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from ratchet.verifiers.processes import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,14 +96,15 @@ class Run:
             time.sleep(0.002)
         return found
 
-    def find(self, words: str, child: bool = False) -> list[int]:
+    def find(self, command: str, child: bool = False) -> list[int]:
         """Processes below us whose command line has these words; with `child`, whose parent's has them too."""
-        found = descendants()
-        named = {pid for pid, (_, command) in found.items() if words in command}
-        return sorted(pid for pid in named if not child or found[pid][0] in named)
+        named = [pid for pid, line in sorted(descendants().items()) if command in line]
+        with suppress(psutil.NoSuchProcess):  # it ended while we looked
+            return [pid for pid in named if not child or command in words(psutil.Process(pid).parent())]
+        return []
 
-    def send(self, words: str, number: int, child: bool = False) -> None:
-        os.kill(self.until(lambda: self.find(words, child))[0], number)
+    def send(self, command: str, number: int, child: bool = False) -> None:
+        os.kill(self.until(lambda: self.find(command, child))[0], number)
 
     def serve(self, argv: list[str], port: int, host: str = "127.0.0.1", **environment: str) -> subprocess.Popen[bytes]:
         """Another program, in a session of its own, once it accepts connections; it ends with the fault."""
@@ -158,23 +161,19 @@ class Fault:
     """A program, and root."""
 
 
-def descendants() -> dict[int, tuple[int, str]]:
-    """Living processes below this one: parent and command line. What loses its parent becomes our child."""
-    parents, found = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-            parents[int(stat.parent.name)] = int(parent), state, stat.with_name("cmdline").read_bytes()
-        except OSError:  # it ended while we looked
-            continue
-    level = {os.getpid()}
-    while level := {pid for pid, (parent, *_) in parents.items() if parent in level}:
-        found |= {pid: parents[pid] for pid in level}
+def descendants() -> dict[int, str]:
+    """Command lines of the living processes below this one, by pid. What loses its parent becomes our child."""
     return {
-        pid: (parent, words.replace(b"\0", b" ").decode(errors="replace"))
-        for pid, (parent, state, words) in found.items()
-        if state != "Z"
+        process.pid: command for process in psutil.Process().children(recursive=True) if (command := words(process))
     }
+
+
+def words(process: psutil.Process | None) -> str:
+    """Its command line; "" once it has ended."""
+    try:
+        return " ".join(process.cmdline()) if process else ""
+    except psutil.Error:
+        return ""
 
 
 def end_session(server: subprocess.Popen[bytes]) -> None:
@@ -184,10 +183,10 @@ def end_session(server: subprocess.Popen[bytes]) -> None:
         server.wait()
 
 
-def kill(words: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
+def kill(command: str, number: int = signal.SIGKILL, child: bool = False) -> Act:
     def act(run: Run) -> Generator[None, None, None]:
         yield
-        run.send(words, number, child)
+        run.send(command, number, child)
 
     return act
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.assumptions import LINES
+from benchmarks.assumptions import LINES, MeasuredPart
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.launching.group import environment_of_groups
 from ratchet.infra.recipe import Recipe, load_recipe
@@ -116,14 +116,13 @@ def measured_parts(recipe: Recipe) -> list[tuple[str, str, dict[str, Any]]]:
     return [("links", "", {}), ("engine", "", {}), *(("update", *each) for each in variants(recipe).items())]
 
 
-def specification(recipe: Recipe, work: Path, part: str, label: str, changes: dict[str, Any]) -> dict[str, Any]:
+def specification(recipe: Recipe, work: Path, part: str, label: str, changes: dict[str, Any]) -> MeasuredPart:
     plain = recipe.model_dump(mode="json")
     plain["training"]["hardware"] |= changes
-    return {
-        "kind": "preflight", "recipe": plain, "stage": None, "model_dir": None, "problems": {}, "traces": None,
-        "pass_rates": None, "validation": {}, "work_dir": str(work), "measured": str(work / "measured.json"),
-        "part": part, "label": label, "launched": time.time(),
-    }  # fmt: skip
+    named = {"part": part, "label": label, "launched": time.time()}
+    return MeasuredPart.of(
+        Recipe.model_validate(plain), kind="preflight", work_dir=work, measured=work / "measured.json", **named
+    )
 
 
 class Hour:
@@ -147,7 +146,7 @@ class Hour:
         self.part(self.doctor)
         for name, label, changes in measured_parts(self.recipe):
             file = self.work / "spec.json"
-            file.write_text(json.dumps(specification(self.recipe, self.work, name, label, changes)))
+            file.write_text(specification(self.recipe, self.work, name, label, changes).model_dump_json())
             hardware = self.recipe.training.hardware
             launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(hardware.ranks))
             argv = (sys.executable, *launch, "-m", "benchmarks.assumptions", str(file))
@@ -211,9 +210,8 @@ def main(arguments: list[str] | None = None) -> None:
     recipe = load_recipe(asked.recipe, asked.overrides)
     if asked.specs:
         work = asked.home.resolve() / "gpu_hour" / recipe.name
-        print(
-            json.dumps([specification(recipe, work / str(n), *part) for n, part in enumerate(measured_parts(recipe))])
-        )
+        specs = (specification(recipe, work / str(n), *part) for n, part in enumerate(measured_parts(recipe)))
+        print(json.dumps([spec.model_dump(mode="json") for spec in specs]))
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     hour = Hour(recipe, asked.recipe, asked.home.resolve(), asked.minutes, asked.write, asked.tiny)

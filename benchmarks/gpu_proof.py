@@ -22,7 +22,7 @@ import tempfile
 import time
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ from ratchet.infra.inference.attention import attention  # noqa: E402
 from ratchet.infra.inference.products import product  # noqa: E402
 from ratchet.infra.recipe.model import GrownModel  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
-from ratchet.training import growth, ranks  # noqa: E402
+from ratchet.training import cluster, growth, ranks  # noqa: E402
 from ratchet.training import logprobs as tiles  # noqa: E402
 from ratchet.training.estimate import estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
@@ -65,21 +65,13 @@ MIDDLE = GrownModel(
 TINY = GrownModel(vocabulary=300, max_positions=512)
 MODELS = {"1.5B": BIG, "0.5B": MIDDLE}
 PROMPT, RESPONSE = 16, 256
-PARTS = ("attention", "log-probabilities", "training step", "rounding", "resume")
 Row = tuple[str, str, str, str, str, str]
 """What, tokens, seconds, GiB, GiB estimated, and what else there is to say."""
 
 
 class Proof:
-    def __init__(
-        self,
-        model: GrownModel,
-        tokens: list[int],
-        seconds: float,
-        only: Sequence[str] = (),
-        write: Path | None = None,
-    ) -> None:
-        self.only, self.write = only, write
+    def __init__(self, model: GrownModel, tokens: list[int], seconds: float, write: Path | None = None) -> None:
+        self.write = write
         self.cuda = torch.cuda.is_available()
         self.device = torch.device("cuda" if self.cuda else "cpu")
         self.dtype = torch.bfloat16 if self.cuda else torch.float32
@@ -91,8 +83,6 @@ class Proof:
         self.policy: Any = None
 
     def part(self, name: str, measure: Callable[[], Iterator[Row]]) -> None:
-        if self.only and name not in self.only:
-            return
         if time.monotonic() > self.ends:
             self.rows.append((name, "", "", "", "", "no time was left"))
             return
@@ -104,9 +94,8 @@ class Proof:
                 print("  ".join(row), flush=True)
         except Exception as error:  # a part that fails must not cost the others what is left of the GPU's minutes
             traceback.print_exc()
-            self.rows.append(
-                (name, "", "", "", "", f"failed: {type(error).__name__}: {str(error).splitlines()[0][:120]}")
-            )
+            said = f"failed: {type(error).__name__}: {str(error).splitlines()[0][:120]}"
+            self.rows.append((name, "", "", "", "", said))
         if self.cuda:
             torch.cuda.empty_cache()
 
@@ -118,16 +107,12 @@ class Proof:
             torch.cuda.reset_peak_memory_stats()
         found = []
         for _ in range(repeat):
-            self.wait()
+            cluster.synchronize()
             started = time.perf_counter()
             call()
-            self.wait()
+            cluster.synchronize()
             found.append(time.perf_counter() - started)
         return min(found), f"{(torch.cuda.max_memory_allocated() - held) / GIB:.2f}" if self.cuda else ""
-
-    def wait(self) -> None:
-        if self.cuda:
-            torch.cuda.synchronize()
 
     def attention(self) -> Iterator[Row]:
         """Forward and backward of one layer: the longest sequence alone, and the same tokens in eight sequences."""
@@ -195,14 +180,8 @@ class Proof:
                 torch.cuda.reset_peak_memory_stats()
             seconds, _ = self.timed(lambda batches=batches: self.update(batches), repeat=2)
             peak = f"{torch.cuda.max_memory_allocated() / GIB:.2f}" if self.cuda else ""
-            stage = Stage(
-                name="s",
-                mix={"math": 1.0},
-                max_response_tokens=tokens - PROMPT,
-                steps=1,
-                prompts_per_batch=1,
-                rollouts=2,
-            )
+            length = {"max_response_tokens": tokens - PROMPT, "prompts_per_batch": 1, "rollouts": 2}
+            stage = Stage(name="s", mix={"math": 1.0}, steps=1, **length)
             training = Training(hardware=hardware.model_copy(update={"micro_batch_tokens": tokens}))
             planned = sum(estimate(shape, stage, training, self.machine).updating.values()) / GIB
             flops = 6 * tokens * (shape.multiplied + tokens * shape.layers * shape.attention)
@@ -234,14 +213,8 @@ class Proof:
         same = torch.equal(self.policy.score(batch[0], 1.0)[0], before)
         said = "the same log-probabilities, bit for bit" if same else "NOT the same log-probabilities"
         yield "checkpoint written", "", f"{saved:.2f}", f"{size:.2f}", "", f"{size / saved:.2f} GiB/s"
-        yield (
-            "checkpoint read",
-            "",
-            f"{loaded:.2f}",
-            f"{read:.2f}",
-            "",
-            f"{said}; a step moved them by {moved:.2g} nats",
-        )
+        said += f"; a step moved them by {moved:.2g} nats"
+        yield "checkpoint read", "", f"{loaded:.2f}", f"{read:.2f}", "", said
 
     def rounding(self) -> Iterator[Row]:
         """bfloat16 against float32, of the same weights and tokens; and an engine that decodes against the trainer,
@@ -265,7 +238,7 @@ class Proof:
                 engine = transformers_engine.TransformersEngine(model, self.policy.tokenizer, 64)
                 started = time.perf_counter()
                 found = list(engine.generate(requests, Sampling(max_tokens=RESPONSE)))
-                self.wait()
+                cluster.synchronize()
                 seconds = time.perf_counter() - started
                 samples = [
                     Sample(i, prompts[c.key[0]], np.array(c.token_ids), sampled_logprobs=np.float32(c.logprobs))
@@ -328,7 +301,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tiny", action="store_true", help="a small model and short responses, on any machine")
     parser.add_argument("--model", choices=list(MODELS), default="1.5B", help="whose shape; weights are random")
     parser.add_argument("--tokens", type=int, nargs="+")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=[], help="rounding and resume need a training step")
     parser.add_argument("--seconds", type=float, default=480.0, help="after which no further part begins")
     parser.add_argument("--write", type=Path, help="the Markdown table's file")
     asked = parser.parse_args(arguments)
@@ -338,13 +310,8 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.update({name: os.environ.get(name, value) for name, value in lone.items()})
     if not torch.distributed.is_initialized():
         ranks.join()
-    proof = Proof(
-        TINY if asked.tiny else MODELS[asked.model],
-        asked.tokens or ([64, 128] if asked.tiny else [8192, 16384, 32768]),
-        asked.seconds,
-        asked.only,
-        asked.write,
-    )
+    model, lengths = (TINY, [64, 128]) if asked.tiny else (MODELS[asked.model], [8192, 16384, 32768])
+    proof = Proof(model, asked.tokens or lengths, asked.seconds, asked.write)
     proof.run()
     said = table(proof)
     print(f"\n{said}")

@@ -11,7 +11,6 @@ fails is a row that says so, and REPORT is written after every row. `--cpu` rehe
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import shutil
@@ -31,6 +30,8 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.gpu_proof import BIG, MIDDLE, ROOT, TINY  # makes `ratchet` importable without an installation
+from ratchet.data_curation.base.files import sha256_file
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.base.prompts import prompt_ids
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
@@ -66,8 +67,8 @@ def pack(home: Path, files: Path) -> None:
 
 
 class Stages:
-    def __init__(self, files: Path, report: Path, small: bool, only_steps: bool = False) -> None:
-        self.files, self.report, self.small, self.only_steps = files, report, small, only_steps
+    def __init__(self, files: Path, report: Path, small: bool) -> None:
+        self.files, self.report, self.small = files, report, small
         self.work = Path(tempfile.mkdtemp(prefix="gpu-stages-"))
         self.rows: list[Row] = []
         self.lock = threading.Lock()
@@ -177,8 +178,7 @@ class Stages:
             responses: dict[str, list[str]] = {problem.problem_id: [] for problem in problems}
             for completion in engine.generate(requests, Sampling(max_tokens=64)):
                 responses[completion.key[0]].append(completion.text)
-            scores = score_responses(table, responses, pass_at=(1, 16))["pass_at"]
-            one, many = scores["1"], scores["16"]
+            one, many = score_responses(table, responses, pass_at=(1, 16))["pass_at"].values()
             said.append(
                 f"{domain} pass@1 {one['value']:.3f} ± {one['standard_error']:.3f}, pass@16 {many['value']:.3f}"
             )
@@ -208,12 +208,11 @@ class Stages:
                 time.sleep(0.02)
             worker.wait()
             self.check(work)
-            found.append((weights_hash(work / "model"), time.perf_counter() - started))
-        hashes = [each for each, _ in found]
-        same = "the same weights, bit for bit" if hashes[0] == hashes[1] else "NOT the same weights"
-        yield "the same stage twice, 12 steps", f"{found[1][1]:.0f}", same
-        same = "the same weights, bit for bit" if hashes[0] == hashes[2] else "NOT the same weights"
-        yield f"killed (SIGKILL) after step {killed} and resumed", f"{found[2][1]:.0f}", same
+            found.append((sha256_file(work / "model" / "model.safetensors"), time.perf_counter() - started))
+        names = ("the same stage twice, 12 steps", f"killed (SIGKILL) after step {killed} and resumed")
+        for name, (digest, seconds) in zip(names, found[1:], strict=True):
+            same = "the same weights, bit for bit" if digest == found[0][0] else "NOT the same weights"
+            yield name, f"{seconds:.0f}", same
 
     def steps(self, name: str, grown: GrownModel, prompts: int, rollouts: int, length: int) -> Iterator[Row]:
         """Whole GRPO steps with random weights: every response runs to its limit, as a long one does."""
@@ -243,27 +242,20 @@ class Stages:
 
     def all(self) -> None:
         self.started = threading.Event()
-        if self.only_steps:
-            self.larger()
-            return
         resume = threading.Thread(target=self.part, args=("kill and resume", self.resume))
         resume.start()  # beside the stages, which a model of this size leaves most of a GPU
         self.part("tiny", self.stages_of_tiny)
         self.started.set()
         resume.join()
-        self.larger()
-        shutil.rmtree(self.work, ignore_errors=True)
-
-    def larger(self) -> None:
         sizes = [("1.5B", BIG, 8, 8, 256), ("0.5B", MIDDLE, 8, 8, 256)]
         for size in [("small", TINY, 4, 4, 32)] if self.small else sizes:
             self.part(f"GRPO step, {size[0]}", lambda size=size: self.steps(*size))
+        shutil.rmtree(self.work, ignore_errors=True)
 
 
 def records(work: Path) -> list[dict[str, Any]]:
     file = work / "metrics.jsonl"
-    lines = file.read_bytes().split(b"\n")[:-1] if file.is_file() else []
-    return [json.loads(line) for line in lines]
+    return [line for _, line in read_lines(file)] if file.is_file() else []
 
 
 def curve(found: list[dict[str, Any]]) -> str:
@@ -272,27 +264,19 @@ def curve(found: list[dict[str, Any]]) -> str:
     return f"{len(rates)} steps, pass rate {statistics.fmean(rates[:5]):.2f} to {statistics.fmean(rates[-5:]):.2f}"
 
 
-def weights_hash(model: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(model.glob("*.safetensors")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path)
     parser.add_argument("--pack", type=Path, metavar="HOME")
     parser.add_argument("--write", type=Path, default=Path("gpu_stages.md"))
     parser.add_argument("--cpu", action="store_true", help="one step a stage and a small model, on any machine")
-    parser.add_argument("--only-steps", action="store_true", help="only the GRPO steps of larger models")
     asked = parser.parse_args()
     if asked.pack:
         pack(asked.pack, asked.files)
         return
     if not (asked.cpu or torch.cuda.is_available()):
         parser.error("there is no GPU here: --cpu rehearses it")
-    Stages(asked.files.resolve(), asked.write.resolve(), asked.cpu, asked.only_steps).all()
+    Stages(asked.files.resolve(), asked.write.resolve(), asked.cpu).all()
 
 
 if __name__ == "__main__":

@@ -51,44 +51,16 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
 _MOST_PIECES = 6
 """Sentences, formulas, numbers and names of a question."""
 _FORMULA_CHANGES = (
-    "-(@)",
-    "2(@)",
-    "(@)^2",
-    "\\frac{1}{@}",
-    "@ + C",
-    "@ = 0",
-    "= @",
-    "\\text{the value of }@",
-    "|@|",
-    "f(x) = @",
-)
+    "-(@)", "2(@)", "(@)^2", "\\frac{1}{@}", "@ + C", "@ = 0", "= @", "\\text{the value of }@", "|@|", "f(x) = @",
+)  # fmt: skip
 _NUMBER_CHANGES = (
-    "-@",
-    "2 \\cdot @",
-    "@\\%",
-    "\\frac{1}{@}",
-    "@!",
-    "@^2",
-    "\\sqrt{@}",
-    "@^\\circ",
-    "\\text{at most }@",
-    "\\text{the }@",
-    "x = @",
-)
+    "-@", "2 \\cdot @", "@\\%", "\\frac{1}{@}", "@!", "@^2", "\\sqrt{@}", "@^\\circ", "\\text{at most }@",
+    "\\text{the }@", "x = @",
+)  # fmt: skip
 _PAIRS = (
-    "@ + #",
-    "@ - #",
-    "@ \\cdot #",
-    "\\frac{@}{#}",
-    "@^{#}",
-    "\\binom{@}{#}",
-    "@, #",
-    "(@, #)",
-    "@ : #",
-    "@ = #",
-    "@_{#}",
-    "@ \\pmod{#}",
-)
+    "@ + #", "@ - #", "@ \\cdot #", "\\frac{@}{#}", "@^{#}", "\\binom{@}{#}", "@, #", "(@, #)", "@ : #", "@ = #",
+    "@_{#}", "@ \\pmod{#}",
+)  # fmt: skip
 
 
 KINDS: dict[str, tuple[str, str | Change]] = {

@@ -4,7 +4,6 @@ a time, and the tests that should notice it run there.
     python -m benchmarks.planted_faults                # about half an hour on two cores
     python -m benchmarks.planted_faults --only KL clip # faults whose name contains one of these
     python -m benchmarks.planted_faults --check        # only that each fits the code, in seconds
-    python -m benchmarks.planted_faults --wide         # run a room's whole folder of tests where the named ones pass
 
 The test that notices must fail twice with the fault and pass without it: one that fails anyway, or now and then, would
 notice everything. Exits with 1 when a fault goes unnoticed, and with 2 when one cannot be planted or tried.
@@ -41,11 +40,6 @@ class Fault:
     old: str
     new: str
     tests: tuple[str, ...]
-
-    @property
-    def folder(self) -> str:
-        """The tests that mirror the file's room."""
-        return f"tests/{self.file.split('/')[0]}"
 
     def planted(self, root: Path) -> str:
         """The file's text with the fault. Raises ValueError where it no longer fits or is no valid Python."""
@@ -108,38 +102,35 @@ class Copy:
         return run.returncode, "\n".join((run.stdout + run.stderr).splitlines()[-15:])
 
 
-def noticed_by(fault: Fault, copy: Copy, wide: bool) -> str:
+def noticed_by(fault: Fault, copy: Copy) -> str:
     """The first test that fails with the fault, twice, and passes without it; "" if none fails. Raises ValueError where
     tests could not run, or one fails for another reason."""
     file = copy.root / fault.file
     whole = file.read_text()
     file.write_text(fault.planted(copy.root))
     try:
-        for paths in (fault.tests, (fault.folder,)) if wide else (fault.tests,):
-            code, end = copy.test(paths)
-            if code == NOTICED:
-                break
-            if code != PASSED:
-                raise ValueError(f"{fault.name}: the tests did not run (pytest exited with {code})\n{end}")
-        else:
+        code, end = copy.test(fault.tests)
+        if code == PASSED:
             return ""
+        if code != NOTICED:
+            raise ValueError(f"{fault.name}: the tests did not run (pytest exited with {code})\n{end}")
         line = next((line for line in end.splitlines() if line.startswith(("FAILED", "ERROR"))), "")
         test = line.partition(" ")[2].partition(" ")[0].partition("[")[0]  # with all of its parameters
-        again = copy.test([test] if test else paths)[0]
+        again = copy.test([test] if test else fault.tests)[0]
     finally:
         file.write_text(whole)
-    without = copy.test([test] if test else paths)[0]
+    without = copy.test([test] if test else fault.tests)[0]
     if (again, without) != (NOTICED, PASSED):
         raise ValueError(f"{fault.name}: {test} fails, but not because of the fault\n{end}")
     return test or "pytest"
 
 
-def plant_all(faults: Sequence[Fault], copy: Copy, wide: bool) -> int:
+def plant_all(faults: Sequence[Fault], copy: Copy) -> int:
     missed = broken = 0
     for fault in faults:
         started = time.monotonic()
         try:
-            by = noticed_by(fault, copy, wide)
+            by = noticed_by(fault, copy)
         except ValueError as error:
             broken += 1
             print(f"ERROR       {error}", flush=True)
@@ -155,7 +146,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORDS", help="faults whose name contains these")
     parser.add_argument("--check", action="store_true", help="run no test: does every fault still fit the code?")
-    parser.add_argument("--wide", action="store_true", help="run the room's whole folder where the named tests pass")
     arguments = parser.parse_args()
     faults = [fault for fault in read_faults() if any(words in fault.name for words in arguments.only)]
     if not faults:
@@ -165,7 +155,7 @@ def main() -> None:
         print(*misfits, f"{len(faults) - len(misfits)} of {len(faults)} faults fit the code", sep="\n")
         sys.exit(2 if misfits else 0)
     with tempfile.TemporaryDirectory() as directory:
-        sys.exit(plant_all(faults, Copy(Path(directory)), arguments.wide))
+        sys.exit(plant_all(faults, Copy(Path(directory))))
 
 
 if __name__ == "__main__":

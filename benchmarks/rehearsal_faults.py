@@ -40,6 +40,10 @@ def rehearsed(copy: Copy, recipe: Path, home: Path, *options: str) -> tuple[int,
     return run.returncode, [row["name"] for row in rows if not row["seen"]], (run.stdout + run.stderr)[-1500:]
 
 
+def code_fault(fault: Mapping[str, Any]) -> Fault:
+    return Fault(fault["name"], fault["file"], fault["old"], fault["new"], ())
+
+
 def misfits(faults: Sequence[Mapping[str, Any]], recipe: Path) -> Iterator[str]:
     """Faults that cannot be planted, or whose mechanism the recipe does not ask for."""
     small, _ = smaller(load_recipe(recipe), {"math": 26, "code": 27}, 2, {"kind": "transformers"})
@@ -49,7 +53,7 @@ def misfits(faults: Sequence[Mapping[str, Any]], recipe: Path) -> Iterator[str]:
             owner, name, file = fault["data"].split("/", 2)
             if file not in layouts()[f"{owner}/{name}"]:
                 yield f"{fault['name']}: the sample rows have no {fault['data']}"
-        elif reason := misfit(Fault(fault["name"], fault["file"], fault["old"], fault["new"], ())):
+        elif reason := misfit(code_fault(fault)):
             yield reason
         if ("unseen" in fault) == ("reason" in fault):
             yield f"{fault['name']}: it has either `unseen` or a `reason`"
@@ -58,7 +62,7 @@ def misfits(faults: Sequence[Mapping[str, Any]], recipe: Path) -> Iterator[str]:
 
 
 def tried(fault: Mapping[str, Any], copy: Copy, recipe: Path, base: Path, home: Path) -> dict[str, Any]:
-    """Raises SystemExit where the fault does not fit."""
+    """Raises ValueError where the fault does not fit."""
     inside = Path("rehearsals") / recipe.stem
     (home / inside).mkdir(parents=True)
     for name in PREPARED:
@@ -76,9 +80,7 @@ def tried(fault: Mapping[str, Any], copy: Copy, recipe: Path, base: Path, home: 
     else:
         file = copy.root / fault["file"]
         whole = file.read_text()
-        if whole.count(fault["old"]) != 1:
-            sys.exit(f"{fault['name']}: the old text occurs {whole.count(fault['old'])} times in {fault['file']}")
-        file.write_text(whole.replace(fault["old"], fault["new"]))
+        file.write_text(code_fault(fault).planted(copy.root))
         try:
             code, unseen, end = rehearsed(copy, recipe, home)
         finally:
@@ -87,12 +89,8 @@ def tried(fault: Mapping[str, Any], copy: Copy, recipe: Path, base: Path, home: 
         print(end)
     wanted = fault.get("unseen")
     caught = code == 1 and (wanted in unseen if wanted else bool(unseen))
-    return {
-        "where": fault.get("data") or fault["file"],
-        "caught": caught,
-        "unseen": unseen,
-        "reason": fault.get("reason"),
-    }
+    where = fault.get("data") or fault["file"]
+    return {"where": where, "caught": caught, "unseen": unseen, "reason": fault.get("reason")}
 
 
 def main() -> None:

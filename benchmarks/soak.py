@@ -3,10 +3,10 @@
     python benchmarks/soak.py --verifications 20000 --workers 2
 
 Four kinds of work with a known verdict come in a random order: answers that the cheap tiers of math decide, answers
-that need algebra, programs right and wrong, and attacks, which must never pass. A thread kills sandbox servers and
-algebra workers with SIGKILL, every `--kill-every` seconds on average. Checked: every ticket comes out once; every
-verdict is the known one; the memory of this process has hardly grown since the first quarter; no process that was
-started is left, no zombie either. Prints throughput; exit code 1 when something is wrong.
+that need algebra, programs right and wrong, and attacks, which must never pass. A thread kills sandbox servers with
+SIGKILL, every `--kill-every` seconds on average. Checked: every ticket comes out once; every verdict is the known one;
+the memory of this process has hardly grown since the first quarter; no process that was started is left, no zombie
+either. Prints throughput; exit code 1 when something is wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import suppress
+
+import psutil
 
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.problem import Problem
@@ -31,7 +33,8 @@ IN_FLIGHT = 256
 MAX_GROWTH_MIB = 20
 """Verdicts and parsed answers are remembered, a bounded number of them; the rest must be flat."""
 MALLOC = "MALLOC_MMAP_THRESHOLD_"
-WORKERS = ("ratchet.verifiers.sandbox",)
+WORKER = "ratchet.verifiers.sandbox"
+"""Words of the command line of what is killed."""
 
 DOUBLE = Problem(
     "double", "code", "", time_limit_s=0.3, memory_limit_mb=256,
@@ -67,12 +70,8 @@ ATTACKS = {
     "network": "import socket; socket.create_connection(('127.0.0.1', 22), timeout=1)",
 }  # fmt: skip
 TOWERS = (
-    "9^{9^{9^{9}}}",
-    "(10^{10})!",
-    "\\binom{10^9}{5\\cdot10^8}",
-    "2^{2^{2^{2^{2^{2}}}}}",
-    "(" * 400 + "1" + ")" * 400,
-)
+    "9^{9^{9^{9}}}", "(10^{10})!", "\\binom{10^9}{5\\cdot10^8}", "2^{2^{2^{2^{2^{2}}}}}", "(" * 400 + "1" + ")" * 400,
+)  # fmt: skip
 
 Case = tuple[str, Problem, str, bool]
 """Kind, problem, response, whether it passes."""
@@ -90,7 +89,7 @@ def cases(count: int, rng: random.Random, attack_share: float) -> Iterator[Case]
                 yield f"attack: {name}", DOUBLE, _fenced(f"{ATTACKS[name]}\n# {number}"), False
         elif kind < 0.45:
             value = number if rng.random() < 0.5 else number + 1
-            yield "math", _number(number), f"So it is \\boxed{{{2 * value}/2}}.", value == number
+            yield "math", _number(number), f"So it is \\boxed{{{value}.0}}.", value == number
         elif kind < 0.60:
             extra = rng.choice((0, 0, 1))
             problem = Problem(f"cosine-{number}", "math", "", answer=f"\\cos 2x+{number}")
@@ -137,24 +136,20 @@ class Soak:
 
 
 class Killer(threading.Thread):
-    """Kills one of our workers at random moments, until it is stopped."""
+    """Kills one of our sandboxes at random moments, until it is stopped."""
 
     def __init__(self, mean_s: float, rng: random.Random) -> None:
         super().__init__(name="killer", daemon=True)
         self.mean_s, self.rng = mean_s, rng
         self.stop = threading.Event()
-        self.kills: Counter[str] = Counter()
+        self.kills = 0
 
     def run(self) -> None:
         while not self.stop.wait(self.rng.expovariate(1 / self.mean_s)):
-            workers = [(pid, kind) for pid, command in descendants().items() for kind in WORKERS if kind in command]
-            if workers:
-                pid, kind = self.rng.choice(workers)
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-                self.kills[kind] += 1
+            if workers := [pid for pid, command in descendants().items() if WORKER in command]:
+                with suppress(ProcessLookupError):
+                    os.kill(self.rng.choice(workers), signal.SIGKILL)
+                    self.kills += 1
 
 
 def descendants() -> dict[int, str]:
@@ -162,39 +157,20 @@ def descendants() -> dict[int, str]:
 
     Solutions are one level deeper and left out: killing one is a verdict on it, and no fault of ours.
     """
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # it ended while we looked
     found: dict[int, str] = {}
-    level = {os.getpid()}
-    for _ in range(2):  # our children, and the server that a sandbox's guardian watches
-        level = {pid for pid, parent in parents.items() if parent in level}
-        for pid in level:
-            try:
-                found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            except OSError:
-                continue
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it ended while we looked
+            # A guardian watches its sandbox's server, its child.
+            for process in (child, *child.children()):
+                found[process.pid] = " ".join(process.cmdline()) if process.status() != psutil.STATUS_ZOMBIE else ""
     return found
 
 
 def left_over() -> set[int]:
     """Processes below this one, and what escaped: a solution carries its server's command line, with our pid in it."""
-    mark = f'"judge_pid": {os.getpid()}'.encode()
-    escaped = set()
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark in file.read_bytes():
-                escaped.add(int(file.parent.name))
-        except OSError:
-            continue
+    mark = f'"judge_pid": {os.getpid()}'
+    escaped = {each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())}
     return escaped | descendants().keys()
-
-
-def resident_mib() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def main() -> None:
@@ -215,7 +191,7 @@ def main() -> None:
 
     def on_verdict(done: int) -> None:
         if done in marks:
-            memory[done] = resident_mib()
+            memory[done] = psutil.Process().memory_info().rss / 2**20
             seconds = time.monotonic() - start
             print(f"{done:7,} judged, {done / seconds:6.1f} a second, {memory[done]:6.1f} MiB resident", flush=True)
 
@@ -239,7 +215,7 @@ def main() -> None:
         f"memory grown more than {MAX_GROWTH_MIB} MiB": int(growth > MAX_GROWTH_MIB),
     }
     print(f"{count:,} verifications in {seconds:.0f} s with {arguments.workers} workers: {dict(soak.judged)}")
-    print(f"killed meanwhile: {dict(killer.kills)}; memory grown since the first quarter: {growth:.1f} MiB")
+    print(f"killed meanwhile: {killer.kills}; memory grown since the first quarter: {growth:.1f} MiB")
     print(", ".join(f"{name}: {number}" for name, number in faults.items()))
     for line in soak.wrong[:10]:
         print(line)

@@ -73,15 +73,16 @@ def timed(call: Callable[[], object], times: int = 3) -> float:
     seconds = []
     for _ in range(times):
         ranks.barrier()
-        _synchronize()
+        synchronize()
         started = time.perf_counter()
         call()
-        _synchronize()
+        synchronize()
         seconds.append(max(ranks.gather(time.perf_counter() - started)))
     return min(seconds)
 
 
-def _synchronize() -> None:
+def synchronize() -> None:
+    """Wait for this rank's GPU, if it has one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
 
