@@ -1,4 +1,4 @@
-"""Which architectures of transformers are computed as they are: `training.model_support` over all of them.
+"""Support of each architecture of transformers: `training.model_support` over all of them.
 
     python -m benchmarks.architectures [--write docs/evidence/architectures.md] [NAME …]
 
@@ -45,7 +45,7 @@ HEAD = """# Architectures
 
 
 def measured(name: str) -> Support:
-    """Its support, in a process of its own: some architectures need more memory or time than a check may take."""
+    """The support, checked in a process of its own: some need more memory or time than a check may take."""
     reader, writer = FORK.Pipe(duplex=False)
     child = FORK.Process(target=check, args=(name, writer))
     child.start()

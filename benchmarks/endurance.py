@@ -170,7 +170,7 @@ def steps_done(work: Path) -> int:
 
 
 def ends(values: Sequence[tuple[int, float]], steps: int) -> tuple[list[float], list[float]]:
-    """Of (step, value): the first tenth of the run, and the last, but not the end, when the ranks go."""
+    """Values, of (step, value), of the first tenth of the run and of the last, without the end, when the ranks go."""
     return [v for s, v in values if s <= steps / 10], [v for s, v in values if 0.9 * steps < s < steps]
 
 

@@ -36,7 +36,7 @@ from ratchet.data_curation.base.files import sha256_file
 
 PR_SET_CHILD_SUBREAPER = 36
 PASSING = ("logs", "tracking", "mlflow-files", "prefect", "mlflow.db")
-"""What of a home tells of runs; all else is results."""
+"""Beginnings of a home's files that tell of runs; all others are results."""
 CLOCKS = ("manifest.json", "metrics.jsonl", "card.md", "report.html", "report.md")
 """Files of artifacts with seconds in them."""
 
@@ -135,7 +135,7 @@ def results(home: Path) -> dict[str, str]:
 
 
 def wrong(run: Run, expected: dict[str, str]) -> list[str]:
-    """What is not as after the quiet run, which leaves a directory of torch's too."""
+    """Differences from the quiet run, which leaves a directory of torch's too."""
     got = results(run.home)
     found = [f"{name} differs" for name in expected.keys() & got.keys() if expected[name] != got[name]]
     found += [f"{name} is missing" for name in expected.keys() - got.keys()]
@@ -175,7 +175,7 @@ def quiet_run(directory: Path, options: list[str]) -> dict[str, str]:
 
 
 def inject(fault: Fault, directory: Path, options: list[str], expected: dict[str, str]) -> tuple[str, list[str]]:
-    """How the two commands ended, and what is wrong."""
+    """A table row of how the two commands ended, and the differences from the quiet run."""
     run = Run(directory / "work", [*fault.place.command, *options])
     run.tmp.mkdir(parents=True)
     shutil.copytree(directory / "quiet", run.home, symlinks=True)

@@ -88,7 +88,7 @@ class Run:
         subprocess.run(argv, check=False, capture_output=True, env=self.environment)
 
     def until(self, ready: Callable[[], Any]) -> Any:
-        """What it says, once that is something."""
+        """The first result of `ready` that is true. Raises Missed if the command ends before."""
         deadline = time.monotonic() + LONGEST_S
         while not (found := ready()):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -145,7 +145,7 @@ class Place:
     redo: str
     """The artifact that is deleted before the command: a glob."""
     moment: str
-    """What then appears in the home, a glob; nothing for the command's start."""
+    """Glob of the file in the home that marks the moment; "" for the command's start."""
     command: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ class Fault:
     place: Place
     act: Act
     ends: int | None = 0
-    """How the first command ends; None where that depends on the moment."""
+    """Exit code of the first command; None where it depends on the moment."""
     needs: str = ""
     """A program, and root."""
 
@@ -169,7 +169,7 @@ def descendants() -> dict[int, str]:
 
 
 def words(process: psutil.Process | None) -> str:
-    """Its command line; "" once it has ended."""
+    """A process's command line; "" once it has ended."""
     try:
         return " ".join(process.cmdline()) if process else ""
     except psutil.Error:

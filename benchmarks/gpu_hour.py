@@ -29,7 +29,7 @@ from ratchet.verifiers.processes import last_lines, process_group
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARES = {"doctor": 0.3, "links": 0.05, "engine": 0.2, "update": 0.08, "proof": 0.12}
-"""Of the minutes; there are at most four updates."""
+"""Shares of the minutes; there are at most four updates."""
 WRONG = 1.25
 """Times by which a value may differ from the plan's: published steps agree within a quarter."""
 
@@ -68,7 +68,7 @@ class Report:
             f"# {self.recipe} on {self.machine}", "",
             f"{len(wrong)} of {len(measured)} assumptions are off by more than {WRONG:g} times.", "", *head, *rows, "",
             *(f"- not measured: {row['name']}: {row['why']}" for row in self.assumptions if "why" in row), "",
-            *chosen(measured), "", "| part | seconds | |", "|---|---:|---|",
+            "| part | seconds | |", "|---|---:|---|",
             *(f"| {part.name} | {part.seconds:.0f} | {part.state} |" for part in self.parts), "",
             "```", *self.doctor, "```", "", self.proof,
         ]  # fmt: skip
@@ -81,20 +81,6 @@ def ratio(row: dict[str, Any]) -> float:
 
 def shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-def chosen(rows: list[dict[str, Any]]) -> list[str]:
-    """What was measured in more than one way, and which is faster."""
-    updates = {row["name"]: row["measured"] for row in rows if row["name"].startswith("update, ")}
-    files = {row["name"]: row["measured"] for row in rows if row["name"].startswith("weights by a file")}
-    words = []
-    if len(updates) > 1:
-        best = min(updates, key=updates.__getitem__)
-        others = ", ".join(f"{name.removeprefix('update, ')} {seconds:.3g} s" for name, seconds in updates.items())
-        words.append(f"Fastest update: {best.removeprefix('update, ')} ({others}).")
-    if len(files) > 1:
-        words.append(f"Fastest file: {max(files, key=files.__getitem__).removeprefix('weights by a file in ')}.")
-    return words
 
 
 def variants(recipe: Recipe) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What ten minutes of one GPU show of a model of 1.5 billion parameters: a table for docs/evidence/results.md.
+"""Ten minutes of one GPU with a model of 1.5 billion parameters: a table for docs/evidence/results.md.
 
     python -m benchmarks.gpu_proof [--write FILE] [--tokens 8192 16384 32768]
     python -m benchmarks.gpu_proof --tiny                # the same on a CPU, in seconds: what the tests run
@@ -66,7 +66,7 @@ TINY = GrownModel(vocabulary=300, max_positions=512)
 MODELS = {"1.5B": BIG, "0.5B": MIDDLE}
 PROMPT, RESPONSE = 16, 256
 Row = tuple[str, str, str, str, str, str]
-"""What, tokens, seconds, GiB, GiB estimated, and what else there is to say."""
+"""Name, tokens, seconds, GiB, GiB estimated, remark."""
 
 
 class Proof:

@@ -47,7 +47,7 @@ from ratchet.verifiers.problem import Problem
 
 SCORED = ("start", "math-52", "code-60", "math-60")
 Row = tuple[str, str, str]
-"""What ran, seconds, what it gave."""
+"""Part, seconds, result."""
 
 
 def pack(home: Path, files: Path) -> None:

@@ -82,7 +82,7 @@ def strings(count: int, seed: int = 0) -> list[str]:
 
 
 def values(reference: Answer) -> Answer:
-    """What remains of a reference without what an answer may leave out: its name, unit, domain and option."""
+    """The reference without the parts that an answer may leave out: its name, unit, domain and option."""
     if reference.kind == "option" and reference.parts:
         return reference.parts[0]
     if reference.kind == "ratio" and len(reference.parts) == 2 and (below := reference.parts[1].value):
@@ -92,7 +92,7 @@ def values(reference: Answer) -> Answer:
 
 
 def _letter(reference: Answer) -> str:
-    """That of an option, whatever its text, or of a value that is one letter."""
+    """The letter of an option, whatever its text, or of a value that is one letter."""
     letter = reference.words if reference.kind == "option" else values(reference).letters
     return letter if len(letter) == 1 else ""
 
@@ -113,7 +113,7 @@ def unequal(constant: str, references: list[str]) -> list[str]:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two references have the same value: as written, or without names, units and percent signs."""
+    """True if two references have the same value: as written, or without names, units and percent signs."""
     if decide(one, other).same or decide(other, one).same:
         return True
     letters = [_letter(parse_answer(text)) for text in (one, other)]
@@ -166,7 +166,7 @@ def searched(constants: list[str], references: list[str], sample: list[str], pro
 
 
 def spread(references: list[str], count: int) -> list[str]:
-    """So many references, as many of each kind of answer as there are."""
+    """At most `count` references, evenly from each kind of answer."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for reference in references:
         answer = parse_answer(reference)

@@ -157,7 +157,7 @@ QUOTED = [
     (r"!|\^|\\binom|C\(\d", "powers, factorials and binomials answer for their number unless the question has them"),
     (r"^[A-Z][^=]*[\d$]$", "a sentence that states the value"),
 ]
-"""What a quotation holds that passes only with its question, and why it is right."""
+"""Patterns of quotations that pass only with their question, and why each is right."""
 
 
 def mutations(reference: str) -> Iterator[tuple[str, str]]:
@@ -214,7 +214,7 @@ def reason(kind: str, reference: str, answer: str) -> str:
 
 
 def search(references: list[str]) -> tuple[Counter[str], dict[tuple[str, str], list[tuple[str, str]]]]:
-    """How many of each kind were tried, and what passed, by kind and reason."""
+    """Numbers of mutations tried, by kind, and the pairs that passed, by kind and reason."""
     tried: Counter[str] = Counter()
     passed: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
     for reference in references:

@@ -1,5 +1,5 @@
-"""Which faults do the tests notice? Each fault of `planted_faults.yaml` is planted in a copy of the repository, one at
-a time, and the tests that should notice it run there.
+"""Mutation testing: each fault of `planted_faults.yaml` is planted in a copy of the repository, one at a time, and the
+tests that should notice it run there.
 
     python -m benchmarks.planted_faults                # about half an hour on two cores
     python -m benchmarks.planted_faults --only KL clip # faults whose name contains one of these

@@ -1,5 +1,5 @@
-"""Which faults does a rehearsal notice? Each fault of `rehearsal_faults.yaml` is planted in a copy of the code or of
-the sample rows, one at a time, and the recipe there is rehearsed: the exit code must be 1, and the fault's mechanism
+"""Mutation testing of rehearsals: each fault of `rehearsal_faults.yaml` is planted in a copy of the code or of the
+sample rows, one at a time, and the recipe there is rehearsed: the exit code must be 1, and the fault's mechanism
 among those that were not seen. Writes docs/facts/rehearsal_faults.json, and docs/evidence/rehearsals.md from it.
 
     python -m benchmarks.rehearsal_faults HOME                 # all

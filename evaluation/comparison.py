@@ -36,7 +36,7 @@ class PairedDifference:
 
     @property
     def improved(self) -> bool | None:
-        """None where the difference is not significant at 5 %."""
+        """True for a gain and False for a loss; None where the difference is not significant at 5 %."""
         return self.difference > 0 if self.p_value < 0.05 else None
 
 

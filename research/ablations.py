@@ -50,8 +50,8 @@ class Run:
     evaluation: Path
 
     def passed(self, benchmark: str, at_start: bool = False) -> pd.DataFrame | None:
-        """For each question, how many of its responses passed (`passed`) and how many words it has (`depth`), now or at
-        the start; None where the start was not evaluated."""
+        """The number of passed responses (`passed`) and of words (`depth`) of each question, now or at the start; None
+        where the start was not evaluated."""
         evaluation = self.start if at_start else self.evaluation
         if evaluation is None:
             return None

@@ -1,4 +1,4 @@
-"""How often do the 95 % intervals of a report hold the truth? `python -m research.coverage` prints the tables of
+"""Coverage of a report's 95 % intervals, simulated: `python -m research.coverage` prints the tables of
 docs/reference/evaluation.md, in three minutes.
 
 Evaluations are drawn from worlds whose scores are known: solve rates of the questions from a beta distribution, 16
@@ -108,7 +108,7 @@ def _cell(intervals: list[tuple[float, float]], truth: float) -> Cell:
 
 
 def above_the_limit(won: float, questions: int) -> float:
-    """How often a gain is above its upper limit, where a share of the questions is won whole."""
+    """Share of samples in which a gain is above its upper limit, where a share of the questions is won whole."""
     sets = np.random.default_rng(7).random((2000, questions)) < won
     return float(np.mean([gain_limit(gains, range(questions)) < won for gains in sets]))
 
@@ -152,7 +152,7 @@ CLAIMS = {
 
 
 def false_claims(name: str, questions: int, k: int, clustered: bool = False, sets: int = 300) -> float:
-    """How often a report names a regime that is false in this distribution."""
+    """Share of reports that name a regime that is false in this distribution."""
     distribution, change, false = CLAIMS[name]
     generator, clusters = np.random.default_rng(5), contests(questions, clustered)
     contest_of = {str(question): int(contest) for question, contest in enumerate(clusters)}

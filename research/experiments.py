@@ -258,8 +258,8 @@ def cpu_minutes(home: Path) -> float:
 def facts(
     family: Family, declaration: str, rows: dict[str, list[dict[str, Any]]], minutes: float | None = None
 ) -> dict[str, Any]:
-    """What is kept of a family: `minutes` of processor time, where they were recorded, and each experiment's outcome
-    with its seeds."""
+    """The stored facts of a family: `minutes` of processor time, where they were recorded, and each experiment's
+    outcome with its seeds."""
     outcomes = [test(experiment, rows[experiment.name]) for experiment in family.experiments]
     for outcome, p in zip(outcomes, holm([outcome["p"] for outcome in outcomes]), strict=True):
         outcome["corrected"] = p

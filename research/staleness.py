@@ -1,4 +1,4 @@
-"""How stale groups are, and how often a round goes on: `python -m research.staleness [--prompts 128]`.
+"""Staleness of groups, and how often a round goes on: `python -m research.staleness [--prompts 128]`.
 
 The schedule of `training/asynchronous.py` with drawn lengths, no model: log-normal with a standard deviation of the
 logarithm of 0.78, half of its variance the prompt's, truncated at the limit, 16 responses to a prompt. A row for each

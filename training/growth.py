@@ -23,7 +23,7 @@ CHAT_TEMPLATE = (
 )
 
 NARROW = 256
-"""Below this width the usual 0.02 for the standard deviation of initial weights learns far slower than 0.08."""
+"""Width below which the usual 0.02 for the standard deviation of initial weights learns far slower than 0.08."""
 
 
 def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:

@@ -184,7 +184,7 @@ def core_flops(dtype: str) -> float:
 
 
 def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
-    """None if torch cannot use them in bfloat16, and would train on the CPU."""
+    """GPUs of an unknown kind as torch describes them; None if it cannot use them in bfloat16."""
     import torch  # seconds
 
     if not torch.cuda.is_available():

@@ -27,7 +27,7 @@ class LossTrial:
     stage: Stage
     value: float
     gradient_norm: float
-    """Of the loss by the log-probabilities."""
+    """Norm of the loss's gradient by the log-probabilities."""
     without_advantages: float
     """The gradient norm when all advantages are 0."""
 
