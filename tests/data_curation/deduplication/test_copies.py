@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 from datasketch import MinHash, MinHashLSH
 
+from ratchet.data_curation.deduplication import minhash
 from ratchet.data_curation.deduplication.copies import deduplicate, near_copies
-from ratchet.data_curation.deduplication.minhash import (
-    MAX_MISSED,
-    PERMUTATIONS,
-    SCHEME,
-    SEED,
-    Shingles,
-    band_keys,
-    bands_of,
-    buckets,
-    ngrams,
-    shingle,
-    signatures,
-)
+from ratchet.data_curation.deduplication.minhash import MAX_MISSED, SEED, Shingles, bands_of, ngrams, shingle
 from ratchet.data_curation.deduplication.same_problem import same_problem
 from ratchet.data_curation.settings.curation import Deduplication
 from tests.data_curation.conftest import problems
@@ -81,11 +70,9 @@ def test_a_chain_of_small_changes_does_not_remove_what_resembles_nothing_kept():
 
 
 def test_the_copy_of_a_copy_names_the_row_that_stays_and_what_came_between():
-    url = "https://leetcode.com/problems/two-sum/"
-    tests = ['[{"output": 1}]', None, None]
-    table = problems(
-        "code", BASE, FAR, FAR.upper(), golden_solutions=[["s"]] * 3, source_url=[url, url, None], tests=tests
-    )
+    url, tests = "https://leetcode.com/problems/two-sum/", ['[{"output": 1}]', None, None]
+    columns = {"golden_solutions": [["s"]] * 3, "source_url": [url, url, None], "tests": tests}
+    table = problems("code", BASE, FAR, FAR.upper(), **columns)
     _, rejected = run(table)
     assert rejected["2"][0] == "exact" and rejected["2"][1]["kept"]["source_id"] == "0"
     assert rejected["2"][1]["by"]["source_id"] == "1" and rejected["2"][1]["jaccard"] < 0.1
@@ -93,7 +80,9 @@ def test_the_copy_of_a_copy_names_the_row_that_stays_and_what_came_between():
 
 
 def all_buckets(sets: Shingles) -> tuple[np.ndarray, np.ndarray]:
-    return buckets(band_keys(sets, PERMUTATIONS, *bands_of(CONFIG)), np.arange(len(sets.wholes)))
+    return minhash.buckets(
+        minhash.band_keys(sets, minhash.PERMUTATIONS, *bands_of(CONFIG)), np.arange(len(sets.wholes))
+    )
 
 
 def sentences(count: int) -> list[str]:
@@ -259,12 +248,12 @@ def test_exact_copies_that_disagree_are_counted_and_dropped_by_choice():
 def test_signatures_and_candidates_are_datasketchs_own():
     texts = [*sentences(60), BASE, NEAR, "Two words", "two words!", "", *(f"{BASE} {FAR} {n} " * 9 for n in range(3))]
     (sets,) = shingle([texts[:50], [], texts[50:]], ngrams(5))
-    signed = signatures(sets.hashes, sets.bounds, 128)
+    signed = minhash.signatures(sets.hashes, sets.bounds, 128)
     bands, rows = bands_of(CONFIG)
     index = MinHashLSH(num_perm=128, params=(bands, rows))
     minhashes = {}
     for text in range(len(texts)):
-        oracle = minhashes[text] = MinHash(num_perm=128, seed=SEED, scheme=SCHEME, hashfunc=int)
+        oracle = minhashes[text] = MinHash(num_perm=128, seed=SEED, scheme=minhash.SCHEME, hashfunc=int)
         oracle.update_batch(sets.hashes[sets.bounds[text] : sets.bounds[text + 1]].tolist())
         assert (signed[:, text] == oracle.hashvalues).all()
         index.insert(text, oracle)
@@ -294,7 +283,6 @@ def test_no_rows_and_one_row():
 
 def test_the_variants_of_a_template_are_not_all_compared_with_each_other(monkeypatch):
     """Twice the variants are compared about twice as often, and no copy is lost."""
-    from ratchet.data_curation.deduplication import minhash
 
     def compared(variants: int) -> int:
         numbers = [(17 + k, 912 - k) for k in range(variants)]

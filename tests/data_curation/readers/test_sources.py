@@ -1,10 +1,7 @@
-"""Names to files; the Hub is a small server here that speaks its protocol to the real client."""
+"""Names to files; the Hub is the rehearsal's, which speaks its protocol to the real client."""
 
-import hashlib
 import json
 import re
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -12,53 +9,17 @@ from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.readers.sources import local_files, source_names
 from ratchet.data_curation.split import joined
 from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.rehearsal.hub import hub
+from ratchet.rehearsal.loopback import serving
 from ratchet.verifiers.errors import RatchetError
 
 ROW = json.dumps({"problem": "What is $1+1$?", "answer": "2"}).encode() + b"\n"
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FILES = {
     "README.md": b"# A set",
     "data/train-00000.jsonl": ROW,
     "data/train-00001.jsonl": ROW * 2,
     "data/test.jsonl": ROW,
 }
-
-
-class _Hub(BaseHTTPRequestHandler):
-    def do_HEAD(self):
-        self._answer()
-
-    def do_GET(self):
-        self._answer()
-
-    def _answer(self):
-        path = self.path.split("?")[0]
-        if found := re.fullmatch(r"/datasets/org/set/resolve/\w+/(.+)", path):
-            return self._send(FILES.get(found[1]), "text/plain")
-        if path.startswith("/api/datasets/org/set/tree"):
-            tree = [{"type": "file", "path": name, "size": len(data), "oid": "0" * 40} for name, data in FILES.items()]
-            return self._send(json.dumps(tree).encode(), "application/json")
-        if path.startswith("/api/datasets/org/set"):
-            siblings = [{"rfilename": name} for name in FILES]
-            return self._send(
-                json.dumps({"id": "org/set", "sha": COMMIT, "siblings": siblings}).encode(), "application/json"
-            )
-        return self._send(None, "text/plain")
-
-    def _send(self, data, kind):
-        self.send_response(200 if data is not None else 404)
-        if data is None:
-            self.send_header("X-Error-Code", "RepoNotFound")
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(data or b"")))
-        self.send_header("X-Repo-Commit", COMMIT)
-        self.send_header("ETag", f'"{hashlib.sha1(data or b"").hexdigest()}"')
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data or b"")
-
-    def log_message(self, *_):
-        pass
 
 
 def test_files_of_one_name_are_told_apart_by_what_stands_before_it(tmp_path):
@@ -111,17 +72,18 @@ def test_a_folder_of_files_with_many_rows_is_several_data_sets(tmp_path):
 
 
 @pytest.fixture
-def hub(monkeypatch, tmp_path):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+def served(monkeypatch, tmp_path):
+    for name, content in FILES.items():
+        file = tmp_path / "hub/datasets/org/set" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    yield server
-    server.shutdown()
-    server.server_close()
+    with serving(hub(tmp_path / "hub")) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        yield
 
 
-def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(hub, monkeypatch):
+def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(served, monkeypatch):
     files = local_files("org/set")
     assert [file.name for file in files] == ["train-00000.jsonl", "train-00001.jsonl"]
     assert sum(len(read_problems(file, "math").kept) for file in files) == 3
@@ -144,7 +106,7 @@ def test_a_name_on_the_hub_is_its_train_split_and_is_kept_for_later(hub, monkeyp
         ("hf://set", "not a name on the Hub"),
     ],
 )
-def test_what_the_hub_does_not_have_is_said_with_advice(hub, name, message):
+def test_what_the_hub_does_not_have_is_said_with_advice(served, name, message):
     with pytest.raises(RatchetError, match=re.escape(message)):
         local_files(name)
 

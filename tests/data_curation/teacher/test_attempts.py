@@ -16,12 +16,7 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.protocol import Completion
 from ratchet.data_curation.settings.teacher import Teacher, TeacherDetails
-from ratchet.data_curation.teacher.attempts import (
-    collect_attempts,
-    difficulty,
-    known_attempts,
-    problem_prompts,
-)
+from ratchet.data_curation.teacher.attempts import collect_attempts, difficulty, known_attempts, problem_prompts
 from ratchet.examples.tiny_world.math_problems import draw_problem
 from ratchet.examples.tiny_world.teacher import ProceduralTeacher
 from ratchet.verifiers.errors import RatchetError
@@ -112,15 +107,8 @@ def test_a_damaged_journal_is_named_with_its_line(problems, tmp_path):
 
 
 def test_two_functions_with_one_statement_are_both_answered(tmp_path):
-    rows = [
-        {
-            "problem_id": problem_id("code", "Write it.", name),
-            "domain": "code",
-            "prompt": "Write it.",
-            "entry_point": name,
-        }
-        for name in ("f", "g")
-    ]
+    about = {"domain": "code", "prompt": "Write it."}
+    rows = [about | {"problem_id": problem_id("code", "Write it.", f), "entry_point": f} for f in ("f", "g")]
     attempts = collect(to_table(rows), CountingTeacher(), tmp_path / "journal.jsonl")
     assert len(set(attempts.column("problem_id").to_pylist())) == 2 and len(attempts) == 6
 
