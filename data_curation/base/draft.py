@@ -1,5 +1,6 @@
 """The directory that a step fills; the store then finishes it into an artifact."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,20 +59,18 @@ class Draft(Generic[R]):
     @contextmanager
     def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
         """The same in batches: call with both sides of each batch."""
-        counts = {"rows_in": 0, "kept": 0, "rejected": 0}
+        counts = Counter(rows_in=0, kept=0, rejected=0)
         with (
             pq.ParquetWriter(self.path / KEPT, kept) as kept_file,
             pq.ParquetWriter(self.path / REJECTED, rejected) as rejected_file,
         ):
 
             def write(kept_rows: pa.Table, rejected_rows: pa.Table) -> None:
-                for name, writer, rows in (
-                    ("kept", kept_file, kept_rows), ("rejected", rejected_file, rejected_rows)
-                ):  # fmt: skip
+                for writer, rows in ((kept_file, kept_rows), (rejected_file, rejected_rows)):
                     if len(rows):
                         writer.write_table(rows, row_group_size=ROW_GROUP)
-                    counts[name] += len(rows)
-                    counts["rows_in"] += len(rows)
+                kept, rejected = len(kept_rows), len(rejected_rows)
+                counts.update(rows_in=kept + rejected, kept=kept, rejected=rejected)
 
             yield write
         self.counts.update(counts)

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.data_curation.base.files import disk_errors, replace_directory
-from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
-from ratchet.data_curation.decontamination.problems import RULES, STEP, item_keys, reject
-from ratchet.data_curation.decontamination.problems import counts as counts_of
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
+from ratchet.data_curation.decontamination.overlaps import CLEAN
+from ratchet.data_curation.decontamination.problems import RULES, STEP, Decontaminator
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.decontamination.text_files import (
     TextFile,
@@ -28,7 +28,6 @@ from ratchet.data_curation.decontamination.text_files import (
     named_column,
     open_text_file,
 )
-from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.readers.templates import strip_templates
 from ratchet.data_curation.settings.curation import Decontamination
@@ -68,33 +67,29 @@ def decontaminate_files(
     output that exists, and for files without texts.
     """
     settings, output = settings or Decontamination(), Path(output).expanduser().absolute()
-    settings = settings.model_copy(update={"ngram": settings.ngram or PLAIN.ngram})
     if not inputs or not benchmarks or settings.released_after:
         raise RatchetError("Give at least one input and one benchmark, and no released_after: files have no dates.")
     if output.exists():
         raise RatchetError(f"{output} exists. Choose another output, or delete it first.")
     files = [open_text_file(Path(path), text_column) for path in inputs]
     columns = common_schema(files)
-    texts, names, urls, without_text = _read_items(benchmarks, text_column)
+    items, without_text = _read_items(benchmarks, text_column)
     draft = Draft(output.with_name(f".{output.name}.partial"), StepResult())
     shutil.rmtree(draft.path, ignore_errors=True)  # left by a run that was killed
     with disk_errors(output.parent):
         draft.path.mkdir(parents=True)
-        index = BenchmarkIndex(texts, names, settings.ngram or PLAIN.ngram)
-        summary = {"preset": settings.preset, "items": len(texts), "items_without_text": without_text}
-        summary["self_test"] = self_test(index, settings)
-        item_urls = item_keys(pa.chunked_array([pa.array(urls, pa.string())]))
-        summary |= _judge(files, columns, index, item_urls, settings, draft, progress)
+        decontaminator = Decontaminator(items, settings)
+        summary = {"preset": settings.preset, "items": len(items), "items_without_text": without_text}
+        summary["self_test"] = self_test(decontaminator.index, settings)
+        summary |= _judge(files, columns, decontaminator, draft, progress)
         (draft.path / "summary.json").write_text(to_json(summary))
         replace_directory(draft.path, output)
     return summary
 
 
-def _read_items(
-    benchmarks: Sequence[str | Path], text_column: str | None
-) -> tuple[list[str], list[tuple[str, str]], list[str], list[str]]:
-    """The items of all files: texts without templates, names, URLs; and the names of items without text."""
-    texts, names, urls, without_text = [], [], [], []
+def _read_items(benchmarks: Sequence[str | Path], text_column: str | None) -> tuple[pa.Table, list[str]]:
+    """The items of all files, their texts without templates; and the names of items without text."""
+    items, without_text = [], []
     paths = [Path(path) for path in benchmarks]
     for path, benchmark in zip(paths, source_names(paths), strict=True):
         file = open_text_file(path, text_column, required=False)
@@ -105,19 +100,18 @@ def _read_items(
                 if text is None:
                     without_text.append(f"{benchmark}:{first + at}")
                     continue
-                texts.append(strip_templates(text).text or text)
-                names.append((benchmark, str(first + at)))
-                urls.append(str(addresses[at].as_py()) if addresses is not None else "")
+                url = str(addresses[at].as_py()) if addresses is not None else ""
+                about = {"domain": "math", "source": benchmark, "source_id": str(first + at), "source_url": url}
+                items.append(about | {"prompt": strip_templates(text).text or text})
             first += len(batch_texts)
-    if not texts:
+    if not items:
         raise RatchetError(f"{', '.join(map(str, benchmarks))}: no item has a text. Are these the right files?")
-    return texts, names, urls, without_text
+    return pa.Table.from_pylist(items, schema=PROBLEM_SCHEMA), without_text
 
 
 def _judge(
-    files: Sequence[TextFile], columns: pa.Schema, index: BenchmarkIndex, item_urls: dict[str, int],
-    settings: Decontamination, draft: Draft, progress: Progress,
-) -> dict[str, Any]:  # fmt: skip
+    files: Sequence[TextFile], columns: pa.Schema, decontaminator: Decontaminator, draft: Draft, progress: Progress
+) -> dict[str, Any]:
     """Read, judge and write all rows; returns the counts."""
     own = pa.schema([field for field in columns if not field.name.startswith(PREFIX)])
     kept_schema = pa.schema([*own, *FACTS])
@@ -128,30 +122,28 @@ def _judge(
             shared = sum(other.path.name == file.path.name for other in files) > 1
             name, first = str(file.path) if shared else file.path.name, done
             for read, texts, unusable in file.batches():
-                findings = find(texts, index, settings)
-                rejections = reject(findings, index, settings, None, named_column(read, URL_COLUMNS), item_urls)
+                found, rejections, seen = decontaminator.judge(texts, urls=named_column(read, URL_COLUMNS))
                 rejections |= {row: Rejection("malformed", {"reason": why}) for row, why in unusable.items()}
                 rows = range(len(read))
-                facts = [{"file": name, "row": done - first + row} | findings.facts.get(row, CLEAN) for row in rows]
+                facts = [{"file": name, "row": done - first + row} | found.get(row, CLEAN) for row in rows]
                 columns = [pa.array([f.get(c.name.removeprefix(PREFIX)) for f in facts], c.type) for c in FACTS]
                 table = pa.table([*fitted(read, own).columns, *columns], schema=kept_schema)
                 dropped_rows = sorted(rejections)
-                reasons = [(rejections[row].rule, to_json(rejections[row].evidence)) for row in dropped_rows]
                 dropped = table.take(pa.array(dropped_rows, pa.int64()))
-                for field, values in zip(REASON, zip(*reasons, strict=True) if reasons else ((), ()), strict=True):
+                rules = [rejections[row].rule for row in dropped_rows]
+                evidence = [to_json(rejections[row].evidence) for row in dropped_rows]
+                for field, values in zip(REASON, (rules, evidence), strict=True):
                     dropped = dropped.append_column(field, pa.array(values, field.type))
                 write(table.filter(pa.array([row not in rejections for row in range(len(table))], pa.bool_())), dropped)
                 counts.update(rejection.rule for rejection in rejections.values())
                 named.update((e["benchmark"], e["item"]) for r in rejections.values() if "item" in (e := r.evidence))
-                hits.update(paper=len(findings.hits("paper")), coverage=len(findings.hits("coverage")))
-                hits.update(counts_of(findings, rejections))
+                hits.update(seen)
                 done += len(table)
                 progress(done, total)
     return {
         **draft.counts,
         "dropped": {rule: counts[rule] for rule in ("malformed", *RULES)},
-        "paper_hits": hits["paper"], "coverage_hits": hits["coverage"],
-        **{name: hits[name] for name in ("kept_sharing", "variants", "passages")},
+        **{name: hits[name] for name in ("paper_hits", "coverage_hits", "kept_sharing", "variants", "passages")},
         "items_hit_most": [[*name, count] for name, count in named.most_common(5)],
         "columns_as_json": sorted({name for file in files for name in file.json_columns}),
     }  # fmt: skip

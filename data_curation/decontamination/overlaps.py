@@ -10,7 +10,6 @@ text has enough other n-grams, because all drawings look alike.
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,30 +148,17 @@ class BenchmarkIndex:
         return matches
 
 
-@dataclass(frozen=True)
-class Findings:
-    """The comparison of a column of texts. `facts` of each row that shares an n-gram with an item, or is one with other
-    numbers, are recorded for rows that are kept, too; `rejections` are those by the settings."""
-
-    facts: dict[int, dict[str, Any]]
-    rejections: dict[int, Rejection]
-
-    def hits(self, preset: str) -> list[int]:
-        """The rows that a preset drops by n-grams."""
-        return [row for row, facts in self.facts.items() if facts[f"{preset}_hit"]]
-
-    def matching(self, kind: str) -> int:
-        """How many rows match an item as a `copy`, a `variant` or a `passage` (`matches.match`), kept or not."""
-        return sum(facts.get("match") == kind for facts in self.facts.values())
-
-
 def find(
     texts: Texts, index: BenchmarkIndex, settings: Decontamination, answers: Sequence[str | None] | None = None
-) -> Findings:
-    """Compare every text with every item. Rejections have the rule `whole_match`, `ngram`, `variant` or `reworded`;
-    their evidence is the benchmark, the item, and the longest shared text with its spans in both, in bytes of UTF-8; of
-    `reworded`, the item's whole text and the similarity of the words; of `variant`, the numbers that differ."""
-    findings = Findings({}, {})
+) -> tuple[dict[int, dict[str, Any]], dict[int, Rejection]]:
+    """Compare every text with every item. Returns, by row, the facts of each that shares an n-gram with an item or is
+    one with other numbers, kept or not; and the rejections by the settings.
+
+    Their rule is `whole_match`, `ngram`, `variant` or `reworded`; their evidence the benchmark, the item, and the
+    longest shared text with its spans in both, in bytes of UTF-8; of `reworded`, the item's whole text and the
+    similarity of the words; of `variant`, the numbers that differ."""
+    all_facts: dict[int, dict[str, Any]] = {}
+    all_rejections: dict[int, Rejection] = {}
     first = 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
@@ -180,7 +166,7 @@ def find(
         for row in sorted({*overlaps, *whole}):
             facts, text = CLEAN, texts[first + row]
             if row in overlaps:
-                facts = findings.facts[first + row] = _facts(index, overlaps[row], settings)
+                facts = all_facts[first + row] = _facts(index, overlaps[row], settings)
             if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
                 rejections[row] = ("whole_match", evidence)
                 continue
@@ -200,16 +186,15 @@ def find(
             evidence = named(index, item) | {"item_text": index.texts[item]}
             if similarity:
                 rejections[row] = ("reworded", evidence | {"words": round(similarity, 4)})
-            elif settings.preset == "coverage" and "match" not in (facts := findings.facts.get(first + row, CLEAN)):
-                findings.facts[first + row] = facts | named(index, item) | {"match": "variant"}
+            elif settings.preset == "coverage" and "match" not in (facts := all_facts.get(first + row, CLEAN)):
+                all_facts[first + row] = facts | named(index, item) | {"match": "variant"}
                 if settings.variants == "drop":
                     numbers = Match("variant", differing_numbers(str(texts[first + row]), index.texts[item]))
                     rejections[row] = ("variant", evidence | numbers.evidence)
         for row, (rule, evidence) in rejections.items():
-            facts = findings.facts.get(first + row, CLEAN)
-            findings.rejections[first + row] = Rejection(rule, facts | evidence)
+            all_rejections[first + row] = Rejection(rule, all_facts.get(first + row, CLEAN) | evidence)
         first += rows
-    return findings
+    return all_facts, all_rejections
 
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:

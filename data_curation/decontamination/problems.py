@@ -8,18 +8,20 @@ both presets are recorded in every row's metadata.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
-from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, Findings, find, named
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, named
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition
+from ratchet.data_curation.tokens import Texts
 from ratchet.data_curation.urls import problem_key
 from ratchet.verifiers.errors import RatchetError
 
@@ -65,12 +67,42 @@ class Decontaminator:
     Can be pickled."""
 
     def __init__(self, benchmarks: pa.Table, settings: Decontamination) -> None:
-        names = list(zip(*(benchmarks.column(c).to_pylist() for c in ("source", "source_id")), strict=True))
+        sources, ids, texts, answers, urls, domains = (
+            benchmarks.column(name).to_pylist()
+            for name in ("source", "source_id", "prompt", "answer", "source_url", "domain")
+        )
+        names = list(zip(sources, ids, strict=True))
         self.settings = settings
-        texts, answers, domains = (benchmarks.column(c).to_pylist() for c in ("prompt", "answer", "domain"))
-        n = settings.ngram or PLAIN.ngram
-        self.index = BenchmarkIndex(texts, names, n, answers, next(iter(domains), "math"))
-        self.urls = item_keys(benchmarks.column("source_url"))
+        self.index = BenchmarkIndex(texts, names, settings.ngram or PLAIN.ngram, answers, next(iter(domains), "math"))
+        self.urls = {key: item for item, url in enumerate(urls) if (key := problem_key(url))}
+
+    def judge(
+        self, texts: Texts, answers: Sequence[str | None] | None = None, released: Sequence[date | None] = (),
+        urls: pa.ChunkedArray | None = None,
+    ) -> tuple[dict[int, dict[str, Any]], dict[int, Rejection], dict[str, int]]:  # fmt: skip
+        """By row, the facts of those that share text with an item, and the rejections: for the date, else the URL, else
+        the text. Nulls reject nothing unless the settings drop undated rows. Then the counts of a summary."""
+        facts, rejections = find(texts, self.index, self.settings, answers)
+        if self.urls and urls is not None:
+            for row in np.flatnonzero(urls.is_valid()).tolist():
+                if (key := problem_key(str(urls[row].as_py()))) in self.urls:
+                    details = facts.get(row, CLEAN) | {"url": key} | named(self.index, self.urls[key])
+                    rejections[row] = Rejection("url", details)
+        if latest := self.settings.released_after:
+            for row, day in enumerate(released):
+                if day is None and self.settings.undated == "drop":
+                    rejections[row] = Rejection("undated", {"limit": str(latest)} | facts.get(row, CLEAN))
+                elif day is not None and day > latest:
+                    evidence = {"released": str(day), "limit": str(latest)} | facts.get(row, CLEAN)
+                    rejections[row] = Rejection("released_after", evidence)
+        counts = {
+            "paper_hits": sum(found["paper_hit"] for found in facts.values()),
+            "coverage_hits": sum(found["coverage_hit"] for found in facts.values()),
+            "kept_sharing": sum(found["paper_hit"] for row, found in facts.items() if row not in rejections),
+            "variants": sum(found.get("match") == "variant" for found in facts.values()),
+            "passages": sum(found.get("match") == "passage" for found in facts.values()),
+        }
+        return facts, rejections, counts
 
     def split(self, table: pa.Table) -> Split:
         """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one with other
@@ -82,13 +114,11 @@ class Decontaminator:
         summary counts the hits of both presets, the kept rows that share an n-gram with an item (`kept_sharing`), and
         the variants and the rows that share a passage (`variants`, `passages`), kept or not.
         """
-        findings = find(table.column("prompt"), self.index, self.settings, table.column("answer").to_pylist())
-        rejections = reject(findings, self.index, self.settings, table["released"], table["source_url"], self.urls)
-        measured = [findings.facts.get(row, CLEAN) for row in range(len(table))]
+        released, answers = table["released"].to_pylist(), table["answer"].to_pylist()
+        facts, rejections, counts = self.judge(table["prompt"], answers, released, table["source_url"])
+        measured = [facts.get(row, CLEAN) for row in range(len(table))]
         verdicts = [rejections.get(row) for row in range(len(table))]
-        counted: dict[str, Any] = {"preset": self.settings.preset}
-        counted |= {f"{preset}_hits": len(findings.hits(preset)) for preset in ("paper", "coverage")}
-        counted |= counts(findings, rejections)
+        counted: dict[str, Any] = {"preset": self.settings.preset, **counts}
         if self.settings.released_after:
             counted["undated"] = table.column("released").null_count
         return partition(STEP, RULES, add_metadata(table, STEP, measured), verdicts, **counted)
@@ -112,44 +142,3 @@ def decontaminate(
     decontaminator = Decontaminator(items, with_ngram(settings, domain_in(table)))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())
-
-
-def counts(findings: Findings, rejections: dict[int, Rejection]) -> dict[str, int]:
-    """The counts of a summary that no rule and no preset has."""
-    kept = (facts for row, facts in findings.facts.items() if row not in rejections)
-    return {
-        "kept_sharing": sum(facts["paper_hit"] for facts in kept),
-        "variants": findings.matching("variant"),
-        "passages": findings.matching("passage"),
-    }
-
-
-def reject(
-    findings: Findings,
-    index: BenchmarkIndex,
-    settings: Decontamination,
-    released: pa.ChunkedArray | None,
-    urls: pa.ChunkedArray | None,
-    item_urls: dict[str, int],
-) -> dict[int, Rejection]:
-    """Rejections by row: for the date, else the URL, else the text. Nulls reject nothing unless the settings drop
-    undated rows."""
-    rejections = dict(findings.rejections)
-    if item_urls and urls is not None:
-        for row in np.flatnonzero(urls.is_valid()).tolist():
-            if (key := problem_key(str(urls[row].as_py()))) in item_urls:
-                details = findings.facts.get(row, CLEAN) | {"url": key} | named(index, item_urls[key])
-                rejections[row] = Rejection("url", details)
-    if (latest := settings.released_after) and released is not None:
-        for row, day in enumerate(released.to_pylist()):
-            if day is None and settings.undated == "drop":
-                rejections[row] = Rejection("undated", {"limit": str(latest)} | findings.facts.get(row, CLEAN))
-            elif day is not None and day > latest:
-                evidence = {"released": str(day), "limit": str(latest)} | findings.facts.get(row, CLEAN)
-                rejections[row] = Rejection("released_after", evidence)
-    return rejections
-
-
-def item_keys(urls: pa.ChunkedArray) -> dict[str, int]:
-    """Items by their problem key on a known platform."""
-    return {key: item for item, url in enumerate(urls.to_pylist()) if (key := problem_key(url))}

@@ -29,6 +29,7 @@ _LOST_BACKSLASH = re.compile(
     r"|\t(?=imes|heta|ext(?:bf|it|rm|sf|tt)?\{|frac|riangle|ilde|au\b)|\n(?=eq(?![a-z])|abla|leq|geq|otin)"
 )
 _MOST_RESTORED = 100_000
+_TRUE = ("True", "true")
 _A_LIST = re.compile(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)")
 _AN_OBJECT = re.compile(r'\s*\{\s*"')
 _LETTERS = {"\a": "a", "\b": "b", "\v": "v", "\f": "f", "\r": "r", "\t": "t", "\n": "n"}
@@ -148,11 +149,7 @@ class RawRow(Row):
         name = self.filled(names)
         value = self.take(name)
         kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
-        is_list = any(kind.startswith("list") for kind in kinds) or self.get("is_multiple_answer") in (
-            True,
-            "True",
-            "true",
-        )
+        is_list = any(kind.startswith("list") for kind in kinds) or str(self.get("is_multiple_answer")) in _TRUE
         try:
             return self.final_answer(answer_text(all_answers(value) if is_list else value))
         except Malformed as fault:
@@ -294,10 +291,9 @@ def _parsed_list(text: str) -> Any:
     """A list as text, whose members may have LaTeX with single backslashes; the text if it is no list."""
     for literal in (text, text.replace("\\", "\\\\")):
         with contextlib.suppress(Malformed):
-            value = parse_structure(literal, "answer")
-            return (
-                [restored(one) if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
-            )
+            if not isinstance(value := parse_structure(literal, "answer"), list):
+                return value
+            return [restored(one) if isinstance(one, str) else one for one in value]
     return text
 
 

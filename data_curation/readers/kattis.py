@@ -167,7 +167,7 @@ def _checker(package: Path, facts: Mapping[str, Any], kinds: set[str]) -> dict[s
     is_legacy = str(facts.get("problem_format_version", "legacy")).startswith("legacy")
     if is_legacy and not {"custom", "interactive"} & kinds:
         return None
-    folders = [folder for name in ("output_validators", "output_validator") if (folder := package / name).is_dir()]
+    folders = (package / name for name in ("output_validators", "output_validator"))
     files = [file for folder in folders for file in sorted(folder.rglob("*")) if file.is_file()]
     programs = [file for file in files if file.suffix in _LANGUAGES]
     if not files:

@@ -211,17 +211,12 @@ def _rows_of_objects(file: Buffered) -> list[Any] | None:
     (value,) = values
     if all(isinstance(row, dict) for row in value.values()):
         return [*value.values()]
-    if not in_lines and (named := _ROWS_INSIDE & value.keys()):  # on one line: {"data": [...]}
-        inside = [rows for name in named if _are_rows(rows := value[name])]
-        return max(inside, key=lambda rows: len(str(rows)), default=[value])
-    lists = [v for v in value.values() if isinstance(v, list) and v and all(isinstance(row, dict) for row in v)]
-    return max(lists, key=lambda rows: len(str(rows)), default=[value]) if in_lines else None
-
-
-def _are_rows(value: Any) -> bool:
-    """True if a list has rows of a data set, and not the turns of a chat."""
-    is_list = isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
-    return is_list and not any(row.keys() & {"role", "from"} for row in value)
+    if not (names := value.keys() if in_lines else _ROWS_INSIDE & value.keys()):  # on one line: {"data": [...]}
+        return None
+    lists = [v for name in names if isinstance(v := value[name], list) and v and all(isinstance(r, dict) for r in v)]
+    if not in_lines:
+        lists = [rows for rows in lists if not any(row.keys() & {"role", "from"} for row in rows)]  # turns of a chat
+    return max(lists, key=lambda rows: len(str(rows)), default=[value])
 
 
 def _values(file: BinaryIO) -> list[Any]:

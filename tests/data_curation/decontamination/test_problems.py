@@ -105,9 +105,8 @@ PASSAGES = yaml.safe_load((Path(__file__).parents[3] / "research" / "shared_pass
 
 
 def test_another_problem_with_the_same_passage_stays():
-    split, rejected = run(
-        problems("math", *(pair["row"] for pair in PASSAGES)), against(*(pair["item"] for pair in PASSAGES))
-    )
+    rows, items = ([pair[side] for pair in PASSAGES] for side in ("row", "item"))
+    split, rejected = run(problems("math", *rows), against(*items))
     assert not rejected and len(PASSAGES) == 24
     assert split.summary["passages"] == split.summary["coverage_hits"] >= 20
     _, rejected = run(problems("math", PASSAGES[0]["row"]), against(PASSAGES[0]["item"]), PAPER)
@@ -126,18 +125,14 @@ def test_boilerplate_is_a_hit_of_the_papers_rule_and_no_contamination():
 
 
 def test_a_clean_row_says_so():
-    split, _ = run(
-        problems("math", "Nothing in this row has ever been seen in any of the tests at all."), against(ITEM)
-    )
+    split, _ = run(problems("math", "Nothing in this row has been seen in any of the tests at all."), against(ITEM))
     found = json.loads(split.kept.column("metadata")[0].as_py())["decontaminate"]
     assert found == {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 
 
 def test_items_shorter_than_n_are_matched_whole():
-    rows = problems(
-        "math", r"compute \(\sin 60^{\circ}\)", f"{SHORT} Explain.", "Find $x^2$", f"If $x=3$: {TINY} Now.", "Find x"
-    )
-    split, rejected = run(rows, against(SHORT, TINY))
+    texts = r"compute \(\sin 60^{\circ}\)", f"{SHORT} Explain.", "Find $x^2$", f"If $x=3$: {TINY} Now.", "Find x"
+    split, rejected = run(problems("math", *texts), against(SHORT, TINY))
     # Five tokens may stand in a longer row; four ("find x ^ 2") must be the row.
     assert {row: (rule, evidence["item"]) for row, (rule, evidence, _) in rejected.items()} == {
         "0": ("whole_match", "0"), "1": ("whole_match", "0"), "2": ("whole_match", "1"),
@@ -180,10 +175,8 @@ def test_drawings_do_not_count_where_there_are_words_enough():
     asks = "and walks along each of them twice. How many meters does the farmer walk in the end?"
     item = f"{story.format(12)} {asks} [asy] {code} [/asy]"
     copy = f"{story.format(12)} {asks}"
-    asks = (
-        "Find the number of triangles in the picture that have no side in common with any of the rectangles around it."
-    )
-    other = f"{asks} [asy] {code} [/asy]"
+    asks = "Find the number of triangles in the picture that have no side in common with any of the rectangles"
+    other = f"{asks} around it. [asy] {code} [/asy]"
     short = f"What is its area? [asy] {code} [/asy]"
     _, rejected = run(problems("math", copy, other, short), against(item, short))
     assert rejected["0"][1]["coverage"] == 1.0, "without the drawing the item is all there"
@@ -206,10 +199,8 @@ def test_release_date_and_address():
     assert (rejected["3"][1]["item"], rejected["4"][1]["item"]) == ("0", "1")
     strict = Decontamination(ngram=14, released_after=date(2024, 8, 1), undated="drop")
     split, rejected = run(rows, items, strict)
-    assert {row: rule for row, (rule, _, _) in rejected.items()} == dict.fromkeys("23", "undated") | {
-        "1": "released_after",
-        "4": "url",
-    }
+    rules = {"1": "released_after", "2": "undated", "3": "undated", "4": "url"}
+    assert {row: rule for row, (rule, _, _) in rejected.items()} == rules
     assert split.summary["undated"] == 2
 
 
@@ -224,21 +215,20 @@ def test_overlaps_agree_with_sets_of_tuples(rows, items, n):
         return {tuple(words[i : i + n]) for i in range(len(words) - n + 1)}
 
     index = BenchmarkIndex(items, [("b", str(i)) for i in range(len(items))], n)
-    findings = find(rows, index, Decontamination(preset="paper", ngram=n))
+    all_facts, rejections = find(rows, index, Decontamination(preset="paper", ngram=n))
     for row, text in enumerate(rows):
         shared = [len(grams(text) & grams(item)) for item in items]
         size = len(text.split()) - n + 1
         coverage = [k / min(len(grams(item)), size) if k else 0.0 for k, item in zip(shared, items, strict=True)]
-        facts = findings.facts.get(row, CLEAN)
+        facts = all_facts.get(row, CLEAN)
         assert facts["coverage"] == round(max(coverage), 4)
         assert facts.get("items_hit", 0) == sum(k > 0 for k in shared)
         assert "item" not in facts or shared[int(facts["item"])] == facts["shared_ngrams"]
-        assert (row in findings.rejections) == (max(shared) > 0 or any(held(text, item, n) for item in items))
-        if row in findings.rejections:
-            evidence = findings.rejections[row].evidence
-            assert (
-                cut(text, evidence["span"]).split() == cut(items[int(evidence["item"])], evidence["item_span"]).split()
-            )
+        assert (row in rejections) == (max(shared) > 0 or any(held(text, item, n) for item in items))
+        if row in rejections:
+            evidence = rejections[row].evidence
+            its = cut(items[int(evidence["item"])], evidence["item_span"])
+            assert cut(text, evidence["span"]).split() == its.split()
 
 
 def held(row: str, item: str, n: int) -> bool:
@@ -301,7 +291,7 @@ GALLON = (
         (GALLON.replace(" of a gallon", " gallon").replace("0.25", "0.35"), [None, None], False),
         (GALLON.replace(" of a gallon", " gallon").replace("is left", "was there at first"), ["0.75", "0.5"], False),
         (
-            "A tank held 0.75 of a ton of oil and a can 0.25 of a gallon of water. What is their ratio?",
+            "A tank held 0.75 of a ton of oil, a can 0.25 of a gallon of water. What is the ratio?",
             [None, None],
             False,
         ),
@@ -310,9 +300,8 @@ GALLON = (
 def test_a_short_item_in_nearly_the_same_words_is_found_by_its_numbers(row, answers, is_item):
     items = problems("math", GALLON, source=["bench"], answer=[answers[1]])
     split = decontaminate(problems("math", row, answer=[answers[0]]), items, Decontamination())
-    assert (
-        split.summary["coverage_hits"] == 0 and split.summary["dropped"]["reworded"] == len(split.rejected) == is_item
-    )
+    assert not split.summary["coverage_hits"]
+    assert split.summary["dropped"]["reworded"] == len(split.rejected) == is_item
     if is_item:
         evidence = json.loads(split.rejected["evidence"][0].as_py())
         assert evidence["item_text"] == GALLON and evidence["benchmark"] == "bench" and evidence["words"] > 0.5
@@ -320,7 +309,6 @@ def test_a_short_item_in_nearly_the_same_words_is_found_by_its_numbers(row, answ
 
 def test_kept_rows_that_share_an_n_gram_are_counted():
     items = problems("math", GALLON, source=["bench"])
-    rows = problems(
-        "math", GALLON, "0.25 of a gallon of it ran out. How much did the 19 others lose on a cold day?", "No."
-    )
+    passage = "0.25 of a gallon of it ran out. How much did the 19 others lose on a cold day?"
+    rows = problems("math", GALLON, passage, "No.")
     assert decontaminate(rows, items, Decontamination()).summary["kept_sharing"] == 1
