@@ -31,8 +31,9 @@ def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) ->
     positions, _ = _model_facts(run, model, start)
     if positions and stage.longest_response >= positions:
         raise RatchetError(
-            f"training.stages: {stage.name} has responses of up to {stage.longest_response} tokens, and with its "
-            f"prompt the model has only {positions} positions. Lower max_response_tokens, or use a model with more."
+            f"training.stages: {stage.name} has responses of up to {stage.longest_response:,} tokens, and with its "
+            f"prompt the model has only {positions:,} positions (max_position_embeddings in its config.json). Lower "
+            "max_response_tokens, or give a copy of the model that was extended to longer contexts."
         )
 
 

@@ -130,24 +130,11 @@ def check_model(run: RunContext, training: Training, path: str, trained: bool = 
         config = models.read_config(path)
         if trained:
             models.check_saving(path, models.read_generation_config(path))
-            check_positions(path, training.stages, config)
         if is_plain(config):
             return
         from ratchet.training.model_support import check_support  # DeepSpeed: seconds
 
         check_support(path, config, trained, training.hardware.packed, training.engine.kind == "transformers")
-
-
-def check_positions(path: str, stages: Sequence[Stage], config: Any) -> None:
-    """Raises RatchetError if a stage's longest response leaves no room for a prompt within the model's positions."""
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None)
-    for stage in stages:
-        if positions is not None and stage.longest_response >= positions:
-            raise RatchetError(
-                f"training.stages: {stage.name} has responses of up to {stage.longest_response:,} tokens, and {path} "
-                f"has {positions:,} positions (max_position_embeddings in its config.json), the prompt's included: "
-                "lower max_response_tokens, or give a copy of the model that was extended to longer contexts"
-            )
 
 
 def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:

@@ -55,7 +55,8 @@ class SamplingProcess(TrainingEngine):
     RatchetError with the end of its log if the process has ended."""
 
     def __init__(self, policy: TrainedModel, process: Any, log: Path, work: Path) -> None:
-        self._policy, self._process, self._log, self._work = policy, process, log, work
+        self._policy, self._log, self._work = policy, log, work
+        self._orders = open(process.stdin.fileno(), "w", closefd=False)
         self._replies = open(process.stdout.fileno(), "rb", closefd=False)
 
     def receive(self, version: str) -> None:
@@ -78,10 +79,7 @@ class SamplingProcess(TrainingEngine):
 
     def _answer(self, order: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
-            line = json.dumps(order).encode() + b"\n"
-            with memoryview(line) as rest:
-                while rest:  # a pipe takes part of a long line
-                    rest = rest[self._process.stdin.write(rest) :]
+            print(json.dumps(order), file=self._orders, flush=True)
             while reply := self._replies.readline():
                 facts = json.loads(reply)
                 if "failure" in facts:
@@ -130,13 +128,11 @@ def _replace(model: Any, weights: dict[str, torch.Tensor]) -> None:
 
 def main() -> None:
     model_dir, dtype, device, batch_size, logits = sys.argv[1:]
-    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print goes to the log
 
     def reply(facts: dict[str, Any]) -> None:
-        with memoryview(json.dumps(facts).encode() + b"\n") as rest:
-            while rest:
-                rest = rest[replies.write(rest) :]
+        print(json.dumps(facts), file=replies, flush=True)
 
     try:
         _serve(model_dir, dtype, device, int(batch_size), logits == "bfloat16", sys.stdin, reply)

@@ -11,6 +11,7 @@ import os
 import re
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -124,49 +125,55 @@ class MlflowRun(Mirrored):
             print(f"{self.path.name}: MLflow refuses {what}: {error}", flush=True)
 
     def _send(self, events: list[dict[str, Any]]) -> None:
-        kind = events[0]["event"]
-        if kind == "metrics":
-            for run in dict.fromkeys(event["run"] for event in events):
-                points = [point for event in events if event["run"] == run for point in self._points(event)]
-                for start in range(0, len(points), METRICS_PER_CALL):
-                    self.client.log_batch(self.runs[run], metrics=points[start : start + METRICS_PER_CALL])
-            of_all = {point.key for event in events if event["run"] == self.path.stem for point in self._points(event)}
-            if scores := sorted(key for key in of_all if key.endswith("/pass_at_1")):
-                self.pages.show_list(self.experiment_id, scores)
-            return
+        """Send several events of metrics, or one of another kind."""
+        if events[0]["event"] == "metrics":
+            return self._metrics(events)
         (event,) = events
         run = self.runs.get(event.get("run", ""), "")
-        if kind == "open":
-            name, files = event["experiment"], None  # a server has its own storage
-            if not is_server(self.client.tracking_uri):
-                here = self.path.parent.parent / FILES_FOLDER
-                files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
-            experiment = self.client.get_experiment_by_name(name)
-            self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
-            self.pages.show_list(self.experiment_id, ())
-        elif kind == "start":
-            self._start(event)
-        elif kind == "dataset":
-            self._dataset(run, event)
-        elif kind == "model":
-            self._model(run, event)
-        elif kind == "register":
-            self._register(run, event)
-        elif kind == "file":
-            if Path(event["path"]).is_file():
+        match event["event"]:
+            case "open":
+                self._open(event["experiment"])
+            case "start":
+                self._start(event)
+            case "dataset":
+                self._dataset(run, event)
+            case "model":
+                self._model(run, event)
+            case "register":
+                self._register(run, event)
+            case "file" if Path(event["path"]).is_file():
                 self.client.log_artifact(run, event["path"], event["folder"] or None)
-        elif kind == "table":
-            self._table(run, Path(event["path"]))
-        elif kind == "text":
-            self.client.log_text(run, event["text"], event["name"])
-        elif kind == "tags":
-            for name, value in event["tags"].items():
-                self.client.set_tag(run, name, value)
-        elif kind == "end":
-            self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
-            self._redraw |= not event.get("cached")
-        elif kind == "close":
-            self._end("FAILED", event["time"])
+            case "table":
+                self._table(run, Path(event["path"]))
+            case "text":
+                self.client.log_text(run, event["text"], event["name"])
+            case "tags":
+                for name, value in event["tags"].items():
+                    self.client.set_tag(run, name, value)
+            case "end":
+                self.client.set_terminated(run, event["status"], int(event["time"] * 1000))
+                self._redraw |= not event.get("cached")
+            case "close":
+                self._end("FAILED", event["time"])
+
+    def _metrics(self, events: list[dict[str, Any]]) -> None:
+        points: dict[str, list[entities.Metric]] = defaultdict(list)
+        for event in events:
+            points[event["run"]] += self._points(event)
+        for run, own in points.items():
+            for start in range(0, len(own), METRICS_PER_CALL):
+                self.client.log_batch(self.runs[run], metrics=own[start : start + METRICS_PER_CALL])
+        if scores := sorted({p.key for p in points[self.path.stem] if p.key.endswith("/pass_at_1")}):
+            self.pages.show_list(self.experiment_id, scores)
+
+    def _open(self, name: str) -> None:
+        files = None  # a server has its own storage
+        if not is_server(self.client.tracking_uri):
+            here = self.path.parent.parent / FILES_FOLDER
+            files = os.environ.get("MLFLOW_DEFAULT_ARTIFACT_ROOT", here.as_uri())
+        experiment = self.client.get_experiment_by_name(name)
+        self.experiment_id = experiment.experiment_id if experiment else self.client.create_experiment(name, files)
+        self.pages.show_list(self.experiment_id, ())
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}

@@ -15,7 +15,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes, check_positions
+from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
 from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
@@ -39,16 +39,6 @@ def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):
             check_mixes(stages, problems)
     pq.write_table(to_table(sums(wanted)), problems["code"].kept)
     check_mixes(stages, problems)
-
-
-def test_the_longest_response_leaves_room_for_a_prompt():
-    from transformers import LlamaConfig
-
-    stages = load_recipe("acereason-1.1-7b").training.stages
-    for positions in (4096, 32768):
-        with pytest.raises(RatchetError, match=rf"M has {positions:,} positions"):
-            check_positions("M", stages, LlamaConfig(max_position_embeddings=positions))
-    check_positions("M", stages, LlamaConfig(max_position_embeddings=32769))
 
 
 def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):
