@@ -58,7 +58,7 @@ def deployments(name: str, waiting: str = SERVED, **worker: Any) -> list[RunnerD
         form = curation._parameter_openapi_schema
         form.properties["domain"]["enum"] = [*domains]
         for group, field, path in recipe_fields(CurationChanges):
-            shown = form.definitions[group]["properties"][field]
+            shown = form.definitions[group.__name__]["properties"][field]
             shown["description"] = f"{shown.get('description', '')} In the recipe: {_in_recipe(recipe, domains, path)}."
         flows.append(curation)
     flows += [deployed(triggered.evaluate, "evaluate", recipe=name), deployed(triggered.report, "report")]

@@ -45,12 +45,12 @@ class Changes(Section):
                 yield from ((mark.path, values[name]) for mark in field.metadata if isinstance(mark, At))
 
 
-def recipe_fields(form: type[Changes]) -> Iterator[tuple[str, str, str]]:
+def recipe_fields(form: type[Changes]) -> Iterator[tuple[type[Changes], str, str]]:
     """The class, the field and the recipe field of every field of a form and its groups."""
     for name, field in form.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Changes):
             yield from recipe_fields(field.annotation)
-        yield from ((form.__name__, name, mark.path) for mark in field.metadata if isinstance(mark, At))
+        yield from ((form, name, mark.path) for mark in field.metadata if isinstance(mark, At))
 
 
 def _each_field_of(section: type[Section], path: str) -> Callable[[type[C]], type[C]]:

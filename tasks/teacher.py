@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from ratchet.data_curation.teacher.bill import Bill
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import AttemptsResult, TracesResult
 from ratchet.infra.store.own_code import own_code
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, not_done, run_step
 from ratchet.verifiers.domains import code_of
@@ -30,15 +32,12 @@ NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 def teacher_attempts(run: RunContext, domain: str, teacher: Teacher, problems: Artifact) -> Artifact:
     """Ask the teacher several times for each problem. Answers are journaled, so that none is paid for twice."""
-    prompt = run.recipe.model.prompt
-    parameters = {
-        "teacher": teacher,
-        "prompt": with_templates(prompt, [domain]),
-        "seed": teacher_seed(run.recipe.seed, teacher),
-    }
+    prompt, seed, home = run.recipe.model.prompt, run.recipe.seed, run.settings.home
+    attempts = TeacherAttempts(teacher, problems, prompt, teacher_seed(seed, teacher, "curation"), home)
+    parameters = {"teacher": teacher, "prompt": with_templates(prompt, [domain]), "seed": teacher_seed(seed, teacher)}
 
     def make(draft: Draft[AttemptsResult]) -> None:
-        bill = draft_attempts(run, draft, prompts_of(prompt, problems), teacher, "curation")
+        bill = attempts.collect(draft, run.reporter)
         rows = pq.read_metadata(problems.kept).num_rows
         draft.result.metrics = {**bill.totals()}
         draft.counts["attempts"] = pq.read_metadata(draft.path / KEPT).num_rows
@@ -48,53 +47,69 @@ def teacher_attempts(run: RunContext, domain: str, teacher: Teacher, problems: A
     return run_step(
         run, TEACHER_ATTEMPTS, domain, parameters=parameters, inputs=[problems], make=make,
         title=f"teacher attempts {domain}", code=[*teacher_code(teacher), *code_of([domain])],
-        estimate=lambda: _known(run, problems, teacher, "curation").estimate(),
-        check=lambda: check_teacher(run, teacher, problems, "curation"),
+        estimate=lambda: attempts.known().estimate(), check=attempts.check,
     )  # fmt: skip
 
 
-def prompts_of(prompt: PromptFormat, problems: Artifact) -> attempting.Prompts:
-    """The user turns of a data set's problems."""
-    return attempting.problem_prompts(lambda: Rows(problems.kept).batches(PROMPTS_AT_ONCE), prompt)
-
-
-def _known(run: RunContext, problems: Artifact, teacher: Teacher, purpose: str) -> Bill:
-    """The attempts at these problems, and how many of them the journal has."""
-    seed = teacher_seed(run.recipe.seed, teacher, purpose)
-    prompts = prompts_of(run.recipe.model.prompt, problems)
-    return attempting.known_attempts(prompts, teacher, journal_of(run.settings.home, teacher), seed)
-
-
-def draft_attempts(
-    run: RunContext,
-    draft: Draft[AttemptsResult] | Draft[TracesResult],
-    prompts: attempting.Prompts,
-    teacher: Teacher,
-    purpose: str,
-) -> Bill:
-    """Write teacher attempts to a draft; returns what they cost. Two purposes have different random numbers
-    where answers are free.
+@dataclass(frozen=True)
+class TeacherAttempts:
+    """A teacher's attempts at the problems of a data set.
 
     The journal belongs to the teacher, not the artifact: answers that were paid for are reused under other parameters.
     """
-    reporter, journal = run.reporter, journal_of(run.settings.home, teacher)
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    chosen = TEACHERS.get(teacher.kind)
-    engine = chosen.for_teacher(teacher)
-    try:
-        bill = attempting.collect_attempts(
-            prompts, engine, teacher, journal, teacher_seed(run.recipe.seed, teacher, purpose), draft.path / KEPT,
-            reporter.progress, reporter.note if chosen.paid else lambda text: None,
-        )  # fmt: skip
-    finally:
-        engine.close()
-    if learned := getattr(bill.traffic, "learned", None):
-        draft.result.endpoints = learned
-    return bill
+
+    teacher: Teacher
+    problems: Artifact
+    prompt: PromptFormat
+    seed: int
+    home: Path
+
+    @property
+    def journal(self) -> Path:
+        """Free answers belong to the code that gave them; those that were paid for are kept whatever it is now."""
+        kind, model = self.teacher.kind, self.teacher.model
+        code = () if TEACHERS.get(kind).paid else own_code(teacher_code(self.teacher)).values()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([kind, model, *(digits[:12] for digits in code)]))
+        return self.home / "teacher" / f"{name}.jsonl"
+
+    @property
+    def _prompts(self) -> attempting.Prompts:
+        return attempting.problem_prompts(lambda: Rows(self.problems.kept).batches(PROMPTS_AT_ONCE), self.prompt)
+
+    def known(self) -> Bill:
+        """The attempts, and how many of them the journal has."""
+        return attempting.known_attempts(self._prompts, self.teacher, self.journal, self.seed)
+
+    def check(self) -> None:
+        """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal
+        counts as proof: the teacher may be gone by now with every answer journaled."""
+        if self.journal.exists():
+            if not self.problems.path.exists():
+                return
+            counted = self.known()
+            if counted.answered == counted.answers:
+                return
+        TEACHERS.get(self.teacher.kind).check(self.teacher)
+
+    def collect(self, draft: Draft[AttemptsResult] | Draft[TracesResult], reporter: ProgressReporter) -> Bill:
+        """Write the attempts to a draft; returns what they cost."""
+        self.journal.parent.mkdir(parents=True, exist_ok=True)
+        chosen = TEACHERS.get(self.teacher.kind)
+        engine = chosen.for_teacher(self.teacher)
+        try:
+            bill = attempting.collect_attempts(
+                self._prompts, engine, self.teacher, self.journal, self.seed, draft.path / KEPT, reporter.progress,
+                reporter.note if chosen.paid else lambda text: None,
+            )  # fmt: skip
+        finally:
+            engine.close()
+        if learned := getattr(bill.traffic, "learned", None):
+            draft.result.endpoints = learned
+        return bill
 
 
 def teacher_seed(seed: int, teacher: Teacher, purpose: str = "") -> int:
-    """Paid answers are shared by all seeds of the recipe."""
+    """Seed of a teacher's random numbers, another for each purpose; paid answers are shared by all seeds."""
     if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
         return 0
     return derive_seed(seed, purpose) if purpose else seed
@@ -103,25 +118,6 @@ def teacher_seed(seed: int, teacher: Teacher, purpose: str = "") -> int:
 def teacher_code(*teachers: Teacher) -> list[str]:
     """Import paths of these teachers' engines."""
     return [TEACHERS.path(teacher.kind) for teacher in teachers if teacher.kind != "none"]
-
-
-def journal_of(home: Path, teacher: Teacher) -> Path:
-    """Free answers belong to the code that gave them; those that were paid for are kept whatever it is now."""
-    code = () if TEACHERS.get(teacher.kind).paid else own_code(teacher_code(teacher)).values()
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([teacher.kind, teacher.model, *(digits[:12] for digits in code)]))
-    return home / "teacher" / f"{name}.jsonl"
-
-
-def check_teacher(run: RunContext, teacher: Teacher, problems: Artifact, purpose: str) -> None:
-    """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal counts
-    as proof: the teacher may be gone by now with every answer journaled."""
-    if journal_of(run.settings.home, teacher).exists():
-        if not problems.path.exists():
-            return
-        counted = _known(run, problems, teacher, purpose)
-        if counted.answered == counted.answers:
-            return
-    TEACHERS.get(teacher.kind).check(teacher)
 
 
 def without_teacher(run: RunContext, domain: str, steps: Sequence[str]) -> list[str]:

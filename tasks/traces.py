@@ -17,7 +17,6 @@ from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.data_curation.decontamination.problems import Decontaminator, with_ngram
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Decontamination
-from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.data_curation.split import REJECTED_SCHEMA
 from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
 from ratchet.infra.recipe.training import WarmStart
@@ -28,7 +27,7 @@ from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
-from ratchet.tasks.teacher import check_teacher, draft_attempts, prompts_of, teacher_code, teacher_seed
+from ratchet.tasks.teacher import TeacherAttempts, teacher_code, teacher_seed
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
@@ -190,17 +189,30 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
     Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
     learn to stop in the middle.
     """
-    recipe, wanted = run.recipe, _wanted(start, list(problems))
-    teachers = {domain: start.teacher or recipe.curation_of(domain).teacher for domain in wanted}
+    prompt, seed, wanted = run.recipe.model.prompt, run.recipe.seed, _wanted(start, list(problems))
+    teachers = {domain: start.teacher or run.recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
         "teachers": teachers,
-        "prompt": with_templates(recipe.model.prompt, wanted),
-        "seed": {domain: teacher_seed(recipe.seed, teacher) for domain, teacher in teachers.items()},
+        "prompt": with_templates(prompt, wanted),
+        "seed": {domain: teacher_seed(seed, teacher) for domain, teacher in teachers.items()},
     }
 
+    def attempts_at(domain: str) -> TeacherAttempts:
+        """The teacher with as many attempts per problem as the wanted answers need."""
+        read = problems[domain]
+        rows = pq.read_metadata(read.kept).num_rows if read.path.exists() else 0
+        teacher = teachers[domain].model_copy(update={"attempts": math.ceil(wanted[domain] / max(1, rows))})
+        own_seed = teacher_seed(seed, teacher, f"traces-{domain}")
+        return TeacherAttempts(teacher, read, prompt, own_seed, run.settings.home)
+
     def make(draft: Draft[TracesResult]) -> None:
-        tables = {d: _traces(run, draft, d, problems[d], teachers[d], n) for d, n in wanted.items() if n}
+        tables = {}
+        for domain in (d for d in wanted if wanted[d]):
+            attempts_at(domain).collect(draft, run.reporter)
+            read = from_table(pq.read_table(problems[domain].kept))
+            prompts = {problem.problem_id: user_message(problem, prompt) for problem in read}
+            tables[domain] = _answers(pq.read_table(draft.path / KEPT).to_pylist(), prompts, domain, wanted[domain])
         traces = pa.concat_tables(tables.values())
         pq.write_table(traces, draft.path / KEPT)
         draft.counts = {"traces": len(traces)}
@@ -212,13 +224,11 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
                 raise RatchetError(
                     f"training.warm_start needs a teacher: set its `teacher` or `files`, or curation.{domain}.teacher."
                 )
-            asked = _asked(teachers[domain], wanted[domain], problems[domain])
-            check_teacher(run, asked, problems[domain], purpose=f"traces-{domain}")
+            attempts_at(domain).check()
 
-    inputs = list(problems.values())
     return run_step(
-        run, TEACHER_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="teacher traces",
-        check=check, code=[*teacher_code(*teachers.values()), *code_of(wanted)],
+        run, TEACHER_TRACES, "warm-start", parameters=parameters, inputs=list(problems.values()), make=make,
+        title="teacher traces", check=check, code=[*teacher_code(*teachers.values()), *code_of(wanted)],
     )  # fmt: skip
 
 
@@ -230,29 +240,14 @@ def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
     return wanted | {last: settings.traces - sum(wanted.values())}
 
 
-def _asked(teacher: Teacher, wanted: int, problems: Artifact) -> Teacher:
-    """The teacher with as many attempts per problem as `wanted` answers need."""
-    rows = pq.read_metadata(problems.kept).num_rows if problems.path.exists() else 0
-    return teacher.model_copy(update={"attempts": math.ceil(wanted / max(1, rows))})
-
-
-def _traces(
-    run: RunContext, draft: Draft[TracesResult], domain: str, problems: Artifact, teacher: Teacher, wanted: int
-) -> pa.Table:  # fmt: skip
-    prompt = run.recipe.model.prompt
-    asked = _asked(teacher, wanted, problems)
-    draft_attempts(run, draft, prompts_of(prompt, problems), asked, purpose=f"traces-{domain}")
-    attempts = pq.read_table(draft.path / KEPT).to_pylist()
-    prompts = {p.problem_id: user_message(p, prompt) for p in from_table(pq.read_table(problems.kept))}
+def _answers(attempts: list[dict[str, Any]], prompts: Mapping[str, str], domain: str, wanted: int) -> pa.Table:
+    """The first finished answers, each problem's first before any second, as traces."""
     finished = [row for row in attempts if row["finish_reason"] == "stop"]
-    by_sample = sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]
-    return pa.Table.from_pylist(
-        [
-            {
-                "problem_id": row["problem_id"], "domain": domain, "prompt": prompts[row["problem_id"]],
-                "response": row["response"],
-            }
-            for row in by_sample
-        ],
-        SCHEMA,
-    )  # fmt: skip
+    rows = [
+        {
+            "problem_id": row["problem_id"], "domain": domain, "prompt": prompts[row["problem_id"]],
+            "response": row["response"],
+        }
+        for row in sorted(finished, key=lambda row: (row["sample"], row["problem_id"]))[:wanted]
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, SCHEMA)

@@ -61,7 +61,7 @@ def _log_stage(output: StepOutput) -> None:
     """Log a cached stage's part of the curve, its rollouts, and what interventions changed."""
     manifest, tracking = CheckpointManifest.of(output.artifact), output.tracking
     if output.cached:
-        draw_again(output.run, output.run.recipe.training.stages, output.artifact)
+        draw_again(output.run, output.artifact)
     if "samples.jsonl" in manifest.files:
         tracking.event("table", output.child, path=str(output.artifact.path / "samples.jsonl"))
     for file in newest_files(output.artifact.path):
@@ -280,11 +280,9 @@ def _stage_spec(
 def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None) -> None:
     """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`."""
     file = draft.path / "metrics.jsonl"
-    follow = (
-        StageFollower(run, draft.tracking_id, file, run.recipe.training.stages, start)
-        if start
-        else MetricsFollower(run, draft.tracking_id, file)
-    )
+    follow: MetricsFollower = MetricsFollower(run, draft.tracking_id, file)
+    if start:
+        follow = StageFollower(run, draft.tracking_id, file, start)
     _run_spec(run, spec, draft, follow)
     last, result = follow.last, draft.result
     result.metrics = {key: value for key, value in last.items() if isinstance(value, int | float)}
@@ -402,9 +400,9 @@ class MetricsFollower:
 class StageFollower(MetricsFollower):
     """Follows a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
 
-    def __init__(self, run: RunContext, child: str, path: Path, stages: Sequence[Stage], start: Artifact) -> None:
+    def __init__(self, run: RunContext, child: str, path: Path, start: Artifact) -> None:
         super().__init__(run, child, path)
-        self.curve = Curve(run, stages, start)
+        self.curve = Curve(run, start)
         self._samples, self._shown = path.with_name("samples.jsonl"), 0
 
     def poll(self) -> None:

@@ -1,5 +1,6 @@
 """The domains of a recipe: its own are loaded, and every name of a domain or template in it is checked."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ratchet.data_curation.base.prompts import template_fault
@@ -24,27 +25,28 @@ def use_domains(recipe: Recipe) -> list[str]:
     declare_own_domains(recipe)
     trained = [name for stage in recipe.training.stages for name in stage.domains]
     domains = list(dict.fromkeys([*recipe.curation, *trained]))
-    named = [*domains, *(b.domain for b in recipe.evaluation.benchmarks)]
-    placeholders = {name: domain_of(domain).placeholders for domain in named for name in domain_of(domain).templates}
-    for name, template in recipe.model.prompt.templates.items():
-        if name not in placeholders:
-            raise RatchetError(f"model.prompt.{name}: no domain of this recipe has such a template; they have "
-                               f"{', '.join(sorted(placeholders))}.")  # fmt: skip
-        if fault := template_fault(template, placeholders[name]):
-            raise RatchetError(f"model.prompt.{name}: {fault}.")
+    scored = [benchmark.domain for benchmark in recipe.evaluation.benchmarks]
+    _check_templates("model.prompt", recipe.model.prompt.templates, dict.fromkeys([*domains, *scored]))
     for benchmark in recipe.evaluation.benchmarks:
-        asked = domain_of(benchmark.domain)
-        own = asked.templates
-        if unknown := benchmark.prompt.keys() - own - {"response_prefix"}:
-            raise RatchetError(f"benchmark {benchmark.name}: prompt: {', '.join(sorted(unknown))}: the domain "
-                               f"{benchmark.domain} has no such template; it has {', '.join(own)}.")  # fmt: skip
-        for name, template in benchmark.prompt.items():
-            if name in own and (fault := template_fault(template, asked.placeholders)):
-                raise RatchetError(f"benchmark {benchmark.name}: prompt.{name}: {fault}.")
+        own = {name: template for name, template in benchmark.prompt.items() if name != "response_prefix"}
+        _check_templates(f"benchmark {benchmark.name}: prompt", own, [benchmark.domain])
         if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
                                f"{benchmark.domain} reads responses in its own way.")  # fmt: skip
     return domains
+
+
+def _check_templates(where: str, templates: Mapping[str, str], domains: Iterable[str]) -> None:
+    """Raises RatchetError for a template that none of the domains has, or that cannot be filled in."""
+    placeholders = {name: domain_of(domain).placeholders for domain in domains for name in domain_of(domain).templates}
+    for name, template in templates.items():
+        if name not in placeholders:
+            raise RatchetError(
+                f"{where}.{name}: there is no such template for {', '.join(domains)}; there are "
+                f"{', '.join(sorted(placeholders))}."
+            )
+        if fault := template_fault(template, placeholders[name]):
+            raise RatchetError(f"{where}.{name}: {fault}.")
 
 
 def _environments(recipe: Recipe) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from tests.infra.judging_endpoint import JudgingEndpoint
+from tests.infra.tiny_endpoint import SolvingEndpoint
 
 ROWS = [
     {"problem": "A ball falls from a height of 2.0 m. How fast is it at the ground?",
@@ -29,14 +29,13 @@ curation:
 """
 
 
-def says(reference: str, text: str) -> str:
+def says(text: str) -> str:
     return next(f"So \\boxed{{{answer}}}." for word, answer in ANSWERS.items() if word in text)
 
 
 @pytest.mark.slow
 def test_worked_solutions_become_problems(ratchet, ready_home, tmp_path):
-    endpoint = JudgingEndpoint()
-    endpoint.answers = says
+    endpoint = SolvingEndpoint(says)
     try:
         (tmp_path / "rows.json").write_text(json.dumps(ROWS))
         (tmp_path / "held_out.json").write_text(json.dumps(HELD_OUT))
@@ -52,8 +51,8 @@ def test_worked_solutions_become_problems(ratchet, ready_home, tmp_path):
         dropped = {row["source_id"]: row for row in pq.read_table(made / "rejected.parquet").to_pylist()}
         assert {row: facts["rule"] for row, facts in dropped.items()} == {"2": "no_answer", "3": "unsolved"}
         assert json.loads(dropped["2"]["evidence"])["solution_ends"] == ROWS[2]["matched_solution"]
-        total = endpoint.asked.total()
+        total = len(endpoint.asked)
         again = ratchet("curate", "science", recipe, "--home", ready_home, "--refresh", "difficulty")
-        assert again.returncode == 0 and endpoint.asked.total() == total, "what was answered is asked no more"
+        assert again.returncode == 0 and len(endpoint.asked) == total, "what was answered is asked no more"
     finally:
         endpoint.close()

@@ -3,157 +3,117 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import Counter
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
-EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
+from tests.infra.tiny_endpoint import Running, RunningHandler
+
+EVENTS = {"Content_Type": "text/event-stream; charset=utf-8"}
+HALF = {"choices": [{"delta": {"content": "he"}, "finish_reason": None}]}
 
 
-class Endpoint:
+def error(words: str, **more: str) -> dict[str, Any]:
+    return {"error": {"message": words, **more}}
+
+
+Reply = tuple[int, Any, dict[str, str]]
+FIRST: dict[str, Reply] = {  # at the first call only, "broken" at two
+    "limited": (429, error("slow down"), {"Retry_After": "0.3"}),
+    "broken": (500, error("oops"), {}),
+    "garbled": (200, '{"choices": [', {}),
+    "half": (200, f"data: {json.dumps(HALF)}\n\n", EVENTS),  # ends, cleanly, in the middle
+    "error": (200, f"data: {json.dumps(error('engine died'))}\n\n", EVENTS),  # as vLLM when its engine fails
+    "empty": (200, {"choices": []}, {}),
+    "page": (200, "<html>proxy</html>", {"Content_Type": "text/html"}),
+}
+ALWAYS: dict[str, Reply] = {
+    "poor": (429, error("quota", code="insufficient_quota"), {}),
+    "later": (429, {}, {"Retry_After": "7200"}),
+    "nonsense": (200, [], {}),
+    "refused": (400, error("bad temperature"), {}),
+    "endless": (400, error("maximum context length is 9 tokens"), {}),
+    "keyless": (401, error("bad key"), {}),
+}
+REASONS = {"long": "length", "filtered": "content_filter", "eos": "eos_token"}
+MESSAGES: dict[str, dict[str, Any]] = {
+    "blank": {"content": ""},
+    "null": {"content": None},
+    "pondering": {"reasoning_content": "one and one", "content": ""},
+    "declined": {"refusal": "I will not.", "content": None},
+    "parts": {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                          {"type": "text", "text": "two"}]},
+    "thinking": {"reasoning_content": "one and one", "content": "two"},
+}  # fmt: skip
+SECONDS = {"slow": 0.8, "steady": 0.03, "stuck": 30}
+
+
+class Endpoint(Running):
     """Answers "hello <question>"; the question's first word says how to fail first."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.bodies: list[dict] = []
         self.times: list[float] = []
-        self.open = self.most_open = self.connections = 0
-        self.listing = 200
+        self.open = self.most_open = 0
+        self.clients: set[tuple[str, int]] = set()
         self.lacks: set[str] = set()
         self.fault, self.faults = "", 10**9
         self.keys: set[str] = set()
         self.words = "Unsupported parameter: '{}' is not supported with this model."
         self.closing = threading.Event()
-        lock = threading.Lock()
-        endpoint = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    @property
+    def connections(self) -> int:
+        return len(self.clients)
 
-            def setup(self) -> None:
-                super().setup()
-                endpoint.connections += 1
+    def answer(self, handler: RunningHandler, body: bytes) -> None:
+        asked = json.loads(body)
+        question = asked["messages"][-1]["content"]
+        with self._lock:
+            self.calls[question] += 1
+            call = self.calls[question]
+            self.bodies.append(asked)
+            self.keys.add(handler.headers["Authorization"])
+            self.clients.add(handler.client_address)
+            self.times.append(time.monotonic())
+            self.open += 1
+            self.most_open = max(self.most_open, self.open)
+        try:
+            self._reply(handler, asked, question, call)
+        finally:
+            with self._lock:
+                self.open -= 1
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                question = body["messages"][-1]["content"]
-                with lock:
-                    endpoint.calls[question] += 1
-                    endpoint.bodies.append(body)
-                    endpoint.keys.add(self.headers["Authorization"])
-                    self.body = body
-                    endpoint.times.append(time.monotonic())
-                    endpoint.open += 1
-                    endpoint.most_open = max(endpoint.most_open, endpoint.open)
-                try:
-                    endpoint.answer(self, question, endpoint.calls[question])
-                finally:
-                    with lock:
-                        endpoint.open -= 1
-
-            def do_GET(self) -> None:
-                self.reply(endpoint.listing, "{}")
-
-            def reply(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
-                data = text.encode()
-                self.send_response(status)
-                for name, value in ({"Content-Type": "application/json"} | (headers or {})).items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self.thread.start()
-
-    def answer(self, handler, question: str, call: int) -> None:
+    def _reply(self, handler: RunningHandler, asked: dict[str, Any], question: str, call: int) -> None:
         kind = question.split()[0]
         if {"goes away": self.calls.total() > 5, "busy": self.faults > 0}.get(self.fault):
             self.faults -= 1
-            return handler.reply(503, "{}")
-        if self.fault == "keyless":
-            kind = "keyless"
-        message = {"content": f"hello {question}"}
-        reason = "stop"
-        if kind == "limited" and call == 1:
-            return handler.reply(429, '{"error": {"message": "slow down"}}', {"Retry-After": "0.3"})
+            return handler.reply(503, {})
+        kind = "keyless" if self.fault == "keyless" else kind
         if kind == "dated" and call == 1:
-            return handler.reply(503, "{}", {"Retry-After": formatdate(time.time() + 1, usegmt=True)})
-        if kind == "broken" and call <= 2:
-            return handler.reply(500, '{"error": {"message": "oops"}}')
-        if kind == "garbled" and call == 1:
-            return handler.reply(200, '{"choices": [')
-        if kind == "half" and call == 1:  # ends, cleanly, in the middle
-            part = {"choices": [{"delta": {"content": "he"}, "finish_reason": None}]}
-            return handler.reply(200, f"data: {json.dumps(part)}\n\n", {"Content-Type": "text/event-stream"})
-        if kind == "error" and call == 1:  # as vLLM does when its engine fails in the middle
-            return handler.reply(200, 'data: {"error": {"message": "engine died"}}\n\n', EVENTS)
-        if kind == "poor":
-            return handler.reply(429, '{"error": {"message": "quota", "code": "insufficient_quota"}}')
-        if lacking := self.lacks & handler.body.keys():
-            name = min(lacking)
-            return handler.reply(400, json.dumps({"error": {"message": self.words.format(name), "param": name}}))
-        if kind == "newer" and "max_completion_tokens" not in handler.body:
-            return handler.reply(400, '{"error": {"message": "Use max_completion_tokens instead."}}')
-        if kind == "later":
-            return handler.reply(429, "{}", {"Retry-After": "7200"})
-        if kind == "empty" and call == 1:
-            return handler.reply(200, '{"choices": []}')
-        if kind == "page" and call == 1:
-            return handler.reply(200, "<html>proxy</html>", {"Content-Type": "text/html"})
-        if kind == "nonsense":
-            return handler.reply(200, "[]")
+            return handler.reply(503, {}, Retry_After=formatdate(time.time() + 1, usegmt=True))
         if kind == "dropped" and call == 1:
-            handler.close_connection = True
-            return handler.connection.shutdown(socket.SHUT_RDWR)
-        if kind == "refused":
-            return handler.reply(400, '{"error": {"message": "bad temperature"}}')
-        if kind == "endless":
-            return handler.reply(400, '{"error": {"message": "maximum context length is 9 tokens"}}')
-        if kind == "keyless":
-            return handler.reply(401, '{"error": {"message": "bad key"}}')
-        if kind == "slow":
-            time.sleep(0.8)
-        if kind == "stuck":
-            self.closing.wait(30)
-        if kind == "steady":
-            time.sleep(0.03)
-        if kind == "long":
-            reason = "length"
-        if kind == "filtered":
-            reason = "content_filter"
-        if kind == "overloaded" and call == 1:
-            reason = "insufficient_system_resource"
-        if kind == "eos":
-            reason = "eos_token"
-        if kind == "blank":
-            message = {"content": ""}
-        if kind == "null":
-            message = {"content": None}
-        if kind == "pondering":
-            message = {"reasoning_content": "one and one", "content": ""}
-        if kind == "declined":
-            message = {"refusal": "I will not.", "content": None}
-        if kind == "parts":
-            parts = [
-                {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-                {"type": "text", "text": "two"},
-            ]
-            message = {"content": parts}
-        if kind == "thinking":
-            message = {"reasoning_content": "one and one", "content": "two"}
+            return handler.hang_up()
+        if lacking := self.lacks & asked.keys():
+            name = min(lacking)
+            return handler.reply(400, error(self.words.format(name), param=name))
+        if kind == "newer" and "max_completion_tokens" not in asked:
+            return handler.reply(400, error("Use max_completion_tokens instead."))
+        if reply := ALWAYS.get(kind) or (FIRST.get(kind) if call <= 1 + (kind == "broken") else None):
+            status, content, headers = reply
+            return handler.reply(status, content, **headers)
+        self.closing.wait(SECONDS.get(kind, 0))
+        message = MESSAGES.get(kind, {"content": f"hello {question}"})
+        overloaded = kind == "overloaded" and call == 1
+        reason = "insufficient_system_resource" if overloaded else REASONS.get(kind, "stop")
         usage = {"prompt_tokens": 3, "completion_tokens": len(question), "total_tokens": 3}
         if kind == "whole":  # a server that does not stream, whatever it is asked
             choice = {"index": 0, "message": message, "finish_reason": reason}
-            return handler.reply(200, json.dumps({"object": "chat.completion", "choices": [choice], "usage": usage}))
+            return handler.reply(200, {"object": "chat.completion", "choices": [choice], "usage": usage})
         whole = [{name: said} for name, said in message.items() if not isinstance(said, str)]
         texts = [(name, said) for name, said in message.items() if isinstance(said, str)]
         parts = [*whole, *({name: text[i : i + 4]} for name, text in texts for i in range(0, len(text), 4))]
@@ -161,9 +121,8 @@ class Endpoint:
         choices.append([{"index": 0, "delta": {}, "finish_reason": reason}])
         events = [*({"choices": choice} for choice in choices), {"choices": [], "usage": usage}]
         lines = [": a comment", *(f"data: {json.dumps(event, ensure_ascii=False)}" for event in events), "data: [DONE]"]
-        handler.reply(200, "\n\n".join(lines) + "\n\n", EVENTS)
+        handler.reply(200, "\n\n".join(lines) + "\n\n", **EVENTS)
 
     def close(self) -> None:
         self.closing.set()
-        self.server.shutdown()
-        self.server.server_close()
+        super().close()

@@ -107,14 +107,6 @@ def test_a_file_changed_afterwards_is_an_error_that_names_it(tmp_path):
         store.find("problems", "math", made.key)
 
 
-def test_an_unreadable_manifest_is_an_error_that_names_it(tmp_path):
-    store = ArtifactStore(tmp_path)
-    made = make(store, {"a": 1})
-    (made.path / "manifest.json").write_text("{half")
-    with pytest.raises(RatchetError, match=r"manifest\.json cannot be read"):
-        store.find("problems", "math", made.key)
-
-
 def test_a_manifest_of_another_version_is_read_and_an_unknown_field_is_not_written(tmp_path):
     made = make(store := ArtifactStore(tmp_path), {"a": 1})
     file = made.path / "manifest.json"

@@ -72,10 +72,6 @@ def test_overrides_reach_lists_and_are_parsed_as_yaml():
             "training.stages.0.top_p=0.95",
             r"stages\.math-36.*samples from the whole distribution; top_p",
         ),
-        (
-            "training.stages.0.importance_cap=[2, 5]",
-            r"stages\.math-36\.importance_cap\.0: Input should be less than 1 \(given 2\)",
-        ),
     ],
 )
 def test_a_mistake_is_named_with_its_field(override, message):
@@ -201,12 +197,8 @@ def test_a_stage_is_overridden_by_its_name(tmp_path):
     assert [stage.name for stage in recipe.training.stages] == [name for name in names if name != "math-44"]
     assert recipe.training.stages[2] == by_name.training.stages[3]
     assert recipe.evaluation.benchmarks == by_name.evaluation.benchmarks
-    for wrong, said in (
-        ("code-84", "'code-84' must be \\*, a number from 0 to 5 or a name: .*mean 'code-48'"),
-        ("9", ""),
-    ):
-        with pytest.raises(RatchetError, match=said or "'9' must be"):
-            load_recipe("tiny", [f"training.stages.{wrong}.steps=3"])
+    with pytest.raises(RatchetError, match=r"'code-84' must be \*, a number from 0 to 5 or a name: .*mean 'code-48'"):
+        load_recipe("tiny", ["training.stages.code-84.steps=3"])
     child.write_text("extends: tiny\nname: child\ntraining: {stages: {code-84: {steps: 3}}}\n")
     with pytest.raises(
         RatchetError, match=r"child.yaml: training.stages: .* none that is called 'code-84'. Did you mean 'code-48'"
@@ -270,23 +262,18 @@ def test_a_recipe_that_extends_another_is_that_one_with_its_own_laid_over(tmp_pa
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("truncation=soft_overlong", "soft_overlong and overlong_buffer_tokens are given together"),
         ("advanced.overlong_buffer_tokens=4", "soft_overlong and overlong_buffer_tokens are given together"),
         ("advanced.entropy_bonus=0.1", "entropy_bonus .* and entropy_target .* exclude each other"),
-        ("rollouts=1", r"stages\.math-36\.rollouts: Input should be at least 2 \(given 1\)"),
         ("rollouts=[4, 0]", r"stages\.math-36\.rollouts\.1: Input should be at least 2 \(given 0\)"),
-        ("temperature=[]", r"stages\.math-36\.temperature: .* at least 1 item"),
         ("prompts_per_batch=2", "at least updates_per_batch"),
         ("temperature=[0.6, 1.0]", "must have the same temperature"),
         ("mix={math: 0, code: 1}", r"stages\.math-36\.mix\.math: Input should be at least 1e-06 \(given 0\)"),
-        ("mix={math: -0.5}", r"stages\.math-36\.mix\.math: Input should be at least 1e-06"),
         ("mix={}", r"stages\.math-36\.mix: .* at least 1"),
         ("mix=null", "give either domain: math or mix"),
         ("domain=code", "give either domain: math or mix: "),
         ("mix={a: 1, b: 1, c: 1, d: 1, e: 1}", "prompts_per_batch must be at least 5, a prompt for each domain"),
         ("advanced.graded=[code]", "graded names code, but the stage's mix has only math"),
         ("interventions=[{when: {}, do: reset}]", "0.when: give exactly one of at_step, every_steps, plateau"),
-        ("interventions=[{when: {at_step: 2, plateau: 3}, do: reset}]", "0.when: give exactly one of at_step"),
         ("interventions=[{when: {at_stp: 2}, do: stop}]", r"0\.when\.at_stp: unknown key. Did you mean 'at_step'"),
         ("interventions=[{when: {plateau: 2}, do: restart}]", "0.do: give reset, stop, or changes"),
         (
@@ -339,13 +326,8 @@ def test_an_engine_may_be_named_alone_and_settings_of_another_are_refused():
     [
         ("vlm", r"training\.engine: There is no engine 'vlm'\. Did you mean 'vllm'\?"),
         ("{kind: vllm, devices: [1]}", r"vllm has no setting 'devices'\. It is one of vllm-server\."),
-        (
-            "{kind: vllm, tensor_parallel: 3}",
-            r"tensor_parallel \(3\) must divide hardware\.processes \(2\)",
-        ),
         ("{kind: vllm, memory_shar: 0.5}", r"Did you mean 'memory_share'\? Its settings: memory_share, cpu_cache_gib"),
         ("{kind: transformers, memory_share: 0.5}", r"transformers has no setting 'memory_share'.*settings: beside"),
-        ("{kind: vllm, memory_share: 7}", r"training\.engine\.memory_share: .*less than 1 \(given 7\)"),
         ("my_lab.nothing:Engine", r"engine 'my_lab\.nothing:Engine' cannot be imported: ModuleNotFoundError"),
         ("ratchet.infra.inference.with_vllm:VLLM", r"has no engine 'VLLM'; it has .*Vllm"),
     ],

@@ -42,11 +42,16 @@ class RunningHandler(BaseHTTPRequestHandler):
         with suppress(BrokenPipeError, ConnectionResetError):  # the caller has gone
             self.server.owner.answer(self, body)
 
-    def reply(self, status: int, content: dict[str, Any], **headers: str) -> None:
-        data = json.dumps(content).encode()
+    def do_GET(self) -> None:
+        self.reply(self.server.owner.listing, {})
+
+    def reply(self, status: int, content: Any, **headers: str) -> None:
+        """Answer with JSON, or with a text as it is."""
+        data = (content if isinstance(content, str) else json.dumps(content)).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **given}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -75,6 +80,9 @@ class _Server(ThreadingHTTPServer):
 
 class Running:
     """A server in a thread of this process."""
+
+    listing = 200
+    """Status of the answer to a GET, as for the list of models."""
 
     def __init__(self, port: int = 0) -> None:
         self._lock = threading.Lock()
