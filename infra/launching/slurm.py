@@ -28,11 +28,9 @@ from ratchet.infra.launching.group import (
     environment_of_groups,
     forget,
 )
-from ratchet.infra.pages import render
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
 
-SCRIPT = Path(__file__).with_name("slurm_job.sh.jinja")
 POLL_S = 5
 CANCEL_S = 60
 PREEMPTED_STATES = ("TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED")
@@ -95,10 +93,23 @@ class Slurm:
             meeting = f'"$(hostname):$({shlex.quote(self.settings.python)} -P -c {shlex.quote(port)})"'
             command = f"{on_each} {command} {meeting}"
         stop = shlex.quote(str(group.work / STOP))
-        return render(
-            SCRIPT, head=self._head(), processes=group.processes, command=command, stop=stop,
-            ask_to_stop=shlex.quote(f"touch {stop}"), cache=shlex.quote(str(self.settings.home / "compiled")),
-        )  # fmt: skip
+        return f"""{self._head()}
+cores=$(env -u OMP_NUM_THREADS nproc)
+export OMP_NUM_THREADS=$(( cores > {group.processes} ? cores / {group.processes} : 1 ))
+if [ -z "${{VLLM_CACHE_ROOT:-}}" ]; then export VLLM_CACHE_ROOT={shlex.quote(str(self.settings.home / "compiled"))}; fi
+if [ -n "${{SLURM_CPUS_PER_TASK:-}}" ]; then export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK; fi
+rm -f {stop}
+trap {shlex.quote(f"touch {stop}")} USR1
+{command} &
+group=$!
+trap 'kill -TERM $group' TERM
+while true; do
+    wait $group && code=0 || code=$?
+    kill -0 $group 2>/dev/null || break  # a signal ends a wait as well
+done
+if [ $code -gt 128 ]; then wait $group && code=0 || code=$?; fi
+exit $code
+"""
 
     def _head(self) -> str:
         file = self.settings.slurm
