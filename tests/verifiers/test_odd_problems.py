@@ -48,6 +48,22 @@ def test_integers_of_any_length(kind, sandbox):
         str(10**5000)
 
 
+class Text(str):
+    """A text of some library's own, such as numpy's."""
+
+
+def test_texts_of_other_classes_are_texts(sandbox):
+    tests = Text(json.dumps([{"call": {"args": [1]}, "output": 2}]))
+    problem = Problem("p", "code", "", tests=tests, entry_point=Text("f"))
+    assert judge(problem, Text("def f(x): return x + 1"), sandbox).passed
+
+
+def test_equal_arguments_of_two_tests_are_two_objects(sandbox):
+    test = {"call": {"args": [[]]}, "output": 1}
+    problem = Problem("p", "code", "", tests=json.dumps([test, test]), entry_point="f")
+    assert judge(problem, "def f(x):\n    x.append(1)\n    return len(x)", sandbox).passed
+
+
 LONG = [
     "raise ValueError('x' * 5_000_000)", "import sys\nsys.exit('x' * 5_000_000)", "x" * 4_000_000 + " =",
     "raise type('X' * 3_000_000, (Exception,), {})",

@@ -144,9 +144,7 @@ class Workshop(Sandbox):
             machine = demand(self.minimum, self.at_most)
             if "landlock" not in machine.layers:
                 raise Unavailable(f"programs in C++ need landlock, and this machine offers {machine}")
-            if self.launch(machine.target) != list(machine.layers):
-                raise SandboxFault("the sandbox server started with other layers than before")
-            self.isolation = str(machine)
+            self._launch_proven(machine)
             if machine.target not in _escaped:
                 _escaped[machine.target] = _attacked(self)
             if escaped := _escaped[machine.target]:

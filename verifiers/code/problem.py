@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ratchet.verifiers.code.checkers import Checker, read_checker
-from ratchet.verifiers.code.comparison import Comparison, is_number, read_comparison, short
+from ratchet.verifiers.code.comparison import Comparison, is_number, read_comparison, returned, short
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles, read_program_files
 from ratchet.verifiers.code.published_checks import read_check
 from ratchet.verifiers.problem import CodeTest, Problem
@@ -60,6 +60,11 @@ class CodeProblem:
     """Standard of programs in C++."""
     files: ProgramFiles = NO_FILES
     """Files that programs are built with."""
+
+    @functools.cached_property
+    def returned(self) -> list[bytes]:
+        """The usual encoding of what each test expects, for all programs of a group."""
+        return [returned(test.output) for test in self.tests]
 
     @property
     def budget_s(self) -> float:
@@ -140,8 +145,8 @@ def _read(
     output_bytes = max(OUTPUT_LIMIT_BYTES, 8 * longest)
     is_validated = isinstance(validated, dict) and not validated.get("unchecked")
     return CodeProblem(
-        read, ordered, entry_point, prelude, comparison, *limits, output_bytes, checker, is_validated,
-        tuple(languages), standard, files,
+        read, ordered, entry_point and str(entry_point), prelude, comparison, *limits, output_bytes, checker,
+        is_validated, tuple(languages), standard, files,
     )  # fmt: skip
 
 

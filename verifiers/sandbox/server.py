@@ -174,8 +174,10 @@ class Sandbox:
             return
         if self.work:
             self.launch("B")
-            return
-        machine = demand(self.minimum, self.at_most)
+        else:
+            self._launch_proven(demand(self.minimum, self.at_most))
+
+    def _launch_proven(self, machine: Machine) -> None:
         if self.launch(machine.target) != list(machine.layers):
             raise SandboxFault("the sandbox server started with other layers than before")
         self.isolation = str(machine)

@@ -45,7 +45,7 @@ class IsolatedVerifier:
 
     def verify(self, problem: Problem, answer: str) -> Verdict:
         """Raises SandboxFault when the server cannot be started or was killed."""
-        job = {"problem": judged_fields(problem), "answer": answer}
+        job = {"problem": json.dumps(judged_fields(problem)), "answer": str(answer)}
         limits = Limits(TIME_LIMIT_S, TIME_LIMIT_S, MEMORY_BYTES, output_bytes=1 << 16)
         [run] = self._sandbox.run("", [job], limits, entry_point=None, prelude=None).runs
         if run.status == "done":
@@ -70,7 +70,7 @@ def work(of: str) -> Callable[[harness.Files, Any], None]:
         os.dup2(files.null, 0)
         os.dup2(files.null, 1)  # a domain may print
         try:
-            value = float(domain.score(from_judged_fields(job["problem"]), job["answer"]))
+            value = float(domain.score(from_judged_fields(json.loads(job["problem"])), job["answer"]))
             record = {"status": "done", "output": json.dumps(value)}
         except MemoryError:
             record = {"status": "exhausted"}
