@@ -113,6 +113,8 @@ def preview_file(
         fields = {raw.field: raw.reason} if isinstance(raw, Malformed) else raw
         row = RowPreview(row=number, published={name: _short(value) for name, value in fields.items()})
         try:
+            if isinstance(raw, Malformed):
+                raise raw
             problem, statement = _problem(raw, file)
             row.removed = [text for _, text in statement.removed]
             row.read = {name: _short(value) for name in _READ if (value := getattr(problem, name)) is not None}
@@ -144,12 +146,11 @@ def preview_sources(
     return [preview_file(path, domain, columns, source, rows) for path, source in named]
 
 
-def _problem(raw: Row | Malformed, file: RawFile) -> tuple[Problem, Statement]:
+def _problem(raw: Row, file: RawFile) -> tuple[Problem, Statement]:
     """Raises what reading raises, and Malformed for a row that is no problem of the domain."""
-    if isinstance(raw, Malformed):
-        raise raw
     row, statement = read_row(deepcopy(raw), file.domain, file.converter())
-    problem = Problem(**{name: row.get(name) for name in PROBLEM_SCHEMA.names})
+    values: dict[str, Any] = {name: row.get(name) for name in PROBLEM_SCHEMA.names}
+    problem = Problem(**values)
     if problem.domain != file.domain:
         raise Malformed("domain", f"a problem of {problem.domain}")
     if not problem.prompt:

@@ -257,7 +257,7 @@ def launch(spec_path: Path, directory: Path) -> None:
     the cost of a small evaluation.
     """
     spec = read_spec(spec_path)
-    training, processes = spec.training, _processes(spec.training, spec.model.directory)
+    training, processes = spec.training, _processes(spec.training, str(spec.model.directory))
     _claim_number(directory, training.hardware.machines)
     context = multiprocessing.get_context("fork" if training.engine.preload() else "spawn")
     pool = ProcessPoolExecutor(processes, context, _begin, (os.getpid(), context.Barrier(processes)))

@@ -361,7 +361,7 @@ def explained(error: ValidationError, data: Any = None) -> list[str]:
 def _by_names(places: Sequence[int | str], data: Any) -> Iterator[int | str]:
     """The places of a fault, with an entry's name instead of its number: `evaluation.benchmarks.test.samples`."""
     for place in places:
-        entry = None
+        entry: Any = None
         with suppress(LookupError, TypeError):
             entry = data[place]
         named = isinstance(place, int) and isinstance(entry, dict) and isinstance(entry.get("name"), str)

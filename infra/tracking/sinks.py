@@ -114,7 +114,7 @@ class WeightsAndBiases:
         self._run.log({**named, **dict.fromkeys(axes.values(), step), "_timestamp": at}, step=next(self._places))
 
     def rollouts(self, title: str, rows: Sequence[Row], at: float) -> None:
-        columns = list(dict.fromkeys(name for row in rows for name in row))
+        columns: list[Any] = list(dict.fromkeys(name for row in rows for name in row))
         table = self._table(columns, [[row.get(name) for name in columns] for row in rows])
         self.metrics(title, {"samples": table}, rows[-1]["step"], at)
 

@@ -116,7 +116,7 @@ def _children() -> list[int]:
 class _Server:
     def __init__(
         self, channel: socket.socket, configuration: dict, readable: list[str], names: dict, spaces: str,
-        run: Callable[..., None], group: MemoryGroup | None, no_group: str,
+        run: Callable[..., object], group: MemoryGroup | None, no_group: str,
     ) -> None:  # fmt: skip
         self.channel = channel
         self.group = group
@@ -249,7 +249,7 @@ class _Server:
         return Child(child, self.proc) if child else None
 
     def _start(
-        self, work: Callable[..., None], limits: dict[str, Any], files: list[int], *channel: socket.socket | io.FileIO
+        self, work: Callable[..., object], limits: dict[str, Any], files: list[int], *channel: socket.socket | io.FileIO
     ) -> Child:
         """Never returns in the child; exit code 0 means that the harness finished."""
         if child := self._fork():
