@@ -44,14 +44,6 @@ def test_pass_at_k_is_exact_where_floating_binomials_overflow(n, data):
     assert pass_at_every_k(n, c)[k - 1] == pytest.approx(float(exact), rel=1e-9, abs=1e-12)
 
 
-def test_hand_worked():
-    assert pass_at_every_k(4, 1)[1] == pytest.approx(1 / 2)  # 1 - C(3,2)/C(4,2) = 1 - 3/6
-    assert pass_at_every_k(16, 4)[0] == pytest.approx(1 / 4)
-    assert pass_at_every_k(3, 1) == pytest.approx([1 / 3, 2 / 3, 1])
-    assert pass_at_every_k(5, 0).tolist() == [0.0] * 5
-    assert pass_at_every_k(5, 5).tolist() == [1.0] * 5
-
-
 def test_k_beyond_n_is_undefined_not_one():
     assert np.isnan(pass_at_k_table([10, 12], [10, 0])[0, 10:]).all()
     assert math.isnan(majority_at_k([("a", True)], 2))
@@ -63,14 +55,6 @@ def test_impossible_counts_are_refused(n, c):
         pass_at_every_k(n, c)
     with pytest.raises(ValueError):
         pass_at_k_table([n, 9], [c, 1])
-
-
-def test_drawing_with_replacement_would_be_too_low():
-    """What some trainers report as best@n: a response that is drawn twice is a try that was not made."""
-    generator = np.random.default_rng(0)
-    c = generator.binomial(128, generator.beta(0.2, 0.8, size=200))
-    with_replacement = 1 - (1 - c / 128) ** 128
-    assert with_replacement.mean() < pass_at_k_table([128] * 200, c)[:, 127].mean() - 0.01
 
 
 def majority_of_all(votes) -> float:

@@ -13,7 +13,7 @@ import torch
 
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.groups import group, group_from_json, group_to_json
+from ratchet.training.groups import group
 from ratchet.training.metrics import describe, samples_to_read
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.verifiers.errors import RatchetError
@@ -156,20 +156,6 @@ def test_with_several_updates_the_surplus_waits_for_the_next_step_and_survives_a
         assert json.dumps(sampler.state_dict()) == state
         curriculum.advance()
     assert waited
-
-
-def test_a_group_survives_json_to_the_last_bit(alone, micro_model):
-    _, learns = learner(micro_model)
-    sampler, curriculum, _ = batches(lambda i: True)
-    for g in learns.old_logprobs(sampler.collect(curriculum.draw()).groups, 1.0):
-        back = group_from_json(json.loads(json.dumps(group_to_json(g))))
-        assert (back.rewards, back.valid, back.advantages) == (g.rewards, g.valid, g.advantages)
-        for a, b in zip(back.old_logprobs, g.old_logprobs, strict=True):
-            assert a.dtype == b.dtype and np.array_equal(a, b)
-        for a, b in zip(back.rollouts, g.rollouts, strict=True):
-            for name in ("prompt", "response", "logprobs"):
-                assert np.array_equal(getattr(a, name), getattr(b, name))
-            assert replace(a, prompt=0, response=0, logprobs=0) == replace(b, prompt=0, response=0, logprobs=0)
 
 
 def test_too_many_infra_errors_stop_the_run():

@@ -3,8 +3,6 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.curriculum import Curriculum, allot
@@ -288,19 +286,6 @@ def test_the_stage_goes_on_while_one_domain_has_something_to_learn():
 )
 def test_places_by_largest_remainder(places, shares, counts):
     assert list(allot(places, shares).values()) == counts
-
-
-@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=6), st.integers(0, 120))
-def test_places_are_shared_out_in_proportion(weights, more):
-    shares = dict(zip("abcdef", weights, strict=False))
-    places = len(shares) + more
-    counts = allot(places, shares)
-    exact = {name: places * share / sum(weights) for name, share in shares.items()}
-    assert sum(counts.values()) == places and min(counts.values()) >= 1
-    assert all(counts[name] < exact[name] + 1 or counts[name] == 1 for name in shares)
-    if min(exact.values()) >= 1:
-        assert all(abs(counts[name] - exact[name]) < 1 + 1e-9 for name in shares)
-    assert all(counts[a] >= counts[b] for a in shares for b in shares if shares[a] > shares[b])
 
 
 def test_schedules_go_by_epoch_and_the_last_value_holds_on():

@@ -12,7 +12,7 @@ from ratchet.infra.recipe.training import Hardware
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
 from ratchet.training.logprobs import TILES
-from ratchet.training.losses.terms import adapted_entropy_coefficient, importance_weights, kl
+from ratchet.training.losses.terms import adapted_entropy_coefficient, kl
 from ratchet.training.policy import BETAS
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
 
@@ -171,13 +171,6 @@ def test_kl_estimators_against_the_whole_vocabulary(two_distributions, estimator
 
 def test_k3_survives_a_token_the_policy_has_given_up():
     assert torch.isfinite(kl(torch.tensor([-1e4]), torch.tensor([0.0]), "k3")).all()
-
-
-def test_importance_weights_are_capped_and_have_no_gradient():
-    trainer = torch.tensor([-1.0, -2.0, -3.0], requires_grad=True)
-    weights = importance_weights(trainer - torch.tensor([-1.0, -1.5, -9.0]), cap=2.0)
-    torch.testing.assert_close(weights, torch.tensor([1.0, math.exp(-0.5), 2.0]))
-    assert not weights.requires_grad
 
 
 @pytest.mark.parametrize(("length", "penalty"), [(10, 0.0), (80, 0.0), (85, -0.25), (90, -0.5), (100, -1.0)])

@@ -182,44 +182,6 @@ def test_scores_are_those_of_the_plain_model(policy):
     torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
 
 
-def step(model_directory: str, given_samples: list[Sample], budget: int, **hardware) -> tuple[float, dict]:
-    """The gradient norm and the weights after one update."""
-    policy = Policy(model_directory, Hardware(micro_batch_tokens=budget, **hardware), Optimizer())
-    tokens = sum(len(sample.response) for sample in given_samples)
-    norm = policy.update(
-        policy.micro_batches(given_samples),
-        lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
-        1.0,
-        1e-3,
-    )
-    return norm, {name: weight.detach().clone() for name, weight in policy.model.named_parameters()}
-
-
-def test_an_update_does_not_depend_on_the_micro_batches(alone, micro_model):
-    norm, weights = step(micro_model, samples(9), budget=10_000)
-    for budget in (20, 60):
-        other_norm, other = step(micro_model, samples(9), budget)
-        assert other_norm == pytest.approx(norm, rel=1e-5)
-        for name in weights:
-            torch.testing.assert_close(other[name], weights[name], atol=2e-6, rtol=0)
-
-
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_zero_stages_make_the_same_update(alone, micro_model, stage):
-    norm, weights = step(micro_model, samples(6), budget=60)
-    policy = Policy(micro_model, Hardware(zero_stage=stage, micro_batch_tokens=60), Optimizer())
-    tokens = sum(len(sample.response) for sample in samples(6))
-    other_norm = policy.update(
-        policy.micro_batches(samples(6)),
-        lambda batch, logprobs, _: part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
-        1.0,
-        1e-3,
-    )
-    assert other_norm == pytest.approx(norm, rel=1e-4)
-    for name, weight in policy.whole_model().named_parameters():
-        torch.testing.assert_close(weight.detach(), weights[name], atol=3e-5, rtol=0)
-
-
 @pytest.mark.parametrize("stage", range(4))
 def test_in_bfloat16_the_sum_over_micro_batches_is_in_float32(alone, micro_model, stage):
     """Against the float64 sum of the same micro-batches' gradients; summed in bfloat16 the error is 0.4 %."""
@@ -241,29 +203,6 @@ def test_in_bfloat16_the_sum_over_micro_batches_is_in_float32(alone, micro_model
     found = gradient_of(policy)
     error = sum(float((3 * found[n].reshape(g.shape) - g).square().sum()) for n, g in exact.items())
     assert (error / sum(float(g.square().sum()) for g in exact.values())) ** 0.5 < 1e-5
-
-
-def test_gradient_is_reinforce(alone, micro_model):
-    """An update of plain SGD-like size moves the weights along Σ A ∇log π / N, computed with full logits."""
-    policy = Policy(micro_model, Hardware(), Optimizer(max_gradient_norm=1e9))
-    given_samples = samples(4)
-    tokens = sum(len(sample.response) for sample in given_samples)
-    batch = collate(given_samples, CPU)
-    logprobs, _ = policy.engine.module(batch, 1.0)
-    ours = torch.autograd.grad(
-        part_of_step(-batch.weights * logprobs, batch.mask, tokens, 1),
-        list(policy.model.parameters()),
-    )
-    surrogate = 0.0
-    for sample in given_samples:
-        ids = torch.tensor(np.concatenate([sample.prompt, sample.response]))[None].long()
-        distribution = policy.model(input_ids=ids).logits[0].log_softmax(-1)
-        first = len(sample.prompt)
-        logprob = distribution[first - 1 : -1].gather(-1, ids[0, first:, None]).sum()
-        surrogate = surrogate - sample.weight * logprob / tokens
-    reinforce = torch.autograd.grad(surrogate, list(policy.model.parameters()))
-    for gradient, wanted in zip(ours, reinforce, strict=True):
-        torch.testing.assert_close(gradient, wanted, atol=1e-6, rtol=1e-4)
 
 
 def test_updates_are_adamw_with_the_recipes_settings(alone, micro_model):
