@@ -217,10 +217,8 @@ def preload(specification: str = "", *_: str) -> bool:
 
     from ratchet.verifiers.math import domain  # noqa: F401
 
-    may_fork = sampling.preload()
-    with suppress(OSError, ValueError):  # the evaluation says what is wrong with it
-        spec = json.loads(Path(specification).read_text()) if specification else {}
-        load_domains(spec.get("problems", {}).values() if may_fork else ())
+    if may_fork := sampling.preload():
+        load_domains(specification)
     return may_fork
 
 

@@ -38,6 +38,7 @@ from ratchet.data_curation.base.protocol import Completion, Request
 from ratchet.evaluation.benchmarks import require_room
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
 from ratchet.evaluation.spec import Batch, GenerationRequest, Plan, load_plan, read_spec
+from ratchet.infra.launching.first_verdicts import load_libraries
 from ratchet.infra.launching.launcher import on_each_machine
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.verifiers.errors import RatchetError
@@ -202,13 +203,9 @@ LOADED = False
 
 def preload() -> bool:
     global LOADED
-    import torch
-    from transformers import conversion_mapping
-
     from ratchet.infra.inference import transformers_engine  # noqa: F401
 
-    conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
-    LOADED = not torch.cuda.is_available()
+    LOADED = load_libraries()
     return LOADED
 
 

@@ -34,7 +34,6 @@ from ratchet.training.groups import Group, Rollout, group, rollout_from_json, ro
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import TRUNCATED, RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
-from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 
 SPARE = 0.25
@@ -244,8 +243,7 @@ class AsyncSampler:
 
     def _groups(self, chosen: Sequence[InFlight], batch: Batch) -> list[Group]:
         rollouts = [r for each in chosen for r in each.rollouts]
-        errors = [r.detail for r in rollouts if r.outcome is Outcome.INFRA_ERROR]
-        check_infra_errors(errors, len(rollouts), self._max_infra_errors)
+        check_infra_errors(rollouts, self._max_infra_errors)
         groups = [members for each in chosen for members in self._graded(each, batch.stage)]
         return with_advantages(groups, batch.stage)
 

@@ -7,17 +7,15 @@ meet at HOST:PORT on one of them.
 """
 
 import errno
-import json
 import os
 import socket
 import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
-from ratchet.infra.launching.first_verdicts import load_domains
+from ratchet.infra.launching.first_verdicts import load_domains, load_libraries
 from ratchet.infra.launching.group import STATUS
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
@@ -28,20 +26,14 @@ LOOPBACK = "127.0.0.1"
 
 def preload(specification: str = "", *_: str) -> bool:
     """Import what ranks need, and what their domains need; True if ranks may be forked then."""
-    import torch
-    from transformers import conversion_mapping
-
     from ratchet.training import process  # noqa: F401
     from ratchet.verifiers.math import domain  # noqa: F401
 
-    if torch.cuda.is_available():
+    if not load_libraries():
         return False
     from deepspeed.runtime.zero.muon import muon_optimizer  # noqa: F401  with torch's compiler, by every engine
 
-    conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
-    with suppress(OSError, ValueError):  # the ranks say what is wrong with it
-        spec = json.loads(Path(specification).read_text()) if specification else {}
-        load_domains([*spec.get("problems", {}).values(), *spec.get("validation", {}).values()])
+    load_domains(specification)
     return True
 
 

@@ -18,7 +18,6 @@ from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
-from ratchet.verifiers.outcome import Outcome
 
 LEAST_USABLE = 0.25
 """Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
@@ -105,8 +104,7 @@ class OnPolicySampler:
             kept = {r.problem_id for r in rollouts}
             collected.unlearned += group([r for r in every if r.problem_id not in kept], batch.stage)
             collected.deferred_tokens = sum(len(r.response) for r in every if r.problem_id not in kept)
-        errors = [rollout.detail for rollout in rollouts if rollout.outcome is Outcome.INFRA_ERROR]
-        check_infra_errors(errors, len(rollouts), self._max_infra_errors)
+        check_infra_errors(rollouts, self._max_infra_errors)
         collected.rounds += 1
         groups = group(rollouts, batch.stage)
         collected.sampled += groups

@@ -169,13 +169,13 @@ class RolloutWorker:
         return requests
 
 
-def check_infra_errors(details: Sequence[str], of: int, limit: float) -> None:
-    """Raises RatchetError if too large a share of a batch's verdicts were infrastructure errors. `details`: their
-    messages; `of`: the number of verdicts."""
-    if len(details) > limit * of:
+def check_infra_errors(rollouts: Sequence[Rollout], limit: float) -> None:
+    """Raises RatchetError if too large a share of a batch's verdicts were infrastructure errors."""
+    details = [rollout.detail for rollout in rollouts if rollout.outcome is Outcome.INFRA_ERROR]
+    if len(details) > limit * len(rollouts):
         shown = "; ".join(sorted(set(filter(None, details)))[:3]) or "no detail"
         raise RatchetError(
-            f"{len(details)} of {of} verdicts of this batch were infrastructure errors, more than "
+            f"{len(details)} of {len(rollouts)} verdicts of this batch were infrastructure errors, more than "
             f"training.advanced.max_infra_errors ({limit:.0%}) allows: {shown}. Run `ratchet doctor` to check the "
             "judge's sandbox; then run the same command again to continue from the last checkpoint."
         )

@@ -1,8 +1,9 @@
-"""Loads what domains load with their first verdict, before processes that judge are forked."""
+"""Loads what models and domains load when they are first used, before processes that use them are forked."""
 
-from collections.abc import Iterable
+import json
 from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,12 +17,24 @@ PROBLEMS = 64
 TEXT = "<answer>1</answer> \\boxed{1}"
 
 
-def load_domains(files: Iterable[str]) -> None:
-    """Begin to judge a text for the first problems of each file (Parquet) of a shipped domain: puzzles, units and
-    languages come with libraries and models that each copy of this process would load for seconds. No program runs,
-    and no fault is reported: the copies meet it themselves."""
-    for file in files:
-        _load(file)
+def load_libraries() -> bool:
+    """Import torch and transformers with all that a model needs of them; True if this process may be forked then: CUDA
+    does not survive a fork."""
+    import torch
+    from transformers import conversion_mapping
+
+    conversion_mapping.get_checkpoint_conversion_mapping("")  # compiles hundreds of regular expressions
+    return not torch.cuda.is_available()
+
+
+def load_domains(specification: str) -> None:
+    """Begin to judge a text for the first problems of each file (Parquet) of a shipped domain that a specification
+    names: puzzles, units and languages come with libraries and models that each copy of this process would load for
+    seconds. No program runs, and no fault is reported: the copies meet it themselves."""
+    with suppress(OSError, ValueError):
+        spec = json.loads(Path(specification).read_text())
+        for file in (*spec.get("problems", {}).values(), *spec.get("validation", {}).values()):
+            _load(file)
 
 
 @cache

@@ -10,7 +10,7 @@ from ratchet.verifiers.problem import Problem
 CODE = """
 import sys
 from ratchet.infra.launching.first_verdicts import load_domains
-load_domains(sys.argv[1:])
+load_domains(sys.argv[1])
 print("reasoning_gym" in sys.modules, "py3langid" in sys.modules)
 """
 
@@ -24,6 +24,8 @@ def test_libraries_of_puzzles_and_languages_are_loaded_before_the_first_verdict(
     files = [str(tmp_path / f"{domain}.parquet") for domain in ("logic", "instructions", "absent")]
     pq.write_table(to_table([malformed, puzzle]), files[0])
     pq.write_table(to_table([instruction]), files[1])
+    specification = tmp_path / "spec.json"
     for given, loaded in ((files, "True True"), (files[2:], "False False")):
-        done = subprocess.run([sys.executable, "-P", "-c", CODE, *given], capture_output=True, text=True)
+        specification.write_text(json.dumps({"problems": {"a": given[0]}, "validation": dict(enumerate(given[1:]))}))
+        done = subprocess.run([sys.executable, "-P", "-c", CODE, specification], capture_output=True, text=True)
         assert done.stdout.strip() == loaded, done.stderr

@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
+from tests.training.batch import rollout
 
 PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")
 
@@ -47,6 +49,7 @@ def test_the_response_prefix_is_part_of_what_is_judged():
 
 
 def test_too_many_infra_errors_stop_the_run():
-    check_infra_errors(["sandbox gone"], of=20, limit=0.05)
+    passed, lost = rollout(0, 0, Outcome.PASSED), replace(rollout(0, 1, Outcome.INFRA_ERROR), detail="sandbox gone")
+    check_infra_errors([lost, *[passed] * 19], limit=0.05)
     with pytest.raises(RatchetError, match=r"2 of 20 .* sandbox gone"):
-        check_infra_errors(["sandbox gone", "sandbox gone"], of=20, limit=0.05)
+        check_infra_errors([lost, lost, *[passed] * 18], limit=0.05)
