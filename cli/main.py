@@ -132,7 +132,7 @@ def curate(
     ] = None,
     check: Annotated[
         list[str] | None,
-        typer.Option("--check", metavar="FILE", help="Only show how the rows of this file are read; repeatable."),
+        typer.Option("--check", metavar="FILE", help="Only show how this file's rows are read; repeatable."),
     ] = None,
     set_: options.Overrides = None,
     seed: options.Seed = None,
@@ -142,6 +142,7 @@ def curate(
     """Curate one domain: from raw rows to training problems, with a reason for every dropped row.
 
     `--check FILE` runs nothing: it shows three rows beside their published fields, and counts what looks wrong.
+    `--dry-run` checks the recipe's inputs and steps.
 
     STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
     length, curated.

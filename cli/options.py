@@ -84,26 +84,22 @@ TYPES = {"<bool>": "", "<str>": "TEXT", "<list[str]>": "TEXT", "<int range>": "I
 """The names of types in `--help`, as in Click's: a flag has none."""
 
 
-def _named_types(params: list[Any], context: Any) -> list[Any]:
-    for param in params:
-        if isinstance(param, TyperOption) and param.metavar is None and hasattr(param, "display_type"):
-            shown = param.display_type(context)
-            param.metavar = TYPES.get(shown, shown.strip("<>") if "|" in shown else shown.strip("<>").upper())
-    return params
+class _NamedTypes:
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)  # type: ignore
+        for param in params:
+            if isinstance(param, TyperOption) and param.metavar is None and hasattr(param, "display_type"):
+                shown = param.display_type(ctx)
+                param.metavar = TYPES.get(shown, shown.strip("<>") if "|" in shown else shown.strip("<>").upper())
+        return params
 
 
-class PlainCommand(TyperCommand):
+class PlainCommand(_NamedTypes, TyperCommand):
     """A command whose `--help` names types as Click does."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _named_types(super().get_params(ctx), ctx)
 
-
-class PlainGroup(TyperGroup):
+class PlainGroup(_NamedTypes, TyperGroup):
     """A group of commands whose `--help` names types as Click does."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _named_types(super().get_params(ctx), ctx)
 
 
 INTERRUPTED = 130

@@ -178,9 +178,9 @@ def _yaml(text: str) -> Any:
 
 
 def with_paths(value: Any, change: Callable[[str], str], field: str = "") -> Any:
-    """The data of a recipe, or of its `field`, with the paths in it changed."""
+    """The data of a recipe, or of its `field`, with the paths in it changed. `files` may be a section by domain."""
     if isinstance(value, dict):
-        return {name: with_paths(inner, change, field if field in PATHS else name) for name, inner in value.items()}
+        return {name: with_paths(inner, change, field if field == "files" else name) for name, inner in value.items()}
     if isinstance(value, list):
         return [with_paths(inner, change, field) for inner in value]
     return change(value) if field in PATHS and isinstance(value, str) else value

@@ -37,7 +37,7 @@ MISTAKES = [
     (("verify", "math", "--response", "1"), "--gold TEXT"),
     (("verify", "maths", "--gold", "1", "--response", "1"), "Did you mean 'math'?"),
     (("export", "problems", "problems/none", "--format", "pqt", "--output", "out"), "There is no --format 'pqt'"),
-    (("export", "train.csv", "--format", "trl"), "`export` has subcommands. Write: ratchet export problems train.csv"),
+    (("export", "train.csv", "--format", "trl"), "`export` has subcommands: ratchet export problems"),
     (("export", "problems", "train.csv", "--format", "trl", "--output", "out"), "is not a readable Parquet"),
     (("export", "problems", "nothing.parquet", "--format", "trl", "--output", "out"), "nothing.parquet"),
     (("show", "checkpoint/none"), "checkpoint/none"),

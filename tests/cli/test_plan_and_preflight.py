@@ -105,23 +105,6 @@ def test_a_plan_warns_before_gpus_wait(tmp_path):
     assert Plan(recipe, settings, "H100").smaller is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        (["max_staleness=1", "tail_batching=0.25"], "lets long groups wait"),
-        (["tail_batching=0.25", "dynamic"], "dynamic sampling replaces groups"),
-        (["max_staleness=1", "dynamic"], "dynamic sampling replaces groups within a step"),
-        (["max_staleness=1", "importance_cap"], "stale tokens need importance weights"),
-    ],
-)
-def test_settings_that_exclude_each_other_are_refused_before_a_plan(settings, why, model, tmp_path):
-    names = {"dynamic": "dynamic_sampling_rounds=2", "importance_cap": "importance_cap=null"}
-    prefix = "training.stages.*"
-    asked = [f"{prefix}.{names[each]}" if each in names else f"{prefix}.advanced.{each}" for each in settings]
-    with pytest.raises(RatchetError, match=why):
-        in_process("plan", "1.5b-1gpu", "--home", tmp_path, *(w for each in (model, *asked) for w in ("--set", each)))
-
-
 def test_tail_batching_needs_prompts_to_spare(model, tmp_path):
     tail = ["training.stages.*.advanced.tail_batching=0.25", model]
     recipe, settings = load_recipe("1.5b-1gpu", tail), load_settings(tmp_path)

@@ -314,7 +314,10 @@ def test_what_a_reader_is_warned_of(tmp_path):
     }
     given = Evaluated("a", found.directory, {**found.scores, "benchmarks": {"tiny-math": fewer}})
     said = section([given], "Warnings").text
-    assert "published with 30 questions; 12 were asked" in said and "2 rows of its file could not be read" in said
+    assert (
+        "published with 30 questions; 12 were asked" in said
+        and "excluded rows of its file: 2 (answer: missing)" in said
+    )
     assert "3 responses could" in said and "2 of 12 questions have no graded response" in said
     assert "100.0% of the responses have no text" in said and "pass@1 is 0.000, 0.000 … 0.114 with 95 %" in said
     (card,) = headline("tiny-math", [("a", fewer)])

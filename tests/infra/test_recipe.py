@@ -127,7 +127,7 @@ def test_paths_are_relative_to_the_recipe_and_names_on_the_hub_stay_names(tmp_pa
     (lab / "mine.yaml").write_text(
         "extends: base.yaml\nname: mine\ncuration:\n  math:\n"
         "    inputs: [data, rows.jsonl, 'parts/*.parquet', org/name, hf://datasets/org/name, /abs.json]\n"
-        "evaluation: {benchmarks: [{name: own, domain: math, path: ./held_out}]}\n"
+        "evaluation: {benchmarks: [{name: data, domain: math, path: ./held_out}]}\n"
         "set: ['curation.math.benchmarks=[held_out.json]']\n"
     )
     monkeypatch.chdir(elsewhere)
@@ -137,7 +137,8 @@ def test_paths_are_relative_to_the_recipe_and_names_on_the_hub_stay_names(tmp_pa
     assert recipe.curation["math"].benchmarks == (str(lab / "held_out.json"),)
     assert recipe.curation["code"].inputs == ("data", "rows.jsonl"), "given on the command line: from here"
     assert recipe.model.path == str(lab / "model")
-    assert recipe.evaluation.benchmarks[0].path == str(lab / "held_out")
+    benchmark = recipe.evaluation.benchmarks[0]
+    assert benchmark.path == str(lab / "held_out") and benchmark.name == "data", "a name, though a folder has it"
     assert {str(lab), str(elsewhere)} <= set(os.environ[IMPORT_PATH].split(os.pathsep))
 
 
