@@ -32,6 +32,7 @@ PROMPTS = ("prompt", "instruction", "question", "problem")
 RESPONSES = ("response", "completion")
 _CALCULATIONS = re.compile(r"<<[^<>]*>>")  # GSM8K's calculator annotations
 _FINAL = re.compile(r"\s*^####.*\Z", re.MULTILINE | re.DOTALL)
+TurnsOf = Callable[[RawRow], list[tuple[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,11 @@ def read_traces(
     there = ", ".join(sorted(seen)) or "none"
     if missing := [name for name in columns.values() if name not in seen]:
         raise RatchetError(f"{path}: there is no column {missing[0]!r}; its columns are {there}.")
-    mapped = {name: (columns[name],) for name in ("messages", "prompt", "response") if name in columns}
-    usual = not columns.keys() - {"domain"}
-    if "messages" in mapped or (usual and seen & {*CHATS}):
-        names = (mapped.get("messages", CHATS), (), ())
-    elif "response" in mapped or (usual and seen & {*RESPONSES} and seen & {*PROMPTS}):
-        names = ((), mapped.get("prompt", PROMPTS), mapped.get("response", RESPONSES))
-    elif "domain" in columns:
+    turns_of = _turns_of(seen, columns)
+    if turns_of is None and "domain" in columns:
         raise RatchetError(
             f"{path}: a column of domains is for chats and prompts; name the files of each domain instead."
         )
-    else:
-        names = None
 
     def row_domain(row: Row) -> str:
         if "domain" not in columns:
@@ -78,39 +72,42 @@ def read_traces(
             raise Malformed(columns["domain"], f"{value!r} is none of the recipe's domains: {', '.join(domains)}")
         return str(value)
 
-    traces: list[Trace] = []
-    rejected: list[Row] = []
-    for trace in (
-        _of_rows(path, source, row_domain, *names) if names else _of_problems(path, source, domain, template, columns)
-    ):
-        (traces if isinstance(trace, Trace) else rejected).append(trace)  # type: ignore[arg-type]
+    if turns_of:
+        found = [*_of_rows(path, source, row_domain, turns_of)]
+    else:
+        found = [*_of_problems(path, source, domain, template, columns)]
+    traces = [each for each in found if isinstance(each, Trace)]
+    rejected = [each for each in found if not isinstance(each, Trace)]
     if not traces:
         first = f", the first because of {rejected[0]['rule']}: {rejected[0]['evidence']}" if rejected else ""
         raise RatchetError(f"{path}: not one row of it can be used as a trace{first}. Its columns are {there}.")
     return traces, rejected
 
 
-def _of_rows(
-    path: Path, source: str, row_domain: Callable[[Row], str], chats: tuple[str, ...], prompts: tuple[str, ...],
-    responses: tuple[str, ...],
-) -> Iterator[Trace | Row]:  # fmt: skip
+def _turns_of(seen: Collection[str], columns: Mapping[str, str]) -> TurnsOf | None:
+    """Reads the turns of a row, by these mapped columns or the usual ones; None for rows that are problems."""
+    mapped = {name: (columns[name],) for name in ("messages", "prompt", "response") if name in columns}
+    usual = {*seen} if not columns.keys() - {"domain"} else set()
+    if "messages" in mapped or usual & {*CHATS}:
+        chats = mapped.get("messages", CHATS)
+        return lambda row: chat_turns(row.get(name := row.filled(chats)), name)
+    if "response" in mapped or (usual & {*RESPONSES} and usual & {*PROMPTS}):
+        sides = ("user", mapped.get("prompt", PROMPTS)), ("assistant", mapped.get("response", RESPONSES))
+        return lambda row: [turn for role, names in sides for turn in _side(role, row.take(*names))]
+    return None
+
+
+def _side(role: str, value: Any) -> list[tuple[str, Any]]:
+    return chat_turns(value, role) if isinstance(value, list) else [(role, value)]
+
+
+def _of_rows(path: Path, source: str, row_domain: Callable[[Row], str], turns_of: TurnsOf) -> Iterator[Trace | Row]:
     for number, row in enumerate(read_rows(path)):
         try:
             if isinstance(row, Malformed):
                 raise row
             domain = row_domain(row)
-            if chats:
-                name = next((name for name in chats if row.get(name)), chats[0])
-                turns = chat_turns(row.get(name), name)
-            else:
-                row = RawRow(row)
-                sides = ("user", row.take(*prompts)), ("assistant", row.take(*responses))
-                turns = [
-                    turn
-                    for role, side in sides
-                    for turn in (chat_turns(side, role) if isinstance(side, list) else [(role, side)])
-                ]
-            turns = [(role, text) for role, text in turns if role != "system"]  # a model in training gets none
+            turns = [turn for turn in turns_of(RawRow(row)) if turn[0] != "system"]  # a model in training gets none
             if [role for role, _ in turns] != ["user", "assistant"]:
                 raise Malformed("turns", f"{len(turns)} turns instead of one question and one answer")
             prompt, response = (RawRow({role: text}).take_text(role) for role, text in turns)
