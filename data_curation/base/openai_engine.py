@@ -67,7 +67,7 @@ _END = object()
 
 
 class EndpointUnreachable(RatchetError):
-    """It has accepted no call for longer than a caller waits, but may come back."""
+    """An endpoint that has accepted no call for longer than a caller waits; it may come back."""
 
 
 class _Without(Exception):
@@ -212,7 +212,7 @@ class OpenAIEngine(TeacherEngine):
             await asyncio.wait_for(self._ending.wait(), seconds)
 
     def _push_back(self, failed: CallFailed, now: float) -> None:
-        """It accepts no call for now: wait, and end the run if that takes too long."""
+        """Wait while no call is accepted, and end the run if that takes too long."""
         self._busy_since = self._busy_since or now
         self._not_before = max(self._not_before, now + failed.wait)
         silent, wait = now - self._busy_since, self._not_before - now

@@ -98,7 +98,7 @@ def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
 
 
 def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]], wider: float = WIDER) -> list[Verdict]:
-    """Those of programs that exceed their time limit come from a second run with `wider` times the time. Raises
+    """The verdicts on programs; one that exceeds its time limit is run again with `wider` times the time. Raises
     RatchetError for a program that cannot be judged on this machine."""
     submissions = [Submission(*program, is_program=True, settings=pool.settings) for program in programs]
     outcomes = patient(pool, submissions, wider)

@@ -126,7 +126,7 @@ class _Trial:
     needed: int
     """Mutants that must be killed."""
     ended: int = 0
-    """Those that failed a test or never ended."""
+    """Mutants that failed a test or never ended."""
     survivors: list[str] = field(default_factory=list)
 
     @property

@@ -94,6 +94,26 @@ class BenchmarkIndex:
         openings = self.tokens.runs(MIN_CONTAINED_TOKENS)
         self._short_seen = bitmap(openings[self.tokens.bounds[held]] if len(held) else openings[:0], _SHORT_BITS)
 
+    def named(self, item: int) -> dict[str, Any]:
+        benchmark, item_id = self.names[item]
+        return {"benchmark": benchmark, "item": item_id}
+
+    def is_covered(self, overlap: Overlap, settings: Decontamination) -> bool:
+        """True if a row covers enough of an item. Of one with fewer n-grams than the minimum, all must be shared."""
+        enough = overlap.shared >= min(MIN_SHARED_NGRAMS, self.gram_counts[overlap.item])
+        return bool(overlap.coverage >= settings.coverage and enough)
+
+    def facts(self, overlaps: Sequence[Overlap], settings: Decontamination) -> dict[str, Any]:
+        """The facts of a row with these overlaps, the highest coverage first."""
+        best = overlaps[0]
+        return self.named(best.item) | {
+            "coverage": round(best.coverage, 4),
+            "paper_hit": True,
+            "coverage_hit": self.is_covered(best, settings),
+            "shared_ngrams": best.shared,
+            "items_hit": len(overlaps),
+        }
+
     def compare(self, tokens: Tokens) -> dict[int, list[Overlap]]:
         """The overlaps of each text that shares an n-gram with an item, the highest coverage first; of equals the one
         that shares more, then the earlier item."""
@@ -164,30 +184,30 @@ def find(
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         rejections: dict[int, tuple[str, dict[str, Any]]] = {}
         for row in sorted({*overlaps, *whole}):
-            facts, text = CLEAN, texts[first + row]
+            facts, text = CLEAN, Text(tokens, row, str(texts[first + row]))
             if row in overlaps:
-                facts = all_facts[first + row] = _facts(index, overlaps[row], settings)
-            if row in whole and (evidence := _shared_text(index, tokens, row, text, whole[row], None)):
+                facts = all_facts[first + row] = index.facts(overlaps[row], settings)
+            if row in whole and (evidence := _shared_text(index, text, whole[row], None)):
                 rejections[row] = ("whole_match", evidence)
                 continue
             matching, found = overlaps.get(row, []), Match("copy")
             if facts["coverage_hit"]:
-                found, alike = _matches(index, tokens, row, text, matching, settings)
+                found, alike = _matches(index, text, matching, settings)
                 facts["match"] = found.kind
                 if settings.preset == "coverage":
                     matching = alike
             rule = _rule(facts, settings)
-            if rule and (evidence := _best_evidence(index, tokens, row, text, matching)):
+            if rule and (evidence := _best_evidence(index, text, matching)):
                 rejections[row] = (rule, evidence | (found.evidence if rule == "variant" else {}))
         rows = len(tokens.bounds) - 1
         asked = np.array([row not in rejections for row in range(rows)], bool)
         known = answers[first : first + rows] if answers else [None] * rows
         for row, item, similarity in index.reworded.find(tokens, asked, texts[first : first + rows], known):
-            evidence = named(index, item) | {"item_text": index.texts[item]}
+            evidence = index.named(item) | {"item_text": index.texts[item]}
             if similarity:
                 rejections[row] = ("reworded", evidence | {"words": round(similarity, 4)})
             elif settings.preset == "coverage" and "match" not in (facts := all_facts.get(first + row, CLEAN)):
-                all_facts[first + row] = facts | named(index, item) | {"match": "variant"}
+                all_facts[first + row] = facts | index.named(item) | {"match": "variant"}
                 if settings.variants == "drop":
                     numbers = Match("variant", differing_numbers(str(texts[first + row]), index.texts[item]))
                     rejections[row] = ("variant", evidence | numbers.evidence)
@@ -206,7 +226,7 @@ def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamina
             if row in whole or row not in overlaps or settings.preset == "paper":
                 verdicts.append(row in whole or row in overlaps)
             else:
-                kinds = _kinds(index, tokens, row, texts[first + row], overlaps[row], settings)
+                kinds = _kinds(index, Text(tokens, row, texts[first + row]), overlaps[row], settings)
                 verdicts.append(any(found.kind == "copy" for found, _ in kinds))
         first = len(verdicts)
     return verdicts
@@ -223,42 +243,24 @@ def _rule(facts: dict[str, Any], settings: Decontamination) -> str | None:
 
 
 def _matches(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap], settings: Decontamination
+    index: BenchmarkIndex, text: Text, overlaps: list[Overlap], settings: Decontamination
 ) -> tuple[Match, list[Overlap]]:
     """How a row belongs to the items that it covers enough of, the closest kind first, and the items of that kind."""
     found: dict[str, tuple[Match, list[Overlap]]] = {}
-    for one, overlap in _kinds(index, tokens, row, text, overlaps, settings):
+    for one, overlap in _kinds(index, text, overlaps, settings):
         found.setdefault(one.kind, (one, []))[1].append(overlap)
     return next(found[kind] for kind in ("copy", "variant", "passage") if kind in found)
 
 
 def _kinds(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap], settings: Decontamination
+    index: BenchmarkIndex, text: Text, overlaps: list[Overlap], settings: Decontamination
 ) -> Iterator[tuple[Match, Overlap]]:
     """How a row belongs to each of the items that it covers enough of. Text that is shared completely needs no
     comparison."""
-    mine = Text(tokens, row, str(text))
     for overlap in overlaps[:TIED_ITEMS]:
-        if _is_enough(index, overlap, settings):
+        if index.is_covered(overlap, settings):
             item = Text(index.tokens, overlap.item, index.texts[overlap.item])
-            yield Match("copy") if overlap.coverage == 1 else match(mine, item), overlap
-
-
-def _is_enough(index: BenchmarkIndex, overlap: Overlap, settings: Decontamination) -> bool:
-    # Of an item with fewer n-grams than the minimum, all must be shared.
-    enough = overlap.shared >= min(MIN_SHARED_NGRAMS, index.gram_counts[overlap.item])
-    return bool(overlap.coverage >= settings.coverage and enough)
-
-
-def _facts(index: BenchmarkIndex, overlaps: list[Overlap], settings: Decontamination) -> dict[str, Any]:
-    best = overlaps[0]
-    return named(index, best.item) | {
-        "coverage": round(best.coverage, 4),
-        "paper_hit": True,
-        "coverage_hit": _is_enough(index, best, settings),
-        "shared_ngrams": best.shared,
-        "items_hit": len(overlaps),
-    }
+            yield Match("copy") if overlap.coverage == 1 else match(text, item), overlap
 
 
 def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, int, int]]:
@@ -283,24 +285,16 @@ def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, i
     return runs
 
 
-def named(index: BenchmarkIndex, item: int) -> dict[str, Any]:
-    benchmark, item_id = index.names[item]
-    return {"benchmark": benchmark, "item": item_id}
-
-
-def _best_evidence(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, overlaps: list[Overlap]
-) -> dict[str, Any] | None:
+def _best_evidence(index: BenchmarkIndex, text: Text, overlaps: list[Overlap]) -> dict[str, Any] | None:
     """Evidence from the item with the longest shared text, among those with the highest coverage."""
     best = sorted(overlap.item for overlap in overlaps if overlap.coverage == overlaps[0].coverage)[:TIED_ITEMS]
-    candidates = [evidence for item in best if (evidence := _shared_text(index, tokens, row, text, item, index.n))]
+    candidates = [evidence for item in best if (evidence := _shared_text(index, text, item, index.n))]
     return max(candidates, key=lambda evidence: evidence["tokens"], default=None)
 
 
-def _shared_text(
-    index: BenchmarkIndex, tokens: Tokens, row: int, text: Any, item: int, n: int | None
-) -> dict[str, Any] | None:
+def _shared_text(index: BenchmarkIndex, text: Text, item: int, n: int | None) -> dict[str, Any] | None:
     """The item and the longest shared text of at least n tokens (None: the whole item); None after a hash collision."""
+    tokens, row = text.tokens, text.number
     row_first, row_end = tokens.bounds[row : row + 2].tolist()
     item_first, item_end = index.tokens.bounds[item : item + 2].tolist()
     mine, its = tokens.hashes[row_first:row_end], index.tokens.hashes[item_first:item_end]
@@ -311,8 +305,8 @@ def _shared_text(
     if tokens.words(start, start + length) != index.tokens.words(at, at + length):
         return None
     span, item_span = tokens.span(row, start, start + length - 1), index.tokens.span(item, at, at + length - 1)
-    return named(index, item) | {
-        "text": cut(str(text), span),
+    return index.named(item) | {
+        "text": cut(text.text, span),
         "span": list(span),
         "item_text": cut(index.texts[item], item_span),
         "item_span": list(item_span),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
-from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, named
+from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.domains.plain import PLAIN
@@ -86,7 +86,7 @@ class Decontaminator:
         if self.urls and urls is not None:
             for row in np.flatnonzero(urls.is_valid()).tolist():
                 if (key := problem_key(str(urls[row].as_py()))) in self.urls:
-                    details = facts.get(row, CLEAN) | {"url": key} | named(self.index, self.urls[key])
+                    details = facts.get(row, CLEAN) | {"url": key} | self.index.named(self.urls[key])
                     rejections[row] = Rejection("url", details)
         if latest := self.settings.released_after:
             for row, day in enumerate(released):

@@ -217,7 +217,7 @@ def _are_labeled(texts: Sequence[str]) -> bool:
 
 
 def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
-    """Which option a value names; None if it is none of them."""
+    """The place of the option that a value names; None if it names none of them."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if isinstance(value, float) and value.is_integer():

@@ -53,7 +53,7 @@ UNCOUNTED_AT_MOST = 8
 """The step ends when this many answers have arrived and none has a number of tokens."""
 ROWS_AT_ONCE = 512
 MISSING, OPEN, FAILED = -1, -2, -3
-"""Instead of a place in the journal: not asked for, asked for, failed."""
+"""Stand for the place of an answer in the journal: not asked for, asked for, failed."""
 
 
 class Prompt(NamedTuple):
