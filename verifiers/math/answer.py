@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, nodes_of
+from ratchet.verifiers.math.nodes import Node, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.units import Unit
 
@@ -101,3 +101,11 @@ def named_values(answer: Answer) -> Answer | None:
         return None
     in_order = sorted(pairs, key=lambda name: (name.startswith("\\"), name))  # (r, \theta)
     return Answer("tuple", parts=tuple(pairs[name] for name in in_order), brackets="()")
+
+
+def with_name(answer: Answer, old: str, new: str) -> Answer:
+    """The answer with another name for a variable."""
+    change: dict[Node, Node] = {("name", old): ("name", new)}
+    if answer.node is not None:
+        answer = replace(answer, node=replaced(answer.node, change))
+    return replace(answer, parts=tuple(with_name(part, old, new) for part in answer.parts))

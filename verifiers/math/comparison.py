@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
-from ratchet.verifiers.math import cases, families
-from ratchet.verifiers.math.answer import Answer, named_values
+from ratchet.verifiers.math import cases, families, integers
+from ratchet.verifiers.math.answer import Answer, named_values, with_name
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
 from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names_of, nodes_of, replaced
@@ -38,10 +38,29 @@ def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     """None: undecided."""
     if reference.domain and answer.domain and not _same_domain(reference.domain, answer.domain):
         return False
+    if reference.kind == answer.kind == "scalar" and reference.words != answer.words == "set" and not reference.domain:
+        return False  # {2n: n in Z} is not 2n
+    if reference.kind == answer.kind == "scalar" and answer.words != reference.words == "set" and not answer.domain:
+        return False
     same = _same_shape(reference, answer, evidence)
     if same is False:
-        return families.same_flat(reference, answer) or families.same_families(reference, answer)
+        return (
+            families.same_flat(reference, answer)
+            or families.same_families(reference, answer)
+            or integers.same_residues(reference, answer, families.progressions)
+            or _same_renamed(reference, answer, evidence)
+        )
     return same
+
+
+def _same_renamed(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
+    """`n = 2^j, j \\ge 0` for `n = 2^k, k \\ge 0`: an integer has any name."""
+    if not reference.domain or reference.domain == "Z" or not answer.domain:
+        return False
+    ours, theirs = (names_of(side.stated.node or ZERO) for side in (reference, answer))
+    if ours == theirs or not len(ours - theirs) == len(theirs - ours) == 1 or not (ours ^ theirs) <= families.INTEGERS:
+        return False
+    return same_answer(reference, with_name(answer, *(theirs - ours), *(ours - theirs)), evidence)
 
 
 def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
@@ -94,7 +113,9 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
 
 def _same_domain(one: str, other: str) -> bool:
     """Natural numbers begin with 0 or 1: N says not which. Any number is a real or a complex one."""
-    return one == other or {one, other} <= {"any", "R", "C"} or {one, other} == {"N", "N0"}
+    if "N" in (one, other):
+        return {one, other} <= {"N", "N0", ">0", ">-1"}
+    return one == other or {one, other} == {"N0", ">-1"} or {one, other} <= {"any", "R", "C"}
 
 
 def _with_domain(answer: Answer) -> Answer:
@@ -329,9 +350,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
     if reference.kind != answer.kind:
         equation, other = (reference, answer) if reference.kind == "equation" else (answer, reference)
         if other.kind == "congruence":
-            value, is_named = equation.parts[-1], equation.parts[0].text == (other.variable or equation.parts[0].text)
-            is_class = len(equation.parts) == 2 and is_named and equation.domain == "Z" and not equation.words
-            return is_class and families.in_residue_class(other, value)
+            return False
         if equation.domain:
             equation = _with_domain(equation)
         if other.kind in ("tuple", "collection") and equation.parts[2:]:  # a = b = c = 1

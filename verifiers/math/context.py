@@ -8,9 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import families, permutations, reactions, restated, words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, with_name
 from ratchet.verifiers.math.forms import is_of_primes
-from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of, replaced
+from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.question import Question
@@ -74,6 +74,10 @@ def _as_option(question: Question, reference: Answer, text: str, same: Callable[
     if not listed or (reference.kind == "option" and reference.parts):
         return None
     letter = reference.words if reference.kind == "option" else reference.text
+    several = [part.words if part.kind == "option" else part.text for part in reference.parts]
+    if is_list(reference) and len({*several} & {*listed}) == len(several):
+        parts = tuple(parse_answer(f"({each}) {listed[each]}") for each in several)
+        return replace(reference, parts=parts)
     if re.fullmatch("[A-J]{2,}", text) and len(set(text)) == len(text) and set(text) <= set(listed):
         return replace(parse_answer(", ".join(text)), spelling=reference.spelling)  # several choices: ACD
     if letter not in listed:
@@ -102,7 +106,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
         yield reference, reference
     yield from _in_words(question, reference, answer)
     is_counted = answer.domain in ("N", "N0") and question.says(_POSITIVE_INTEGERS)
-    if reference.kind == "congruence" and answer.kind == "equation" and (is_counted or not answer.domain):
+    is_class = "congruence" in (reference.kind, *(part.kind for part in reference.parts))
+    if is_class and answer.kind in ("equation", "collection") and (is_counted or not answer.domain):
         yield reference, replace(answer, domain="Z")
     if answer.kind == "congruence" and str(answer.parts[1].value) in question.moduli:
         yield reference, answer.parts[0]
@@ -262,7 +267,7 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         value = (reference.parts[-1] if reference.kind == "equation" else reference).node
         is_formula = value and (len(names_of(value)) > 1 or kinds_of(value) - {"*", "number", "name"})  # no `5m`
         if is_free and (is_formula or question.says(_POLYNOMIAL)):
-            yield reference, _with_name(answer, other, own)
+            yield reference, with_name(answer, other, own)
     if reference.kind == answer.kind == "equation" and not (reference.words or answer.words):
         sides = [each.parts[0].text for each in (reference, answer)]
         named = ["y"] if "y" in sides else [side[:1] for side in sides]
@@ -305,13 +310,6 @@ def _right_sides(answer: Answer) -> Answer:
 def _names(answer: Answer) -> frozenset[str]:
     nodes = [part.node for part in answer.parts] if answer.kind == "equation" else [answer.node]
     return frozenset().union(*(names_of(node) for node in nodes if node)) if None not in nodes else frozenset()
-
-
-def _with_name(answer: Answer, old: str, new: str) -> Answer:
-    change: dict[Node, Node] = {("name", old): ("name", new)}
-    if answer.node is not None:
-        answer = replace(answer, node=replaced(answer.node, change))
-    return replace(answer, parts=tuple(_with_name(part, old, new) for part in answer.parts))
 
 
 def _ordered(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:

@@ -33,7 +33,7 @@ def qualified(tokens: Tokens) -> tuple[Tokens, str]:
         if (
             domain
             and {token.text for token in names} <= _letters(core)
-            and (domain[0] != ">" or any(_is_indexed(core, name.text) for name in names[:1]))
+            and (domain[0] != ">" or any(_is_index(core, name.text) for name in names[:1]))
         ):
             inner, more = qualified(core)
             return inner or core, f"{more} {domain}".strip()
@@ -116,8 +116,13 @@ def _letters(tokens: Tokens) -> set[str]:
     return {token.text for token in single_letters(tokens) if token.kind == "name"}
 
 
-def _is_indexed(tokens: Tokens, name: str) -> bool:
-    """True if this defines the members of a sequence by their index, a_n = ..."""
+def _is_index(tokens: Tokens, name: str) -> bool:
+    """True if this defines the members of a sequence by their index, a_n = ..., or powers such as n = 2^k."""
+    exponents = (
+        {two.text, three.text} for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False) if one.isa("^")
+    )
+    if name in "kmjl" and (tokens[-1].text == name or any(name in each for each in exponents)):
+        return True
     begins = [token for token in tokens[:4] if not token.isa("{")][:3]
     is_member = len(begins) == 3 and begins[0].kind == "name" and begins[1].isa("_", "(") and begins[2].text == name
     return is_member and any(token.isa("=") for token in tokens)

@@ -15,6 +15,7 @@ from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS
 from ratchet.verifiers.math import context, forms
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
+from ratchet.verifiers.math.choices import lettered
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
@@ -74,6 +75,8 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     if _INTEGER.fullmatch(reference) and _INTEGER.fullmatch(answer):
         return _decision(int(reference) == int(answer), "exact", texts)
     question = question if len(question) <= _LONGEST_QUESTION else ""
+    if question:
+        reference, answer = lettered(question, reference), lettered(question, answer)
     asked, wanted, parsed = read(question), _required(reference, question), parse_answer(answer)
     if wanted.spelling == parsed.spelling and wanted.spelling:
         return Decision(True, "string", f"both are written {_shown(reference)}")

@@ -30,7 +30,7 @@ def same_families(reference: Answer, answer: Answer) -> bool:
     is_periodic = "Z" in (reference.domain, answer.domain) or any(
         "\\pi" in part.symbols for part in _members(reference)
     )
-    ours, theirs = _progressions(reference), _progressions(answer)
+    ours, theirs = progressions(reference), progressions(answer)
     if (
         not is_periodic
         or not ours
@@ -58,7 +58,7 @@ def _name(member: Answer) -> str:
     return member.parts[0].text if member.kind == "equation" else ""
 
 
-def _progressions(answer: Answer) -> list[Progression]:
+def progressions(answer: Answer) -> list[Progression]:
     """The progressions of all members; empty if one is no family. (-1)^k has one sign for even numbers, the other for
     odd ones."""
     found: list[Progression] = []
@@ -99,22 +99,6 @@ def _residues(progressions: list[Progression], step: Fraction) -> list[Fraction]
 def _are_close(one: Fraction, other: Fraction, step: Fraction) -> bool:
     distance = abs(one - other)
     return min(distance, step - distance) < _CLOSE * step
-
-
-def _progression(node: Node) -> Progression | None:
-    """Beginning and step of numbers that are linear in one integer."""
-    found = _progressions(Answer("scalar", node=node))
-    return found[0] if len(found) == 1 else None
-
-
-def in_residue_class(congruence: Answer, equation: Answer) -> bool:
-    """`n = 7k + 2` for `n \\equiv 2 \\pmod 7`."""
-    residue, modulus = (part.value for part in congruence.parts)
-    found = _progression(equation.node) if equation.node else None
-    if found is None or residue is None or not modulus or abs(abs(found[1]) - modulus) > _CLOSE:
-        return False
-    distance = (found[0] - residue) % modulus
-    return min(distance, modulus - distance) < _CLOSE
 
 
 def same_span(one: Answer, other: Answer, together: bool) -> bool:

@@ -8,13 +8,18 @@ from ratchet.verifiers.math.tokens import Tokens
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _OPTIONS = frozenset("ABCDEFGHIJ")
+_NAMED = ("option", "choice", "answer")
+_CORRECT = {"the", "correct", "right", "true", "best", "answer", "option", "choice", "one"}
 _NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
 
 def option(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:
     """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`, `option B, 12`. Not `(A) or (B)`."""
     given = tokens
-    if len(tokens) > 1 and words.word(tokens[0]) in ("option", "choice", "answer"):
+    spoken = [words.word(token) for token in tokens]
+    if "is" in spoken[1:] and {*spoken[spoken.index("is") + 1 :]} <= _CORRECT and spoken[0] in ("", *_NAMED):
+        tokens = tokens[: spoken.index("is")]
+    if len(tokens) > 1 and spoken[0] in _NAMED:
         tokens = tuple(token._replace(upright=True) for token in tokens[1 + tokens[1].isa(":") :]) or tokens
     if len(tokens) == 2 and tokens[1].isa(")"):
         tokens = (tokens[0]._replace(upright=True),)

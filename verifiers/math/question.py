@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from ratchet.verifiers.math.choices import choices_of
 from ratchet.verifiers.math.evaluated import is_left_to_do
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import trimmed
@@ -131,13 +132,6 @@ _ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
 _NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
 _NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
 _ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
-_STYLE = r"\\(?:text|textbf|mathrm|mathbf)\{"
-_LISTED = re.compile(
-    rf"(?:(?:^|[\s(&$]|(?<=quad))(?:{_STYLE})?|(?<=[;,~}}]){_STYLE})"
-    r"\(?([A-J])(?:\)|[.:](?=\s|\}))\s*\}?\s*(?:~|\\ |\\quad)?\s*",
-    re.MULTILINE,
-)
-_END = re.compile(r"(?:\\q?quad|\\\\|[\s,;.&~])+\Z")
 
 
 class Question:
@@ -267,21 +261,10 @@ class Question:
         signs = ("\\ne", "<", ">", "\\le", "\\ge", "\\in")
         return frozenset(spelled(each) for each in self.formulas if any(token.isa(*signs) for token in each))
 
-    @functools.cached_property
+    @property
     def options(self) -> dict[str, str]:
         """The texts of the choices that it lists, by letter, from A on; empty if it lists none."""
-        begins: list[re.Match[str]] = []
-        for match in _LISTED.finditer(self.text):
-            if match[1] == "ABCDEFGHIJ"[len(begins) : len(begins) + 1]:
-                begins.append(match)
-            elif match[1] == "A":
-                begins = [match]
-        ends = [*(match.start() for match in begins[1:]), len(self.text)]
-        texts = [_END.sub("", self.text[match.end() : end]).strip() for match, end in zip(begins, ends, strict=False)]
-        if len(begins) < 2 or not all(texts) or any("\n\n" in text or len(text) > 300 for text in texts):
-            return {}
-        plain = (text.strip("$") if text.count("$") in (1, 2) else text for text in texts)
-        return {match[1]: text for match, text in zip(begins, plain, strict=True)}
+        return choices_of(self.text).texts
 
     def orders(self, count: int) -> bool:
         """True if it sets the order of a list of `count` values: it says so, has a blank for each, or asks for things

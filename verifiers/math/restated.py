@@ -3,13 +3,13 @@ r"""An answer that repeats words or formulas of its question: `3^{20} \text{ is 
 Only words that the question has are taken away, and none that change a value or take it back.
 """
 
-import math
 import re
 from collections.abc import Iterator
-from fractions import Fraction
+from dataclasses import replace
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.integers import integers_in
 from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.parts import closing, split, trimmed
 from ratchet.verifiers.math.question import Question, stem
@@ -34,7 +34,6 @@ _DECIDES = re.compile(
 _WHO = re.compile(r"\b(?:who|which|what)\s+((?:[a-z]+ )*[a-z]+)", re.IGNORECASE)
 _EXTREMES = re.compile(r"\b(?:maxim|minim|largest|smallest|greatest|least|extreme)", re.IGNORECASE)
 _WHOLE = re.compile(r"\bintegers?\b|\bwhole numbers?\b", re.IGNORECASE)
-_MOST_INTEGERS = 63
 _LARGER = re.compile(r"\b(?:larger|greater|bigger|largest|greatest|biggest|maximum)\b", re.IGNORECASE)
 _SMALLER = re.compile(r"\b(?:smaller|less|lesser|smallest|least|minimum)\b", re.IGNORECASE)
 
@@ -63,7 +62,7 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
         is_false = None not in (left.value, right.value) and left.value != right.value  # 5 = 67
         is_numeral = digits and re.search(rf"\b{re.escape(digits)}\b", question.text)  # 1011_2 = 11
         if is_numeral or (left.text in given and not is_false):
-            yield right
+            yield replace(right, domain=answer.domain)
     if (
         answer.kind == "tuple"
         and answer.variable
@@ -71,24 +70,13 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
         and reference.kind == "collection"
         and spelled(tokens) not in given
     ):
-        yield from _integers_in(answer)
+        yield from filter(None, [integers_in(answer)])
     for sign, pattern, other in (("<", _LARGER, _SMALLER), (">", _SMALLER, _LARGER)):
         sides = split(tokens, "<", ">") if question.says(pattern) and not question.says(other) else []
         if len(sides) == 2 and all(sides):
             read = [parse_tokens(side) for side in sides]
             if not any(each.node is None or names_of(each.node) for each in read):
                 yield read[1 if tokens[len(sides[0])].isa(sign) else 0]
-
-
-def _integers_in(interval: Answer) -> Iterator[Answer]:
-    """`-2 \\le n \\le 2` as the list of its integers."""
-    low, high = (end.value for end in interval.parts)
-    if low is None or high is None or not 0 <= high - low <= _MOST_INTEGERS:
-        return
-    begin = math.floor(low) + 1 if interval.brackets[0] == "(" else math.ceil(low)
-    end = math.ceil(high) - 1 if interval.brackets[1] == ")" else math.floor(high)
-    numbers = [Fraction(each) for each in range(begin, end + 1)]
-    yield Answer("collection", parts=tuple(Answer("scalar", node=("number", each), value=each) for each in numbers))
 
 
 def is_yes(question: Question, tokens: Tokens) -> bool | None:

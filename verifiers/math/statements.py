@@ -1,5 +1,4 @@
-r"""Values with what they hold for: `1 if x > 0, -1 if x < 0`, `A is a knight and B is a knave`, `n is divisible by 4`,
-`2k, k = 0, 1, 2`."""
+r"""Values with what they hold for: `1 if x > 0, -1 if x < 0`, `A is a knight and B is a knave`, `2k, k = 0, 1, 2`."""
 
 from collections.abc import Callable
 
@@ -13,8 +12,8 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 Parse = Callable[[Tokens, int], Answer]
 _WORDS = VOCABULARY["statements"]
-_IF, _DIVISIBLE, _ASSIGNING = (frozenset(_WORDS[each].split()) for each in ("if", "divisible", "assigning"))
-_MARKING = _IF | _ASSIGNING | {"otherwise", "divisible", "multiple", "multiples", "divides"}
+_IF, _ASSIGNING = (frozenset(_WORDS[each].split()) for each in ("if", "assigning"))
+_MARKING = _IF | _ASSIGNING | {"otherwise"}
 _EVERY = ("all", "any", "every", "each")
 _SIGNS = ("=", "<", ">", "\\le", "\\ge", "\\ne", "\\in")
 _MOST_VALUES = 24
@@ -25,11 +24,9 @@ def statement(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     if len(tokens) < 3:
         return None
     if any(token.kind == "word" or (token.kind == "run" and token.text in _MARKING) for token in tokens):
-        for read in (_assigned, _piecewise, _divisible):
+        for read in (_assigned, _piecewise):
             if (answer := read(tokens, depth, parse)) is not None:
                 return answer
-    elif len(tokens) == 3 and tokens[1].isa("|"):
-        return _divisible(tokens, depth, parse)
     return _enumerated(tokens, depth, parse) if any(token.isa("=", "\\in") for token in tokens[3:]) else None
 
 
@@ -81,27 +78,6 @@ def _assigned(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         value = Answer("text", tuple(said), words=" ".join(map(words.word, said)))
         equations.append(Answer("equation", member, parts=(Answer("text", member[:1]), value)))
     return Answer("collection", tokens, parts=tuple(equations)) if equations else None
-
-
-def _divisible(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    r"""`n is divisible by 4`, `all multiples of 4`, `4 \mid n` as a congruence."""
-    spoken = [words.word(token) for token in tokens]
-    at = next((i for i, word in enumerate(spoken) if word in ("divisible", "multiple", "multiples")), -1)
-    if at >= 0 and spoken[at + 1 : at + 2] == ["by" if spoken[at] == "divisible" else "of"]:
-        before, modulus = tokens[:at], tokens[at + 2 :]
-    elif len(tokens) == 3 and (tokens[1].isa("|") or spoken[1] == "divides") and tokens[2].kind == "name":
-        before, modulus = tokens[2:], tokens[:1]
-    else:
-        return None
-    names = [token.text for token in before if token.kind == "name" and token.text != "a"]
-    is_said = len(names) < 2 and all(
-        words.word(each) in _DIVISIBLE for each in before if each.text not in (*names, "a")
-    )
-    number = plain(modulus) if is_said and modulus else Answer("text")
-    if number.value is None or number.value.denominator != 1 or number.value < 2:
-        return None
-    zero = plain((Token("number", "0", value=number.value * 0),))
-    return Answer("congruence", tokens, parts=(zero, number), variable="".join(names))
 
 
 def _enumerated(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:

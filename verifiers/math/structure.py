@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import (
+    integers,
     labels,
     numerals,
     options,
@@ -151,20 +152,6 @@ def _product(tokens: Tokens, depth: int) -> Answer | None:
     return Answer("collection", tokens, parts=tuple(_parse(each, depth) for each in factors), brackets="product")
 
 
-def _congruence(tokens: Tokens, depth: int) -> Answer | None:
-    at = next((i for i, token in enumerate(tokens) if token.isa("\\mod") or words.word(token) == "mod"), 0)
-    before, modulus = tokens[:at], tokens[at + 1 :]
-    if before and before[-1].isa("("):
-        before, modulus = before[:-1], modulus[:-1] if modulus and modulus[-1].isa(")") else ()
-    *name, residue = split(before, "\\equiv")
-    if len(name) > 1 or not residue or not modulus or any(token.isa("=", "<", ">", ",", ";") for token in before):
-        return None
-    parts = (_parse(residue, depth), _parse(modulus, depth))
-    if any(part.percent for part in parts):
-        return None
-    return Answer("congruence", tokens, parts=parts, variable="".join(map(spelled, name)))
-
-
 def _collection(tokens: Tokens, depth: int) -> Answer | None:
     members = _continued(listed(tokens, in_braces=False))
     if 1 < len(members) <= _MAX_PARTS and all(members):
@@ -195,6 +182,8 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 2 or not tokens[0].isa("\\{") or closing(tokens) != len(tokens) - 1:
         return None
     inside = tokens[1:-1]
+    if (built := _built(inside, depth)) is not None:
+        return built
     if bar := _bar(inside):
         described = _parse(inside[bar + 1 :], depth)
         if {part.variable for part in (described, *described.parts)} - {"", tokens[1].text}:
@@ -203,6 +192,8 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
         is_known = described.kind in ("tuple", "collection")
         return replace(described, variable="", parts=parts) if is_known else None
     members = _continued(listed(inside, in_braces=True)) if inside else []
+    if (endless := integers.continued(members)) is not None:
+        return endless
     if len(members) > _MAX_PARTS or not all(members):
         return None
     return Answer("collection", tokens, parts=flattened([_parse(part, depth) for part in members]), brackets="{")
@@ -245,6 +236,27 @@ def _linked(members: list[Tokens]) -> Tokens:
             return ()
         joined = joined + member[begins[0] :]
     return joined
+
+
+def _built(inside: Tokens, depth: int) -> Answer | None:
+    r"""`7k + 2 : k \in \mathbb{Z}` and `2k \mid k = 1, 2, 3` as what is said without braces; the integers in
+    `x \in \mathbb{Z} : 1 \le x < 5`."""
+    top = [i for i in top_level(inside) if i and inside[i].isa("|", ":")]
+    at = next((i for i in top if i < len(inside) - 1), 0)
+    if not at or len(top) > 2:
+        return None
+    left, right = inside[:at], inside[at + 1 :]
+    if len(left) == 3 and left[1].isa("\\in") and left[2].text == "\\Z":
+        region = _parse(right, depth)
+        is_range = region.kind == "tuple" and region.variable == left[0].text
+        return integers.integers_in(region) if is_range else None
+    if len(left) < 2:
+        return None
+    answer = _parse((*left, Token("op", ","), *right), depth)
+    is_enumerated = answer.kind == "collection" and any(token.isa("=") for token in right) and not answer.words
+    if answer.domain and answer.kind == "scalar":
+        return replace(answer, words="set")
+    return answer if answer.domain or (is_enumerated and len(answer.parts) > 2) else None
 
 
 def _bar(tokens: Tokens) -> int:
@@ -314,6 +326,8 @@ def _signed(tokens: Tokens, depth: int) -> Answer | None:
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
     if depth > 5 or not any(token.isa("\\pm", "\\mp") for token in tokens):
         return None
+    if any(tokens[i].isa("\\approx", *regions.RELATIONS) for i in top_level(tokens)):
+        return None
     both = []
     signs = [i for i, token in enumerate(tokens) if token.isa("\\pm", "\\mp")]
     if not any(token.isa("\\mp") for token in tokens):
@@ -324,6 +338,11 @@ def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
         )
         both.append(_parse(tuple(signed), depth))
     return Answer("collection", tokens, parts=flattened(both))
+
+
+def _signed_equation(tokens: Tokens, depth: int) -> Answer | None:
+    r"""`y = \pm 2x` and `3x \pm y = 0` as two equations."""
+    return _plus_minus(tokens, depth) if any(tokens[i].isa("=") for i in top_level(tokens)) else None
 
 
 def _duration(tokens: Tokens, depth: int) -> Answer | None:
@@ -351,8 +370,10 @@ def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
 
 _SHAPES: tuple[Shape, ...] = (
     _moment, _nested(statements.statement), _nested(options.option), _nested(vectors.matrix), _formula, _qualified,
-    _congruence, _prose, _except, _described, ratios.share, permutations.cycles, _nested(ratios.named_ratio), _duration,
-    _nested(labels.labeled), _collection, _nested(relation), _product, _bracketed, _nested(vectors.line), _plus_minus,
+    _nested(integers.described), _nested(integers.congruence), _prose, _except, _described, ratios.share,
+    permutations.cycles, _nested(ratios.named_ratio), _duration,
+    _nested(labels.labeled), _collection, _signed_equation, _nested(relation), _product, _bracketed,
+    _nested(vectors.line), _plus_minus,
     _nested(numerals.based), _nested(ratios.ratio), _change, _nested(sentences.located), _scalar,
     _nested(sentences.phrase),
 )  # fmt: skip
