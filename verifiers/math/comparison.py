@@ -16,7 +16,7 @@ from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
 from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
-from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, STERLING, Unit
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, SECOND, STERLING, Unit
 from ratchet.verifiers.math.words import folded, moment
 
 _GROWTHS = {"O", "o", "\\Theta", "\\Omega"}
@@ -79,9 +79,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     if reference.variable and answer.variable and reference.variable != answer.variable:
         return False
     if reference.kind in ("text", "based", "moment"):
-        return reference.words == answer.words or (
-            " " in reference.words and reference.words.rstrip("s") == answer.words.rstrip("s")
-        )
+        ours, theirs = (side.words.replace(" ", "") for side in (reference, answer))
+        return ours == theirs or (" " in reference.words and ours.rstrip("s") == theirs.rstrip("s"))
     if reference.kind == "collection":
         if reference.words != answer.words and not _is_plain(reference):
             conjunction = next((side for side in (reference, answer) if side.words == "and"), None)
@@ -272,6 +271,14 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         if part is None or whole is None or whole in (0, 1) or (part / whole).denominator == 1:  # 20:10 is no 2
             return False
         return part / whole == other.value
+    if one.kind == "ratio" and len(one.parts) == 3 and other.kind == "scalar" and other.unit:  # 2:46:40
+        terms = [term.value for term in one.parts]
+        if None in terms or other.unit.dimension != SECOND.dimension or other.value is None:
+            return False
+        return (
+            sum((term or 0) * size for term, size in zip(terms, (3600, 60, 1), strict=True))
+            == other.value * other.unit.size
+        )
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
     if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):

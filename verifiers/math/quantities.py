@@ -88,7 +88,9 @@ def _compound(tokens: Tokens, parse: Parse) -> Answer | None:
         or tokens[numbers[-1] - 1].isa("-", "+", "/", "^", "_", "(", "{", "\\cdot", "\\times")
     ):
         return None
-    between = numbers[-1] - (words.word(tokens[numbers[-1] - 1]) == "and")  # 1 hour and 30 minutes
+    between = numbers[-1]
+    while tokens[between - 1].isa(",") or words.word(tokens[between - 1]) == "and":  # 1 hour, 30 minutes, and 5 seconds
+        between -= 1
     large, small = quantity(tokens[:between], parse), quantity(tokens[numbers[-1] :], parse)
     if small and large and large.unit == units.DEGREE and small.unit in _ARCS:
         small = replace(small, unit=_ARCS[small.unit])
@@ -216,6 +218,8 @@ def _is_odd_power(unit: Unit) -> bool:
 
 def prose(tokens: Tokens) -> str:
     """An answer of words alone, in one spelling; "" for any other."""
+    if rank := words.ranked(tokens) if 1 < len(tokens) < 7 else "":
+        return rank
     if not any(_is_word(token, len(tokens)) for token in tokens) or tokens[0].isa("-"):
         return ""  # also of -AB, which is not AB
     words_read: list[str] = []
@@ -226,7 +230,7 @@ def prose(tokens: Tokens) -> str:
             return ""
     while len(words_read) > 1 and words_read[0] in _LEADING:
         words_read = words_read[1:]
-    text = " ".join(words_read)
+    text = words.canonical(words_read)
     if "and" in words_read or "or" in words_read:
         return ""
     kept = [each for each in words_read if each not in _LEFT_OUT]

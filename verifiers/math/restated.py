@@ -12,6 +12,7 @@ from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.integers import integers_in
 from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.parts import closing, split, trimmed
+from ratchet.verifiers.math.quantities import prose
 from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_tokens
@@ -31,7 +32,9 @@ _TAKEN_BACK = frozenset(VOCABULARY["claims"]["taken_back"].split()) - {"so"} | _
 _DECIDES = re.compile(
     r"(?:^|[.?!:,]\s+)(?:is|are|does|do|did|can|could|will|was|were|has|have)\s([^.?!]*)\?", re.IGNORECASE
 )
-_WHO = re.compile(r"\b(?:who|which|what)\s+((?:[a-z]+ )*[a-z]+)", re.IGNORECASE)
+_ALTERNATIVES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", re.IGNORECASE)
+_WINNING = frozenset(["wins", "win", "winning", "strategy", "correct", "true"])
+_LONGEST_SENTENCE, _MORE_WORDS = 24, 3
 _EXTREMES = re.compile(r"\b(?:maxim|minim|largest|smallest|greatest|least|extreme)", re.IGNORECASE)
 _WHOLE = re.compile(r"\bintegers?\b|\bwhole numbers?\b", re.IGNORECASE)
 _LARGER = re.compile(r"\b(?:larger|greater|bigger|largest|greatest|biggest|maximum)\b", re.IGNORECASE)
@@ -93,14 +96,37 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
     return "not" not in said
 
 
-def who(question: Question, reference: Answer, answer: Answer) -> bool:
-    """True if the reference's words are followed by those that the question asks of: `Maria has the most`."""
-    ours, theirs = (each.text.lower().split() for each in (reference, answer))
-    tail = theirs[len(ours) :]
-    if not ours or not tail or theirs[: len(ours)] != ours:
+def says(question: Question, sentence: Answer, short: Answer) -> bool:
+    """True if one answer says the other's words, and besides only what the question says: `He faces south`, `Maria has
+    the most`, `an isosceles triangle`."""
+    tokens, wanted = sentence.tokens, short.words.replace(" ", "")
+    if short.kind != "text" or not wanted or not len(short.tokens) < len(tokens) <= _LONGEST_SENTENCE:
         return False
-    asked = [match[1].lower().split() for match in _WHO.finditer(question.text)]
-    return any(each[at:][: len(tail)] == tail for each in asked for at in range(min(3, len(each) - 1)))
+    spoken = [words.word(token) or token.text.lower() for token in tokens]
+    asked = _letters(question.text)
+    others = {word for match in _ALTERNATIVES.finditer(question.text) for word in _letters(match[0])}
+    others = {word for word in others if asked.count(word) == 1} - {"or", *_letters(short.words)}
+    for begin in range(len(tokens)):
+        for end in range(begin + 1, min(len(tokens), begin + len(short.tokens) + _MORE_WORDS) + 1):
+            if (begin, end) == (0, len(tokens)) or prose(tokens[begin:end]).replace(" ", "") != wanted:
+                continue
+            around = spoken[:begin] + spoken[end:]
+            if others & {*around} or not all(_is_harmless(each, asked) for each in tokens[:begin] + tokens[end:]):
+                return False
+            copula = max((i for i in range(begin) if spoken[i] in _COPULAS), default=-1)
+            rest = [*spoken[copula + 1 : begin], *spoken[end:]]
+            return all(word in _NEUTRAL | _LEADING | _WINNING or stem(word) in question.stems for word in rest)
+    return False
+
+
+def _is_harmless(token: Token, asked: list[str]) -> bool:
+    """True for a word that takes nothing back and names nobody."""
+    word = token.text.lower()
+    if word in _DENYING | _ALTERING | _HEDGED | {"and", "non"} or direction(word):
+        return False
+    if words.is_numeral(word) and word not in asked:
+        return False
+    return word.isalpha() or word in ("'", ".", "$")
 
 
 def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Iterator[Answer]:

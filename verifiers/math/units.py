@@ -36,7 +36,7 @@ _PIECE = re.compile(r"\s*(?:([^\W\d_]+|¢)\.?(?:\s*\^\s*\{?\s*(-?)\s*(\d)\s*\}?|
 DOLLAR, EURO, STERLING, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
     Unit(((name, 1),)) for name in ("dollar", "euro", "sterling", "degree", "radian", "celsius", "fahrenheit")
 )
-POUND = _NAMES["pound"]
+POUND, SECOND = _NAMES["pound"], _NAMES["second"]
 ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60, 3600))
 
 

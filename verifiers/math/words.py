@@ -11,6 +11,7 @@ _SMALL = {text: value for value, text in enumerate(_NUMBERS["ones"].split())}
 _SMALL |= {text: 10 * value for value, text in enumerate(_NUMBERS["tens"].split(), 2)}
 _MAGNITUDES, _PARTS = _NUMBERS["magnitudes"], _NUMBERS["parts"]
 _NUMERAL = _MAGNITUDES.keys() | _PARTS.keys()
+_NUMERIC = frozenset(_NUMERAL | _SMALL.keys() | {"minus", "negative"})
 _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"].split())}
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
@@ -22,6 +23,17 @@ _SHORT_WORDS = frozenset(VOCABULARY["short_words"].split())
 _SPELLINGS = tuple(VOCABULARY["spellings"].items())
 _MEASURES = frozenset(VOCABULARY["measure_words"].split())
 _IRREGULAR = tuple(VOCABULARY["irregular_nouns"].split())
+_ORDINALS = {name: rank for rank, name in enumerate(VOCABULARY["ordinals"].split(), 1)}
+_ROMAN = {name: rank for rank, name in enumerate(["i", "ii", "iii", "iv", "v", "vi"], 1)}
+_RANKED = frozenset(VOCABULARY["ranked"].split())
+_COMPASS = frozenset(["north", "south", "east", "west"])
+_CORNERS = {"NE": "northeast", "NW": "northwest", "SE": "southeast", "SW": "southwest"}
+_DAYS = {name[:length]: name for name in _WEEKDAYS for length in (3, 4)}
+_SPOKEN_TIME = re.compile(
+    r"(?:an? )?(?:(?P<minutes>\d+)(?: minutes?)?|(?P<quarter>1/4|quarter)|(?P<half>1/2|half)) "
+    r"(?P<side>past|after|to|before) (?P<hour>\d+|noon|midnight)\b(?! *[:.]\d)"
+)
+_DOTTED_TIME = re.compile(r"\b(\d{1,2}) ?(?:\. ?(?=[0-5]\d ?[ap]\.? ?m)|h ?(?=[0-5]\d\b))([0-5]\d)")
 _NEXT_DAY = re.compile(r",? (?:on |of )?the (?:next|following|same) (?:day|morning)\b")
 _WHEN = re.compile(
     r"(?P<hour>\d{1,2})\s*:\s*(?P<minute>[0-5]\d)(?!\d)|(?P<half>[ap])\s?\.?\s?m\b\s?\.?|(?P<number>\d+)(?:st|nd|rd|th)?\b"
@@ -45,6 +57,33 @@ def folded(text: str) -> str:
     return lower if is_word or lower in _SHORT_WORDS else text
 
 
+def canonical(read: list[str]) -> str:
+    """Words in one spelling: `north west` and NW are northwest, Wed is wednesday."""
+    if len(read) == 1:
+        return _CORNERS.get(read[0], _DAYS.get(read[0].lower(), read[0]))
+    kept = read[1:] if read[0] == "due" and read[1] in _COMPASS else read
+    if len(kept) == 3 and kept[1] == "of":  # point of inflection
+        return f"{kept[2]} {kept[0]}"
+    text = " ".join(kept)
+    return text.replace(" ", "") if _COMPASS.issuperset(kept) else text
+
+
+def ranked(tokens: Tokens) -> str:
+    """`the second player`, `Player 2`, `the player who moves second` as "player 2"; "" for anything else."""
+    said = [token.text.lower() for token in tokens if token.text.lower() not in ("the", "-")]
+    if len(said) == 3 and said[1] in ("st", "nd", "rd", "th"):
+        said = [said[0], said[2]]
+    if len(said) == 4 and said[1] in ("who", "that") and said[3] in _ORDINALS:
+        said = [said[0], said[3]]
+    if len(said) != 2 or not _RANKED & {*said}:
+        return ""
+    noun, rank = said if said[0] in _RANKED else said[::-1]
+    if noun == said[0] and rank in ("st", "nd"):
+        return ""
+    value = rank if rank.isdigit() else _ORDINALS.get(rank) or _ROMAN.get(rank)
+    return f"{noun} {value}" if value else ""
+
+
 def without_order(tokens: Tokens) -> Tokens:
     """Tokens without "respectively" or "in this order" at the end."""
     length = next((len(end) for end in _IN_ORDER if tuple(map(word, tokens[-len(end) :])) == end), 0)
@@ -55,14 +94,23 @@ def without_order(tokens: Tokens) -> Tokens:
 def numbered(tokens: Tokens) -> Tokens:
     """Tokens with number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Numbers in words
     alone are `upright`."""
-    if not any(_singular(word(token)) in _NUMERAL | _SMALL.keys() for token in tokens):
+    if not any(_singular(word(token)) in _NUMERIC for token in tokens):
         return tokens
     result: list[Token] = []
     index = 0
     while index < len(tokens):
         value, end = _number(tokens, index)
         token = tokens[index]
-        if end > index:
+        is_sign = word(token) in ("minus", "negative") and not (index and tokens[index - 1].kind in ("number", "name"))
+        if (
+            is_sign
+            and index + 1 < len(tokens)
+            and (tokens[index + 1].kind == "number" or _number(tokens, index + 1)[0])
+        ):
+            token = Token("op", "-", token.gap)
+        elif is_sign and tokens[index + 1 : index + 2] and tokens[index + 1].isa("\\infty", "\\frac", "\\sqrt"):
+            token = Token("op", "-", token.gap)
+        elif end > index:
             token = Token("number", str(value), token.gap, value, token.kind != "number")
         result.append(token)
         index = max(end, index + 1)
@@ -143,10 +191,23 @@ def noun_stem(words: list[str]) -> tuple[str, ...]:
     return tuple(sorted(text.removesuffix("s") if len(text) > 3 else text for text in kept))
 
 
+def _clock(match: re.Match[str]) -> str:
+    """`quarter to 9` as 8:45, `10 past noon` as 12:10 pm."""
+    minutes = 15 if match["quarter"] else 30 if match["half"] else int(match["minutes"])
+    is_named = not match["hour"].isdigit()
+    hour = 12 if is_named else int(match["hour"])
+    after = match["side"] in ("past", "after")
+    if not 0 < minutes < 60 or not 0 < hour < 25 or (match["side"] == "before" and not is_named):
+        return match[0]
+    half = ("pm" if (match["hour"] == "noon") == after else "am") if is_named else ""
+    return f"{hour if after else hour - 1 or 12}:{minutes if after else 60 - minutes:02} {half}"
+
+
 def moment(tokens: Tokens, bare: bool = False) -> str:
     """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
     is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
     text = _NEXT_DAY.sub("", "".join(" " * token.gap + token.text for token in tokens).lower())
+    text = _DOTTED_TIME.sub(r"\1:\2", _SPOKEN_TIME.sub(_clock, text))
     fields: dict[str, str] = {}
     numbers, end, named = [], 0, False
     while end < len(text):
