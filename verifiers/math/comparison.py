@@ -275,10 +275,8 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         terms = [term.value for term in one.parts]
         if None in terms or other.unit.dimension != SECOND.dimension or other.value is None:
             return False
-        return (
-            sum((term or 0) * size for term, size in zip(terms, (3600, 60, 1), strict=True))
-            == other.value * other.unit.size
-        )
+        seconds = sum((term or 0) * size for term, size in zip(terms, (3600, 60, 1), strict=True))
+        return seconds == other.value * other.unit.size
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
     if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):

@@ -154,7 +154,8 @@ def _says_the_same(question: Question, reference: Answer, answer: Answer) -> boo
     is_claim = reference.words in ("yes", "no") and answer.words != reference.words
     if is_claim and restated.is_yes(question, answer.tokens) is (reference.words == "yes"):
         return True
-    return restated.says(question, answer, reference) or restated.says(question, reference, answer)
+    pairs = ((answer, reference), (reference, answer))
+    return any(restated.says(question, reference, *pair) for pair in pairs)
 
 
 def _in_words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:

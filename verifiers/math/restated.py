@@ -96,8 +96,8 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
     return "not" not in said
 
 
-def says(question: Question, sentence: Answer, short: Answer) -> bool:
-    """True if one answer says the other's words, and besides only what the question says: `He faces south`, `Maria has
+def says(question: Question, reference: Answer, sentence: Answer, short: Answer) -> bool:
+    """True if one of two answers says the other's words, and besides only what the question says: `He faces south`, `Maria has
     the most`, `an isosceles triangle`."""
     tokens, wanted = sentence.tokens, short.words.replace(" ", "")
     if short.kind != "text" or not wanted or not len(short.tokens) < len(tokens) <= _LONGEST_SENTENCE:
@@ -111,12 +111,20 @@ def says(question: Question, sentence: Answer, short: Answer) -> bool:
             if (begin, end) == (0, len(tokens)) or prose(tokens[begin:end]).replace(" ", "") != wanted:
                 continue
             around = spoken[:begin] + spoken[end:]
+            if sentence is reference and not all(_is_place(question, word) for word in spoken[:begin]):
+                return False  # the team, of the blue team
             if others & {*around} or not all(_is_harmless(each, asked) for each in tokens[:begin] + tokens[end:]):
                 return False
             copula = max((i for i in range(begin) if spoken[i] in _COPULAS), default=-1)
             rest = [*spoken[copula + 1 : begin], *spoken[end:]]
             return all(word in _NEUTRAL | _LEADING | _WINNING or stem(word) in question.stems for word in rest)
     return False
+
+
+def _is_place(question: Question, word: str) -> bool:
+    """True for `the`, and for `under` where the question asks under which."""
+    asked = re.search(rf"\b{re.escape(word)} (?:which|what)\b", question.text, re.IGNORECASE)
+    return word in ("the", "a", "an") or asked is not None
 
 
 def _is_harmless(token: Token, asked: list[str]) -> bool:

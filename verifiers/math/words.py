@@ -102,19 +102,20 @@ def numbered(tokens: Tokens) -> Tokens:
         value, end = _number(tokens, index)
         token = tokens[index]
         is_sign = word(token) in ("minus", "negative") and not (index and tokens[index - 1].kind in ("number", "name"))
-        if (
-            is_sign
-            and index + 1 < len(tokens)
-            and (tokens[index + 1].kind == "number" or _number(tokens, index + 1)[0])
-        ):
-            token = Token("op", "-", token.gap)
-        elif is_sign and tokens[index + 1 : index + 2] and tokens[index + 1].isa("\\infty", "\\frac", "\\sqrt"):
+        if is_sign and _signs(tokens, index + 1):
             token = Token("op", "-", token.gap)
         elif end > index:
             token = Token("number", str(value), token.gap, value, token.kind != "number")
         result.append(token)
         index = max(end, index + 1)
     return tuple(result)
+
+
+def _signs(tokens: Tokens, begin: int) -> bool:
+    """True if a number begins here."""
+    follows = tokens[begin : begin + 1]
+    is_number = follows and (follows[0].kind == "number" or follows[0].isa("\\infty", "\\frac", "\\sqrt"))
+    return bool(is_number or (follows and _number(tokens, begin)[1] > begin))
 
 
 def is_numeral(text: str) -> bool:
