@@ -11,8 +11,18 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import ZERO, Node, factors_of, is_prime, is_sum, names_of, nodes_of
-from ratchet.verifiers.math.numeric import MOST_WORK, same_value
+from ratchet.verifiers.math.nodes import (
+    ZERO,
+    Node,
+    factors_of,
+    is_prime,
+    is_sum,
+    kinds_of,
+    names_of,
+    nodes_of,
+    rational_value,
+)
+from ratchet.verifiers.math.numeric import MOST_WORK, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.sentences import direction
@@ -38,6 +48,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return f"the question asks for base {question.base}"
     if question.is_count and ours.kind == theirs.kind == "scalar" and ours.unit is None and _is_measured(theirs):
         return "the question asks for a count"
+    if question.has_template and _is_unlike(reference, answer):
+        return "the question shows another form"
     for name, meets in _FORMS.items():
         if name in question.forms and meets(ours, ours) and not meets(theirs, ours):
             return f"the question asks for {name if name.startswith('a ') else 'an answer ' + name}"
@@ -134,9 +146,63 @@ def _factors(node: Node) -> tuple[Fraction, int]:
     return Fraction(1), 1
 
 
+def _terms(node: Node) -> list[list[Node]]:
+    """The terms of a sum, each as its factors and divisors (powers of -1), without numbers; those of 2(x + y) too."""
+    if node[0] in ("+", "-"):
+        return [term for part in node[1:] if part != ZERO for term in _terms(part)]
+    if node[0] in ("*", "/"):
+        one, other = (rational_value(part) is not None for part in node[1:])
+        if other or (one and node[0] == "*"):
+            return _terms(node[1 if other else 2])
+    return [_parts(node)]
+
+
+def _parts(node: Node, inverted: bool = False) -> list[Node]:
+    if node[0] in ("*", "/"):
+        return _parts(node[1], inverted) + _parts(node[2], inverted ^ (node[0] == "/"))
+    if node[0] == "applied":
+        return [("name", node[1]), *_parts(node[2], inverted)]
+    if node[0] == "-" and node[1] == ZERO:
+        return _parts(node[2], inverted)
+    if rational_value(node) is not None:
+        return []
+    return [("^", node, ("number", Fraction(-1))) if inverted else node]
+
+
+def _skeleton(node: Node, within: bool = False) -> str:
+    """How an expression is built, with any numbers and in any order; `within` a function or exponent, any constant."""
+    if rational_value(node) is not None or (within and not names_of(node)):
+        return "#"
+    terms = []
+    for term in _terms(node):
+        parts = []
+        for part in term if not within or any(map(names_of, term)) else ():
+            function = part[0] not in ("+", "-", "root", "^")
+            inner = (_skeleton(each, function or i > 0) for i, each in enumerate(part[1:]) if isinstance(each, tuple))
+            parts.append(str(part) if part[0] == "name" else f"{part[0]}({' '.join(inner)})")
+        terms.append("*".join(sorted(parts)) or "#")
+    return "+".join(sorted(terms))
+
+
+def _is_unlike(reference: Answer, answer: Answer) -> bool:
+    """True if an answer is not built as the reference is, or has a root that is not reduced."""
+    sides = [each.parts[0].node or ZERO for each in (reference, answer) if each.kind == "equation"]
+    ours, theirs = _value(reference), _value(answer)
+    if ours.kind != "scalar" or theirs.kind != "scalar" or not ours.node or not theirs.node:
+        return False
+    if any(side[0] not in ("name", "applied", "call") for side in sides):
+        return False
+    is_reduced = _is_lowest(theirs, ours) or not _is_lowest(ours, ours)
+    return not is_reduced or _skeleton(ours.node) != _skeleton(theirs.node)
+
+
 def _is_factored(answer: Answer, reference: Answer) -> bool:
     if not answer.node or not reference.node:
         return True
+    for kind, name in (("root", ""), ("", "i")):  # over a larger field
+        holds = [kind in kinds_of(node) or ("name", name) in nodes_of(node) for node in (reference.node, answer.node)]
+        if holds == [False, True]:
+            return False
     (number, count), (wanted, most) = _factors(answer.node), _factors(reference.node)
     return most < 2 or (count >= most and not (number and abs(wanted / number) > 1))
 
@@ -156,7 +222,23 @@ def _is_lowest(answer: Answer, reference: Answer) -> bool:
             return False
         if node[0] == "root" and node[1][0] == "number" and _has_power(node[1][1], node[2]):
             return False
-    return True
+        if node[0] == "/" and _cancels(node):
+            return False
+    terms = [sorted(map(repr, term)) for term in _terms(answer.node or ZERO)]
+    return all(terms.count(term) == 1 for term in terms)
+
+
+def _cancels(fraction: Node) -> bool:
+    """True if a factor with letters, or a number, is above and below the bar."""
+    above, below = ([part[1] if part[0] == "^" else part for part in _parts(half)] for half in fraction[1:])
+    numbers = [_factors(half)[0] for half in fraction[1:]]
+    if all(number.denominator == 1 for number in numbers) and math.gcd(*(int(number) for number in numbers)) > 1:
+        return True
+    return any(
+        names_of(one) and names_of(one) == names_of(two) and proportional(one, two, False, [MOST_WORK])
+        for one in above
+        for two in below
+    )
 
 
 def _has_power(radicand: Fraction, index: int) -> bool:
@@ -203,9 +285,8 @@ def _is_mixed(answer: Answer, reference: Answer) -> bool:
 
 
 def _is_decomposed(answer: Answer, reference: Answer) -> bool:
-    """True if it is a sum, perhaps with a factor."""
-    node = answer.node or ZERO
-    return any(is_sum(factor) for factor in factors_of(node[1] if node[0] == "/" else node))
+    """True if it has as many terms as the reference."""
+    return len(_terms(answer.node or ZERO)) >= len(_terms(reference.node or ZERO)) > 1
 
 
 def is_of_primes(node: Node | None) -> bool:

@@ -44,6 +44,7 @@ FORMS = {
 }  # fmt: skip
 """How a question asks for a form, by its name."""
 _FORMS = {name: re.compile(pattern, _I) for name, pattern in FORMS.items()}
+_TEMPLATE = re.compile(r"\bform\s+(?:of\s+)?(?:\$|\\[(\[])", _I)
 _NAME = r"\$?\\?\(?\s*([A-Za-z](?:_\w)?|\\[a-z]+)(?![A-Za-z])"
 _SOLVED = (
     re.compile(rf"\bsolv(?:e|ing)\b[^.?!]{{0,120}}?\bfor (?:the |positive |real |all )*{_NAME}", _I),
@@ -156,6 +157,11 @@ class Question:
     def forms(self) -> frozenset[str]:
         """The names of FORMS that it asks for."""
         return frozenset(name for name, pattern in _FORMS.items() if self.says(pattern))
+
+    @functools.cached_property
+    def has_template(self) -> bool:
+        """True if it shows the form, `in the form $a\\sqrt{b}$`."""
+        return self.says(_TEMPLATE)
 
     @functools.cached_property
     def letter(self) -> str:

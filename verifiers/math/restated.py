@@ -97,8 +97,8 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
 
 
 def says(question: Question, reference: Answer, sentence: Answer, short: Answer) -> bool:
-    """True if one of two answers says the other's words, and besides only what the question says: `He faces south`, `Maria has
-    the most`, `an isosceles triangle`."""
+    """True if one of two answers says the other's words, and besides only what the question says: `He faces south`,
+    `Maria has the most`, `an isosceles triangle`."""
     tokens, wanted = sentence.tokens, short.words.replace(" ", "")
     if short.kind != "text" or not wanted or not len(short.tokens) < len(tokens) <= _LONGEST_SENTENCE:
         return False
