@@ -15,7 +15,8 @@ from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.readings import without_constant
-from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
+from ratchet.verifiers.math.sentence_values import stated_values
+from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens, read_tokens
 from ratchet.verifiers.math.tokens import spelled
 from ratchet.verifiers.math.units import CELSIUS, DEGREE, FAHRENHEIT, parse_unit
 
@@ -100,7 +101,7 @@ def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
     return replace(reference, unit=asked[1])
 
 
-def other_readings(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
+def other_readings(question: Question, reference: Answer, answer: Answer, text: str) -> Iterator[Pair]:
     """Reference and answer as the question lets them be read; the pair that is the same makes the answer right."""
     if _says_the_same(question, reference, answer):
         yield reference, reference
@@ -135,6 +136,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer) -> Ite
     yield from _of_parts(reference, answer)
     yield from _renamed(question, reference, answer)
     yield from _ordered(question, reference, answer)
+    for value in stated_values(question, reference, words.numbered(read_tokens(text))):
+        yield reference, value
 
 
 def _says_the_same(question: Question, reference: Answer, answer: Answer) -> bool:

@@ -88,7 +88,7 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     decision = _compared(wanted, parsed, texts)
     if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):
         decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
-    readings = () if decision.same else context.other_readings(asked, wanted, parsed)
+    readings = () if decision.same else context.other_readings(asked, wanted, parsed, answer)
     for pair in readings:
         if (read_so := _compared(*pair, texts)).same:
             decision, parsed = read_so, parsed if pair[1] is wanted else pair[1]

@@ -49,6 +49,14 @@ def parse_answer(text: str) -> Answer:
         return Answer("scalar", spelling=text)
 
 
+def read_tokens(text: str) -> Tokens:
+    """The tokens of a text; none of one that cannot be read."""
+    try:
+        return trimmed(tokenize(text))
+    except Unreadable:
+        return ()
+
+
 def parse_tokens(tokens: Tokens) -> Answer:
     tokens = words.numbered(trimmed(tokens))
     bare = words.without_order(unframed(tokens))
