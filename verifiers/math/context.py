@@ -13,6 +13,7 @@ from ratchet.verifiers.math.forms import is_of_primes
 from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
+from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.sentence_values import stated_values
@@ -37,6 +38,10 @@ _SCALES = {
     unit: re.compile(rf"(?:°|circ\}}?\$?)\s*(?:\\(?:text|mathrm)\{{\s*)?{name[0]}\b|\b{name}", re.IGNORECASE)
     for unit, name in ((CELSIUS, "Celsius"), (FAHRENHEIT, "Fahrenheit"))
 }
+_EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) there\b", re.IGNORECASE)
+_COORDINATES = re.compile(
+    r"\bcoordinates?\b|\bpoints?\b|\bpairs?\b|\bvertex\b|\bmidpoint\b|\bcent(?:er|re)\b", re.IGNORECASE
+)
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 _NO_CLOSED_FORM = re.compile(
     r"\bsimplif|\bas an? (?:integer|decimal|whole|number)|\bdecimal\b|\bdigits?\b"
@@ -91,6 +96,9 @@ def _as_option(question: Question, reference: Answer, text: str, same: Callable[
 def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
     """The reference with the unit that the question asks for; `7 m` as `7 \\text{ m}` where the question has it."""
     asked = question.unit
+    measured = with_letter_unit(reference, apart=False)
+    if measured is not reference and asked and measured.unit and asked[1].dimension == measured.unit.dimension:
+        return measured
     if (match := _LETTERS.fullmatch(text)) and (unit := parse_unit(match[2].replace("²", "^2").replace("³", "^3"))):
         shown = re.search(rf"(?<![\w\\])\d[\d.,]*\s*{re.escape(match[3])}(?!\w)", question.text)
         is_unit = shown or (asked and asked[1].dimension == unit.dimension) or not question.names(match[3])
@@ -120,6 +128,7 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
                 yield (one, based) if one is reference else (based, one)
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
+    yield from _listed(question, reference, answer)
     if reference.unit == DEGREE and answer.unit and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
         yield reference, replace(answer, unit=DEGREE)
     if (bare := _without_unit(question, answer)) is not None:
@@ -140,12 +149,28 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         yield reference, value
 
 
+def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """`(6, 1260)` for 6 and 1260 where their order is given, `2, -1` for a point."""
+    pair, values = (reference, answer) if reference.kind == "tuple" else (answer, reference)
+    if pair.kind != "tuple" or pair.brackets != "()" or pair.variable or not is_list(values):
+        return
+    if question.says(_COORDINATES if pair is reference else _IN_ORDER):
+        as_list = replace(pair, kind="collection", brackets="", ordered=True)
+        values = replace(values, ordered=True)
+        yield (as_list, values) if pair is reference else (values, as_list)
+
+
 def _says_the_same(question: Question, reference: Answer, answer: Answer) -> bool:
     """True if the answer's words mean the reference where this is asked: "none", a claim, a place."""
     counts = question.says(_COUNTS)
     if (reference.words == "infinite" and answer.node == _INFINITE) or (
         answer.words == "infinite" and reference.node == _INFINITE and counts
     ):
+        return True
+    is_denial = answer.words.startswith(("does not exist", "no such")) or answer.kind == "collection" != bool(
+        answer.parts
+    )
+    if reference.words == "no" and is_denial and question.says(_EXISTING):
         return True
     is_empty = reference.kind == "collection" and not reference.parts
     if is_empty and answer.words == "does not exist" and question.says(_SOLVING):
@@ -247,7 +272,10 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         is_free &= not any(question.names(letter) for letter in letters)
         is_free &= own.lower() != other.lower() and (len(ours) == 1 or not {own, other} & {*"xyz"})
         value = (reference.parts[-1] if reference.kind == "equation" else reference).node
-        is_formula = value and (len(names_of(value)) > 1 or kinds_of(value) - {"*", "number", "name"})  # no `5m`
+        is_multiple = value and (
+            value == ("name", own) or (value[0] == "*" and not names_of(value[1]))
+        )  # 5m, of meters
+        is_formula = value and (len(names_of(value)) > 1 or not is_multiple)
         if is_free and (is_formula or question.says(_POLYNOMIAL)):
             yield reference, with_name(answer, other, own)
     if reference.kind == answer.kind == "equation" and not (reference.words or answer.words):

@@ -121,7 +121,7 @@ def _is_index(tokens: Tokens, name: str) -> bool:
     exponents = (
         {two.text, three.text} for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False) if one.isa("^")
     )
-    if name in "kmjl" and (tokens[-1].text == name or any(name in each for each in exponents)):
+    if name in "kmjln" and (tokens[-1].text == name or any(name in each for each in exponents)):
         return True
     begins = [token for token in tokens[:4] if not token.isa("{")][:3]
     is_member = len(begins) == 3 and begins[0].kind == "name" and begins[1].isa("_", "(") and begins[2].text == name

@@ -91,7 +91,7 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     readings = () if decision.same else context.other_readings(asked, wanted, parsed, answer)
     for pair in readings:
         if (read_so := _compared(*pair, texts)).same:
-            decision, parsed = read_so, parsed if pair[1] is wanted else pair[1]
+            decision, parsed = read_so, parsed if pair[1] is wanted else context.rounded(asked, pair[1])
             break
     if decision.same and (why := forms.refusal(asked, wanted, parsed)):
         return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
@@ -133,18 +133,19 @@ def _shown(text: str) -> str:
 def _left_to_do(reference: Answer, answer: Answer) -> str:
     """The operation that an answer leaves to do and its reference does not have; "" if there is none."""
     if not answer.symbols.isdisjoint(_UNEVALUATED):
-        states = answer.kind == "equation" and reference.kind == "scalar"  # \\int_0^1 x^2 dx = 1/3 says 1/3
-        sides = answer.parts if states else (answer,)
-        if left := frozenset.intersection(*(side.symbols for side in sides)) & _UNEVALUATED - reference.symbols:
-            return f"unevaluated {min(left)}"
+        for member in answer.parts if answer.kind == "collection" and answer.parts else (answer,):
+            states = member.kind == "equation" and reference.kind in ("scalar", "collection")  # \\int_0^1 x^2 dx = 1/3
+            sides = member.parts if states else (member,)
+            if left := frozenset.intersection(*(side.symbols for side in sides)) & _UNEVALUATED - reference.symbols:
+                return f"unevaluated {min(left)}"
     return "a tower of powers" if answer.has_tower and not reference.has_tower else ""
 
 
 def reference_text(reference: str) -> str:
     """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
     content of a box, the last line of a solution of GSM8K; with a cross for the letter of `1.5 x 10^6`."""
-    solution, _, final = reference.strip().rpartition("\n#### ")  # GSM8K's
-    text = _LETTER_FOR_TIMES.sub(r"\\times ", final if solution else reference.strip())
+    _, _, final = f"\n{reference.strip()}".rpartition("\n#### ")  # GSM8K's
+    text = _LETTER_FOR_TIMES.sub(r"\\times ", final.strip())
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
         text = text.strip("$.")[7:-1].strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:

@@ -7,7 +7,16 @@ import itertools
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.nodes import Node, kinds_of, linear, names_of, nodes_of, rational_value, replaced
+from ratchet.verifiers.math.nodes import (
+    Node,
+    in_radians,
+    kinds_of,
+    linear,
+    names_of,
+    nodes_of,
+    rational_value,
+    replaced,
+)
 from ratchet.verifiers.math.numeric import constant_value, proportional, same_value
 from ratchet.verifiers.math.points import drawn
 from ratchet.verifiers.math.readings import without_constant
@@ -67,7 +76,8 @@ def progressions(answer: Answer) -> list[Progression]:
         names = names_of(value.node) if value.kind == "scalar" and value.node else frozenset()
         if len(names) != 1 or not names <= INTEGERS or value.unit or value.percent or not _is_arithmetic(value.node):
             return []
-        at = [constant_value(replaced(value.node or (), {("name", *names): ("number", Fraction(i))})) for i in range(6)]
+        node = in_radians(value.node or ()) if "\\degree" in value.symbols else value.node or ()
+        at = [constant_value(replaced(node, {("name", *names): ("number", Fraction(i))})) for i in range(6)]
         values = [each for each in at if each is not None]
         steps = [two - one for one, two in zip(values, values[2:], strict=False)]
         if len(values) < 6 or not steps[0] or any(abs(each - steps[0]) > _CLOSE * abs(steps[0]) for each in steps):

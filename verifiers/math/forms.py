@@ -29,6 +29,8 @@ from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
 from ratchet.verifiers.math.units import is_measure
 
+_TRIGONOMETRIC = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
+
 
 def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     """What the question requires and the answer, of the right value, is not; "" if it may pass."""
@@ -50,10 +52,19 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return "the question asks for a count"
     if question.has_template and _is_unlike(reference, answer):
         return "the question shows another form"
+    if "in a form" in question.forms and question.says(_ONLY_IN) and _functions(theirs) - _functions(ours):
+        return "the question says in terms of what"
     for name, meets in _FORMS.items():
         if name in question.forms and meets(ours, ours) and not meets(theirs, ours):
             return f"the question asks for {name if name.startswith('a ') else 'an answer ' + name}"
     return ""
+
+
+_ONLY_IN = re.compile(r"\bin terms of\b")
+
+
+def _functions(answer: Answer) -> frozenset[str]:
+    return frozenset(node[0] for node in nodes_of(answer.node or ZERO)) & _TRIGONOMETRIC
 
 
 def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -320,6 +331,15 @@ _FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
     "a decimal": _is_decimal,
     "a mixed number": _is_mixed,
     "a percentage": _is_percentage,
+    "with positive exponents": lambda answer, reference: (
+        not any(node[0] == "^" and (rational_value(node[2]) or 0) < 0 for node in nodes_of(answer.node or ZERO))
+    ),
+    "rationalized": lambda answer, reference: (
+        not any(
+            node[0] == "/" and ("root" in kinds_of(node[2]) or ("^" in kinds_of(node[2]) and not names_of(node[2])))
+            for node in nodes_of(answer.node or ZERO)
+        )
+    ),
     "a product of primes": lambda answer, reference: is_of_primes(answer.node),
     "a power": _is_power,
     "in partial fractions": _is_decomposed,

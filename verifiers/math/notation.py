@@ -38,6 +38,8 @@ _ROOM = re.compile(
 _MARKED = re.compile(r"\s*(\*\*|__|`+)([^*`]+)\1\s*(\.?)\s*")
 _NEGATED = re.compile(r"\\not\s*(=|\\in(?![A-Za-z]))")
 _MEASURE = re.compile(r"(?<![A-Za-z])m\s*(?=\\angle(?![A-Za-z]))")
+_CONTRACTED = re.compile(r"\b(it|that|there|here|answer|he|she)['’]s\b", re.IGNORECASE)
+_CONSTANT = re.compile(r"(?<![A-Za-z\\\d_^{])([cC])(\d)(?![\d^])")
 _INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
 
 
@@ -48,6 +50,10 @@ def standard(text: str) -> str:
     if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):
         text = marked[2] + marked[3]
     text = text.replace("{:}", ":")
+    if "'" in text or "’" in text:
+        text = _CONTRACTED.sub(r"\1 is", text)
+    if "c1" in text or "C1" in text:
+        text = _CONSTANT.sub(r"\1_\2", text)
     if "!=" in text:
         text = _FACTORIAL.sub("! =", text)
     if "C" in text:

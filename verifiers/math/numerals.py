@@ -32,6 +32,8 @@ def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) ->
     sign = tokens[:1] if tokens[0].isa("-") else ()
     rest = tokens[len(sign) :]
     at = next((i for i, token in enumerate(rest) if i and (token.isa("_") or words.word(token) == "base")), 0)
+    if at > 1 and words.word(rest[at - 1]) == "in":
+        rest, at = (*rest[: at - 1], *rest[at:]), at - 1
     base = [token for token in rest[at + 1 :] if not token.isa("(", ")", "{", "}") and words.word(token) != "base"]
     digits = [token for token in rest[:at] if not token.isa("(", ")")]
     text = "".join(token.text for token in digits).upper()

@@ -63,7 +63,7 @@ def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
     separate."""
     top = top_level(tokens)
     wide = [i for i in top if tokens[i].isa(";", "\\vee") or words.word(tokens[i]) == "or"]
-    narrow = [i for i in top if tokens[i].isa(",", "\\and", "\\wedge") or words.word(tokens[i]) == "and"]
+    narrow = [i for i in top if tokens[i].isa(",", "\\and", "\\wedge") or words.word(tokens[i]) in ("and", "then")]
     if wide + narrow and not any(
         tokens[i].isa("=", "\\ne", "\\in", "<", ">", "\\le", "\\ge") for i in top
     ):  # a \\wedge b

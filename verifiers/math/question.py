@@ -19,7 +19,7 @@ _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
 FORMS = {
     "factored": r"\bfactori[sz]e\b|\bfactor\b(?!s)(?! of)",
     "expanded": r"\bexpand\b|\bmultiply out\b|\bwithout (?:brackets|parentheses)",
-    "in lowest terms": r"\b(?:lowest|simplest) (?:terms|form)|\bsimplest\b|\bsimplif|\breduced?\b|\birreducible",
+    "in lowest terms": r"\blowest (?:\S+ )?(?:terms|form)|\bsimplest\b|\bsimplif|\breduced?\b|\birreducible",
     "in scientific notation": r"\bscientific notation|\bstandard (?:index )?form of the number|\bexponential notation",
     "rounded": (
         r"\bnearest\b|\bdecimal places?\b|\bto (?:\w+|\d) decimals\b|\bsignificant (?:figures|digits)"
@@ -32,6 +32,8 @@ FORMS = {
     ),
     "a mixed number": r"\bas a mixed (?:number|fraction)",
     "a percentage": r"\b(?:as|to|into) an? percent",
+    "with positive exponents": r"\bpositive exponents?\b",
+    "rationalized": r"\brationali[sz]e\b|\brational denominator",
     "a product of primes": r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers",
     "a power": r"\bas a power of\b",
     "in partial fractions": r"\bpartial fractions?\b",
@@ -87,7 +89,8 @@ _PERCENT = re.compile(
 )
 """Percentages that are requested, not given ("after twenty percent off, what")."""
 _UNIT = re.compile(
-    r"\b(?:in|to|as|[Hh]ow many)\s+(?:(?:more|fewer|additional|extra|whole|full|US) )*(?:degrees (?=[CFcf]))?\$?"
+    r"\b(?:in|to|as|[Hh]ow many|nearest)\s+(?:(?:more|fewer|additional|extra|whole|full|US) )*"
+    r"(?:degrees (?=[CFcf]))?\$?"
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
@@ -129,6 +132,10 @@ _WHERE = re.compile(
 )  # fmt: skip
 _ITEM = r"(?:[a-z]{3,} )?(?:⟨+|\b[A-Za-z]\b(?:_\w)?)"
 _ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")
+_PLURAL_OF = re.compile(
+    r"\b(?:all|both|every|each|any)\b|\b[a-z]+s (?:\w+ )?(?:of|for|to|between|with|from)\b(?! each)", _I
+)
+"""Things of what follows: all points of the graphs of f and g."""
 _ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
 _NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
 _NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
@@ -305,7 +312,8 @@ def _asked(sentence: str) -> Iterator[int]:
             yield 0
         asked = asked[len(verb[0]) :].strip()
         for match in _ENUMERATED.finditer(asked):
-            yield len(_ITEMS.findall(match[1]))
+            if not _PLURAL_OF.search(asked[: match.start()]):
+                yield len(_ITEMS.findall(match[1]))
         if nouns := _NOUNS.match(asked):  # the area and perimeter
             yield len(re.split(r",? and |, ", nouns[0]))
         if whole := _ALONE.fullmatch(asked):

@@ -19,9 +19,11 @@ from ratchet.verifiers.math.units import parse_unit
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _WORDS = VOCABULARY["sentence_values"]
-_TAKING_BACK, _CHANGING, _FOLLOWING, _COUNTED = (
-    frozenset(_WORDS[each].split()) for each in ("taking_back", "changing", "following", "counted")
+_TAKING_BACK, _CHANGING, _FOLLOWING, _COUNTED, _RESULTING, _PLACES = (
+    frozenset(_WORDS[each].split())
+    for each in ("taking_back", "changing", "following", "counted", "resulting", "places")
 )
+_REASONS = ("from", "since", "because")
 _APPROXIMATELY = frozenset(VOCABULARY["restated"]["approximately"].split())
 _PUNCTUATION = (",", ".", ":", ";", "(", ")", "'", '"', "-", "!", "`")
 _RELATIONS = ("=", "\\ne", "<", ">", "\\le", "\\ge", "\\in", "\\approx", "\\equiv", "\\implies", "\\pm")
@@ -36,7 +38,14 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
     allowed = _APPROXIMATELY if _is_rounded(question, reference) else frozenset[str]()
     harmless = _harmless(question, tokens, spoken, allowed)
     first = next((i for i, fine in enumerate(harmless) if not fine), len(tokens))
+    harmless = [fine or spoken[i] in _PLACES for i, fine in enumerate(harmless)]
     last = next((i for i in range(len(tokens) - 1, -1, -1) if not harmless[i]), -1)
+    pivot = _computed(spoken)
+    if pivot > first and not _TAKING_BACK & {*spoken[:pivot]}:
+        first = next((i for i, fine in enumerate(harmless) if not fine and i >= pivot), len(tokens))
+    reason = next((i for i in range(1, len(tokens)) if tokens[i - 1].isa(",") and spoken[i] in _REASONS), 0)
+    if reason and not (_TAKING_BACK - {"if"}) & {*spoken[reason:]}:
+        last = next((i for i in range(reason - 2, -1, -1) if not harmless[i]), -1)
     tries = 0
     for begin in range(min(first, len(tokens) - 1) + 1):
         if not _may_begin(tokens, spoken, begin):
@@ -45,11 +54,20 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
             if (begin, end) == (0, len(tokens)) or not _may_end(question, tokens, spoken, end):
                 continue
             core = trimmed(tokens[begin:end])
-            if not core or (all(map(words.word, core)) and end < len(tokens)):
+            is_spoken = all(words.word(token) or token.kind == "name" for token in core)
+            if not core or (is_spoken and end < len(tokens) and (begin or spoken[end] not in ("is", "works"))):
                 continue
             if (tries := tries + 1) > _MOST_TRIES:
                 return
             yield parse_tokens(core)
+
+
+def _computed(spoken: list[str]) -> int:
+    """The position behind a verb that says what comes of a computation, `adding both yields`, or behind `which is`."""
+    ends = [
+        i + 1 for i, word in enumerate(spoken) if word in _RESULTING or spoken[max(i - 1, 0) : i + 1] == ["which", "is"]
+    ]
+    return max(ends, default=0)
 
 
 def _may_begin(tokens: Tokens, spoken: list[str], at: int) -> bool:
@@ -71,7 +89,8 @@ def _may_end(question: Question, tokens: Tokens, spoken: list[str], at: int) -> 
         return len(follows) > 1 and follows not in ("and", "or") and not words.is_numeral(follows)
     if not word:
         return False
-    return word in _FOLLOWING or (stem(word) in question.stems and parse_unit(token.text) is None)
+    is_noun = word.endswith("s") or parse_unit(token.text) is not None  # 52 cartons, of eggs
+    return word in _FOLLOWING or (stem(word) in question.stems and not is_noun)
 
 
 def _harmless(question: Question, tokens: Tokens, spoken: list[str], allowed: frozenset[str]) -> list[bool]:
@@ -93,10 +112,12 @@ def _harmless(question: Question, tokens: Tokens, spoken: list[str], allowed: fr
             chunk = chunk[:-1]
         while chunk and chunk[0].isa(*_PUNCTUATION) and not chunk[0].isa("("):
             chunk = chunk[1:]
-        is_counted = len(chunk) == 1 and chunk[0].upright and end < len(tokens) and spoken[end] in _COUNTED
-        is_relation = any(token.isa(*_RELATIONS) for token in chunk)
-        is_known = spelled(chunk) in formulas if is_relation else all(_is_given(question, each, given) for each in chunk)
-        fine = is_counted or is_known
+        follows = spoken[end] if end < len(tokens) else ""
+        is_counted = len(chunk) == 1 and chunk[0].upright and (follows in _COUNTED or stem(follows) in question.stems)
+        if any(token.isa(*_RELATIONS) for token in chunk):
+            fine = spelled(chunk) in formulas
+        else:
+            fine = is_counted or all(_is_given(question, each, given) for each in chunk)
         result[begin:end] = [fine] * (end - begin)
         begin = end
     return result

@@ -35,7 +35,9 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 Parse = Callable[[Tokens, int], Answer]
 Shape = Callable[[Tokens, int], Answer | None]
 _MAX_PARTS, _MAX_DEPTH = 64, 12
-_OF_ALL, _TENDING = (frozenset(VOCABULARY["described"][each].split()) for each in ("all", "tending"))
+_OF_ALL, _TENDING, _CLOSED, _OPEN = (
+    frozenset(VOCABULARY["described"][each].split()) for each in ("all", "tending", "closed", "open")
+)
 _COMPARED = [(tuple(phrase.split()), sign) for phrase, sign in VOCABULARY["described"]["compared"].items()]
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 
@@ -97,14 +99,44 @@ def _except(tokens: Tokens, depth: int) -> Answer | None:
     """`all real numbers except 4`, `all real numbers except x = 1, 2`."""
     spoken = [words.word(token) for token in tokens]
     at = next((i for i, word in enumerate(spoken) if word in ("except", "excluding", "other")), 0)
-    if not at or prose(tokens[:at]) not in _ALL_REALS:
+    whole = (
+        regions.line() if at and prose(tokens[:at]) in _ALL_REALS else _described(tokens[:at], depth) if at else None
+    )
+    if whole is None:
         return None
     while at + 1 < len(tokens) and spoken[at + 1] in ("than", "for", "when", "the", "values", "numbers", "where"):
         at += 1
     left_out = _parse(tokens[at + 1 :], depth)
     points = left_out.parts if left_out.kind == "collection" else (left_out,)
     values = [part.parts[-1] if part.kind == "equation" else part for part in points]
-    return regions.without(regions.line(), values)
+    known = regions.region_of(whole), [regions.region_of(value) for value in values]
+    if whole.parts[0].node == regions.MINUS_INFINITY and whole.parts[1].node == regions.INFINITY:
+        return regions.without(whole, values)
+    if not known[0] or None in known[1]:
+        return None
+    left_over = regions.complement(regions.union([each for each in known[1] if each]))
+    return regions.as_answer(regions.intersection([known[0], left_over]))
+
+
+def _between(tokens: Tokens, depth: int) -> Answer | None:
+    """`x strictly between 1 and 5`, `from 1 to 5 inclusive`, `x lies between 1 and 5` (without its ends)."""
+    spoken = [words.word(token) for token in tokens]
+    at = next((i for i, word in enumerate(spoken) if word in ("between", "from")), -1)
+    middle = ("and" if spoken[at] == "between" else "to") if at >= 0 else ""
+    join = next((i for i in range(at + 1, len(tokens)) if spoken[i] == middle), 0) if middle else 0
+    if not join:
+        return None
+    ends = tuple(i for i in range(join + 1, len(tokens)) if spoken[i] in _CLOSED | _OPEN or tokens[i].isa("("))
+    stop = min(ends, default=len(tokens))
+    said = [word for word in (*spoken[:at], *spoken[stop:]) if word]
+    names = [token for token in tokens[:at] if not words.word(token)]
+    if not {*said} <= _OF_ALL | _CLOSED | _OPEN or len(names) > 1 or any(name.kind != "name" for name in names):
+        return None
+    low, high = (_parse(trimmed(part), depth) for part in (tokens[at + 1 : join], tokens[join + 1 : stop]))
+    if low.kind != "scalar" or high.kind != "scalar" or low.node is None or high.node is None:
+        return None
+    is_closed = bool(_CLOSED & {*said}) or (spoken[at] == "from" and not _OPEN & {*said})
+    return replace(regions.line(low, high, "[]" if is_closed else "()", names[0].text if names else ""), tokens=tokens)
 
 
 def _described(tokens: Tokens, depth: int) -> Answer | None:
@@ -283,6 +315,14 @@ def _bracketed(tokens: Tokens, depth: int) -> Answer | None:
         tokens = tokens[:-2]  # a transposed row is a vector all the same
     if len(tokens) > 5 and tokens[0].text.isupper() and tokens[1].isa("'", "''") and tokens[2].isa("("):
         tokens = (tokens[0], *tokens[2:])  # P'(2, 5)
+    if (
+        len(tokens) > 8
+        and tokens[0].text.isupper()
+        and tokens[1].isa("_")
+        and tokens[2].isa("{")
+        and tokens[4].isa("}")
+    ):
+        tokens = (tokens[0], *tokens[5:])  # F_1(2, 5)
     if len(tokens) > 4 and tokens[0].kind == "name" and tokens[0].text.isupper() and tokens[1].isa("("):
         if tokens[0].text == "C" and {"n", "k", "r"} & {token.text for token in tokens}:
             return None  # C(n, k)
@@ -378,7 +418,7 @@ def _nested(shape: Callable[[Tokens, int, Parse], Answer | None]) -> Shape:
 
 _SHAPES: tuple[Shape, ...] = (
     _moment, _nested(statements.statement), _nested(options.option), _nested(vectors.matrix), _formula, _qualified,
-    _nested(integers.described), _nested(integers.congruence), _prose, _except, _described, ratios.share,
+    _nested(integers.described), _nested(integers.congruence), _prose, _except, _between, _described, ratios.share,
     permutations.cycles, _nested(ratios.named_ratio), _duration,
     _nested(labels.labeled), _collection, _signed_equation, _nested(relation), _product, _bracketed,
     _nested(vectors.line), _plus_minus,

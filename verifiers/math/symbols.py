@@ -7,6 +7,7 @@ from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.nodes import ZERO, names_of, replaced
 from ratchet.verifiers.math.regions import variable_of
+from ratchet.verifiers.math.tokens import OPAQUE_FUNCTIONS
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _DERIVATIVE = re.compile(r"\\frac \{ d (?:\^ (\d) )?([A-Za-z]) \} \{ d ([A-Za-z])(?: \^ \1)? \}")
@@ -14,6 +15,7 @@ _CALLED = re.compile(r"([^()]+) \( ([A-Za-z]|\\[A-Za-z]+) \)")
 _ARGUMENT = re.compile(r"([A-Za-z]) (?:\( |_ )([a-z])(?: \))?")
 _LETTERED = frozenset(VOCABULARY["lettered"].split())
 _NO_SYMBOLS = frozenset(VOCABULARY["no_symbols"].split())
+_OPERATORS = tuple("\\" + name for name in OPAQUE_FUNCTIONS)
 _NAMED_FUNCTIONS = ("\\sin", "\\cos", "\\tan", "\\log", "\\ln", "\\angle", "|", "\\overline")
 
 
@@ -37,7 +39,7 @@ def is_symbol(answer: Answer) -> bool:
     if len(tokens) > 14:
         return False
     operators = {token.text for token in tokens} & {"+", "-", "/", "\\cdot", "\\times"}
-    if len(tokens) == 1 and first.isa("\\min", "\\max"):
+    if first.isa(*_OPERATORS) and not operators:
         return True
     if first.text in _NAMED_FUNCTIONS or answer.text.startswith("\\frac { d"):
         return not operators and "^" not in answer.text
