@@ -39,9 +39,8 @@ _SCALES = {
     for unit, name in ((CELSIUS, "Celsius"), (FAHRENHEIT, "Fahrenheit"))
 }
 _EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) there\b", re.IGNORECASE)
-_COORDINATES = re.compile(
-    r"\bcoordinates?\b|\bpoints?\b|\bpairs?\b|\bvertex\b|\bmidpoint\b|\bcent(?:er|re)\b", re.IGNORECASE
-)
+_COORDINATES = re.compile(r"\b(?:coordinate|point|pair|vert(?:ex|ice)|midpoint|cent(?:er|re))s?\b", re.IGNORECASE)
+_IN_ORDER = re.compile(r"\bin (?:this|that|the given) order\b|\brespectively\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 _NO_CLOSED_FORM = re.compile(
     r"\bsimplif|\bas an? (?:integer|decimal|whole|number)|\bdecimal\b|\bdigits?\b"
@@ -129,6 +128,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
     yield from _listed(question, reference, answer)
+    if reference.tokens and reference.tokens[-1].isa(")") and (bare := restated.without_remark(reference.tokens)):
+        yield parse_tokens(bare), answer  # -1 (odd)
     if reference.unit == DEGREE and answer.unit and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
         yield reference, replace(answer, unit=DEGREE)
     if (bare := _without_unit(question, answer)) is not None:
@@ -154,7 +155,8 @@ def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[P
     pair, values = (reference, answer) if reference.kind == "tuple" else (answer, reference)
     if pair.kind != "tuple" or pair.brackets != "()" or pair.variable or not is_list(values):
         return
-    if question.says(_COORDINATES if pair is reference else _IN_ORDER):
+    is_asked = question.says(_COORDINATES) if pair is reference else values.ordered and question.says(_IN_ORDER)
+    if is_asked:
         as_list = replace(pair, kind="collection", brackets="", ordered=True)
         values = replace(values, ordered=True)
         yield (as_list, values) if pair is reference else (values, as_list)
@@ -352,7 +354,12 @@ def allows_closed_form(question: Question, answer: Answer) -> bool:
     if not kinds & _CLOSED:
         return kinds <= {"*", "number"} and all(map(is_prime, numbers)) and not given & {str(each) for each in numbers}
     own = Counter(abs(number) for number in numbers if number)
-    is_own = any(own <= Counter(token.value for token in formula) for formula in question.formulas)
+    is_own = any(
+        own <= Counter(token.value for token in formula)
+        and not (formula[0].kind == "name" and formula[1:2][0].isa("_"))
+        for formula in question.formulas
+        if len(formula) > 1
+    )
     primes = {node[1] for node in nodes_of(value.node) if node[0] == "*" for node in node[1:] if node[0] == "number"}
     is_factored = is_of_primes(value.node) and not given & {str(each) for each in primes}
     return (is_factored or not _is_padded(value.node)) and not is_own

@@ -133,8 +133,8 @@ _WHERE = re.compile(
 _ITEM = r"(?:[a-z]{3,} )?(?:⟨+|\b[A-Za-z]\b(?:_\w)?)"
 _ENUMERATED = re.compile(rf"({_ITEM}(?:, (?:and )?{_ITEM})*,? and {_ITEM}|{_ITEM}(?:, {_ITEM})+)")
 _PLURAL_OF = re.compile(
-    r"\b(?:all|both|every|each|any)\b|\b[a-z]+s (?:\w+ )?(?:of|for|to|between|with|from)\b(?! each)", _I
-)
+    r"\b(?:all|both|every|each|any)\b|\b(?!values)[a-z]+s (?:\w+ )?(?:of|for|to|between|with|from)\b(?! each)", _I
+)  # fmt: skip
 """Things of what follows: all points of the graphs of f and g."""
 _ITEMS = re.compile(r"⟨|\b(?!and\b)[A-Za-z]\b(?:_\w)?")
 _NOUN = r"(?:the )?(?:[a-z-]+ ){0,2}[a-z-]+"
@@ -219,6 +219,12 @@ class Question:
             for before, noun, after in zip(["", *nouns], nouns, [*nouns[1:], ""], strict=False)
         )
         return bool(nouns) and not any(units)
+
+    def counts(self, nouns: tuple[str, ...]) -> bool:
+        """True if these are the things that it asks how many there are of."""
+        match = _COUNTED.search(self.text)
+        asked = {stem(word) for word in re.findall(r"[a-z]+", match[1].lower())} if match else {""}
+        return any(stem(noun) in asked for noun in nouns)
 
     @functools.cached_property
     def is_percentage(self) -> bool:

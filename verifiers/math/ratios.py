@@ -7,6 +7,7 @@ from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import split, split_at, top_level
+from ratchet.verifiers.math.regions import line
 from ratchet.verifiers.math.tokens import Tokens
 
 Parse = Callable[[Tokens, int], Answer]
@@ -25,6 +26,9 @@ def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         if len(left) != len(parts) or any(each is None or each[0] not in ("name", "vector") for each in left):
             return None
     terms = tuple(parse(part, depth) for part in parts)
+    units = {term.unit for term in terms}
+    if len(terms) == 2 and None not in units and any(words.word(token) == "to" for token in values):
+        return line(*terms, "[]") if terms[1].kind == "scalar" else None  # 3 cm to 5 cm
     is_ratio = all(term.kind == "scalar" and term.node and not term.percent for term in terms)
     return Answer("ratio", tokens, parts=terms) if is_ratio else None
 

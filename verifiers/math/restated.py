@@ -34,6 +34,7 @@ _DECIDES = re.compile(
 )
 _ALTERNATIVES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", re.IGNORECASE)
 _WINNING = frozenset(["wins", "win", "winning", "strategy", "correct", "true"])
+_AROUND = _NEUTRAL | _LEADING | _BEHIND | _WINNING
 _LONGEST_SENTENCE, _MORE_WORDS = 24, 3
 _EXTREMES = re.compile(r"\b(?:maxim|minim|largest|smallest|greatest|least|extreme)", re.IGNORECASE)
 _WHOLE = re.compile(r"\bintegers?\b|\bwhole numbers?\b", re.IGNORECASE)
@@ -50,7 +51,7 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
             at = len(tokens) - len(formula)
             if all(words.word(token) == "point" for token in tokens[:at]):
                 yield parse_tokens(formula[:1])
-    if (value := _without_remark(tokens)) or (value := _without_place(question, tokens)):
+    if (value := without_remark(tokens)) or (value := _without_place(question, tokens)):
         yield parse_tokens(value)
         yield from _without_words(question, reference, value)
     if len(tokens) > 1 and words.word(tokens[0]) in _APPROXIMATELY and _is_rounded(question, reference):
@@ -117,7 +118,9 @@ def says(question: Question, reference: Answer, sentence: Answer, short: Answer)
                 return False
             copula = max((i for i in range(begin) if spoken[i] in _COPULAS), default=-1)
             rest = [*spoken[copula + 1 : begin], *spoken[end:]]
-            return all(word in _NEUTRAL | _LEADING | _WINNING or stem(word) in question.stems for word in rest)
+            return all(
+                word in _NEUTRAL | _LEADING | _BEHIND | _WINNING or stem(word) in question.stems for word in rest
+            )
     return False
 
 
@@ -189,7 +192,7 @@ def _is_said(question: Question, token: Token) -> bool:
     return is_known or (token.kind in ("number", "name") and (token.upright or question.names(token.text)))
 
 
-def _without_remark(tokens: Tokens) -> Tokens:
+def without_remark(tokens: Tokens) -> Tokens:
     """`9` of `9 \\text{ (attained at }x = 2)` and `54, because ...`: without a remark in brackets, or a reason, at its
     end; empty for anything else. What may take the value back is no remark."""
     at = next((i for i, token in enumerate(tokens) if i and words.word(token) in _REASONS), 0)

@@ -59,7 +59,9 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
                 continue
             if (tries := tries + 1) > _MOST_TRIES:
                 return
-            yield parse_tokens(core)
+            value = parse_tokens(core)
+            if not value.unit or not value.unit.words or not question.is_count or question.counts(value.unit.words):
+                yield value
 
 
 def _computed(spoken: list[str]) -> int:

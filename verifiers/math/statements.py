@@ -42,7 +42,7 @@ def _piecewise(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         value, condition = trimmed(tokens[begin:end]), tokens[end + 1 : _next(tokens, end)]
         if words.word(tokens[end]) == "otherwise":
             condition = tokens[end : end + 1]
-        elif not any(token.isa(*_SIGNS) for token in condition):
+        elif not any(token.isa(*_SIGNS) or words.word(token) in ("even", "odd") for token in condition):
             return None
         while condition and (condition[-1].isa(",", ";", "\\and") or words.word(condition[-1]) == "and"):
             condition = condition[:-1]

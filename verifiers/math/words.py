@@ -11,7 +11,7 @@ _SMALL = {text: value for value, text in enumerate(_NUMBERS["ones"].split())}
 _SMALL |= {text: 10 * value for value, text in enumerate(_NUMBERS["tens"].split(), 2)}
 _MAGNITUDES, _PARTS = _NUMBERS["magnitudes"], _NUMBERS["parts"]
 _NUMERAL = _MAGNITUDES.keys() | _PARTS.keys()
-_NUMERIC = frozenset(_NUMERAL | _SMALL.keys() | {"minus", "negative"})
+_NUMERIC = frozenset(_NUMERAL | _SMALL.keys() | {"minus", "negative", "plus"})
 _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"].split())}
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
@@ -34,6 +34,7 @@ _SPOKEN_TIME = re.compile(
     r"(?P<side>past|after|to|before) (?P<hour>\d+|noon|midnight)\b(?! *[:.]\d)"
 )
 _DOTTED_TIME = re.compile(r"\b(\d{1,2}) ?(?:\. ?(?=[0-5]\d ?[ap]\.? ?m)|h ?(?=[0-5]\d\b))([0-5]\d)")
+_ISO_DATE = re.compile(r"\b(\d{4})-(0[1-9]|1[0-2])-([0-3]\d)\b")
 _NEXT_DAY = re.compile(r",? (?:on |of )?the (?:next|following|same) (?:day|morning)\b")
 _WHEN = re.compile(
     r"(?P<hour>\d{1,2})\s*:\s*(?P<minute>[0-5]\d)(?!\d)|(?P<half>[ap])\s?\.?\s?m\b\s?\.?|(?P<number>\d+)(?:st|nd|rd|th)?\b"
@@ -98,10 +99,17 @@ def numbered(tokens: Tokens) -> Tokens:
         return tokens
     result: list[Token] = []
     index = 0
+    spoken = [word(token) for token in tokens]
     while index < len(tokens):
         value, end = _number(tokens, index)
         token = tokens[index]
-        is_sign = word(token) in ("minus", "negative") and not (index and tokens[index - 1].kind in ("number", "name"))
+        if spoken[index : index + 3] == ["plus", "or", "minus"]:
+            result.append(Token("command", "\\pm", token.gap))
+            index += 3
+            continue
+        is_sign = spoken[index] in ("minus", "negative") and not (
+            index and tokens[index - 1].kind in ("number", "name")
+        )
         if is_sign and _signs(tokens, index + 1):
             token = Token("op", "-", token.gap)
         elif end > index:
@@ -208,6 +216,7 @@ def moment(tokens: Tokens, bare: bool = False) -> str:
     """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
     is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
     text = _NEXT_DAY.sub("", "".join(" " * token.gap + token.text for token in tokens).lower())
+    text = _ISO_DATE.sub(lambda match: f"{[*_MONTHS][int(match[2]) - 1]} {int(match[3])}, {match[1]}", text)
     text = _DOTTED_TIME.sub(r"\1:\2", _SPOKEN_TIME.sub(_clock, text))
     fields: dict[str, str] = {}
     numbers, end, named = [], 0, False
