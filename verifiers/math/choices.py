@@ -16,7 +16,7 @@ _FAMILIES = (
     ([*"123456789"], re.compile(_MARK % "[1-9]", re.MULTILINE)),
     (["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"], re.compile(_MARK % "i{1,3}|iv|vi{0,3}", re.MULTILINE)),
 )
-_END = re.compile(r"(?:\\q?quad|\\\\|[\s,;.&~])+\Z")
+_END = re.compile(r"(?:[.?]\s*(?:Select|Choose|Pick|Mark|Enter|Give)\b.*)?(?:\\q?quad|\\\\|[\s,;.&~])*\Z", re.DOTALL)
 _LABEL = re.compile(
     rf"\s*(?:(?P<style>{_STYLE})\s*)?(?:(?P<named>(?i:the )?(?i:option|choice|answer|statement)s?)\s*:?\s*)?"
     r"(?P<open>\()?\s*(?P<label>[ivIV]{2,4}|[A-Ja-jvV]|\d)\s*(?P<close>\)|[.:](?=\s|\\|\}|$))?\s*(?P<rest>.*)",
@@ -76,7 +76,7 @@ def _letter(labels: dict[str, str], texts: dict[str, str], text: str) -> str | N
     if match["style"] and rest.count("}") > rest.count("{"):
         rest = rest.replace("}", "", 1).strip()
     is_marked = match["close"] or match["named"]
-    if rest and not match["close"]:
+    if rest and (not match["close"] or _BETWEEN.match(rest) or rest.startswith("or ")):
         return None
     if not is_marked and any(text == match["label"] for text in texts.values()):
         return None  # 3, of the choices 1, 2, 3

@@ -128,6 +128,13 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
     yield from _listed(question, reference, answer)
+    if reference.kind == answer.kind == "moment" and "year" not in answer.words:
+        year = re.search(r" year (\d+)", reference.words)
+        if year and re.search(rf"\b{year[1]}\b", question.text):
+            yield replace(reference, words=reference.words.replace(year[0], "")), answer
+    said = [words.word(token) for token in answer.tokens]
+    if "a mixed number" in question.forms and said[1:2] == ["and"]:  # 7 and 5/6
+        yield reference, parse_tokens((answer.tokens[0], *answer.tokens[2:]))
     if reference.tokens and reference.tokens[-1].isa(")") and (bare := restated.without_remark(reference.tokens)):
         yield parse_tokens(bare), answer  # -1 (odd)
     if reference.unit == DEGREE and answer.unit and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):

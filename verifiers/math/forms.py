@@ -273,6 +273,7 @@ def _is_scientific(answer: Answer, reference: Answer) -> bool:
 def _is_rounded(answer: Answer, reference: Answer) -> bool:
     if reference.value is None or answer.kind != "scalar" or answer.percent != reference.percent:
         return True
+    answer = with_letter_unit(answer, apart=False) if answer.value is None and reference.unit else answer
     scale = answer.unit.size / reference.unit.size if reference.unit and answer.unit else 1
     return answer.value is not None and answer.value * scale == reference.value
 

@@ -245,6 +245,8 @@ def prose(tokens: Tokens) -> str:
 
 def _is_word(token: Token, count: int) -> bool:
     """True if letters are a word: upright ones, many, or names of points alone."""
+    if token.text.istitle() and words.canonical([token.text]) != token.text:
+        return True  # Sat
     if token.kind != "run" or token.text.isupper():
         return token.kind == "word" or (token.kind == "run" and (count == 1 or len(token.text) > 3))
     return len(token.text) > 3 or (len(token.text) == 3 and count > 1)

@@ -137,7 +137,7 @@ def _is_harmless(token: Token, asked: list[str]) -> bool:
         return False
     if words.is_numeral(word) and word not in asked:
         return False
-    return word.isalpha() or word in ("'", ".", "$")
+    return word.isalpha() or token.upright or token.isa("'", ".", "-")
 
 
 def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Iterator[Answer]:

@@ -86,6 +86,9 @@ def _parse(tokens: Tokens, depth: int) -> Answer:
 
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
+    if any(token.isa(";") for token in tokens):  # it is inconsistent; there is no solution
+        said = [_prose(part, depth) if part else None for part in split(tokens, ";")]
+        return said[0] if len({each and (each.kind, each.words) for each in said}) == 1 else None
     text = claim(tokens) or quantified(tokens) or prose(tokens)
     text = "does not exist" if len(tokens) == 1 and tokens[0].isa("\\nexists") else text
     if text in _EMPTY or (len(tokens) == 1 and tokens[0].isa("\\emptyset")):

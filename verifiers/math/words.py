@@ -11,7 +11,7 @@ _SMALL = {text: value for value, text in enumerate(_NUMBERS["ones"].split())}
 _SMALL |= {text: 10 * value for value, text in enumerate(_NUMBERS["tens"].split(), 2)}
 _MAGNITUDES, _PARTS = _NUMBERS["magnitudes"], _NUMBERS["parts"]
 _NUMERAL = _MAGNITUDES.keys() | _PARTS.keys()
-_NUMERIC = frozenset(_NUMERAL | _SMALL.keys() | {"minus", "negative", "plus"})
+_NUMERIC = frozenset(_NUMERAL | _SMALL.keys() | {"minus", "negative", "plus", "root"})
 _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"].split())}
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
