@@ -2,7 +2,7 @@
 
 import pytest
 
-from ratchet.verifiers import Problem, verify
+from ratchet.verifiers import Problem, verify, verify_all
 from ratchet.verifiers.math.question import Question
 
 
@@ -58,3 +58,44 @@ def test_a_reference_may_say_so_itself():
         problem = Problem.of("math", answer=f"4 and 7 \\text{{ {end}}}")
         assert verify(problem, "\\boxed{4, 7}").passed
         assert not verify(problem, "\\boxed{7, 4}").passed
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "right", "wrong"),
+    [
+        (
+            "Write $\\sqrt{72}+\\sqrt{50}$ in the form $a\\sqrt{b}$.",
+            "11\\sqrt2",
+            ["\\sqrt2\\cdot11"],
+            ["6\\sqrt2+5\\sqrt2", "\\sqrt{242}"],
+        ),
+        ("Simplify $\\frac{x^2-9}{x^2+x-6}$.", "\\frac{x-3}{x-2}", ["(x-3)/(x-2)"], ["\\frac{(x-3)(x+3)}{(x-2)(x+3)}"]),
+        ("Factor $x^4-4$ over the rationals.", "(x^2-2)(x^2+2)", ["(x^2+2)(x^2-2)"], ["(x-\\sqrt2)(x+\\sqrt2)(x^2+2)"]),
+        ("Rationalize $\\frac{6}{\\sqrt3}$.", "2\\sqrt3", ["\\sqrt3\\cdot2"], ["\\frac{6}{\\sqrt3}"]),
+        ("How much energy, in joules?", "$3\\times10^5$ J", ["300000", "300 kJ"], ["3\\times10^5\\text{ W}"]),
+        ("Which is prime?\n(a) 21\n(b) 29\n(c) 33", "(b)", ["B", "(b) 29", "29", "option b"], ["(a)", "(b) 21", "21"]),
+        (
+            "Find $n$.",
+            "n\\equiv1,3\\pmod4",
+            ["all odd integers", "n=2k+1, k\\in\\mathbb{Z}"],
+            ["n\\equiv1\\pmod4", "n is even"],
+        ),
+        (
+            "In how many ways can they sit?",
+            "60",
+            ["They can sit in 60 ways", "There are 60 ways"],
+            ["not 60", "60 or 61", "at most 60"],
+        ),
+        ("How many muffins are sold?", "42", ["total muffins = 42", "Amount = 42"], ["zebra = 42"]),
+        (
+            "When do they meet?",
+            "9:15 pm",
+            ["quarter past nine in the evening", "21:15"],
+            ["quarter to nine pm", "9:15 am"],
+        ),
+    ],
+)
+def test_classes_that_blind_authors_showed(question, reference, right, wrong):
+    problem = Problem.of("math", question, answer=reference)
+    verdicts = verify_all([(problem, f"\\boxed{{{answer}}}") for answer in (*right, *wrong)], workers=1)
+    assert [verdict.passed for verdict in verdicts] == [True] * len(right) + [False] * len(wrong)

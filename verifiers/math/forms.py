@@ -24,11 +24,13 @@ from ratchet.verifiers.math.nodes import (
 )
 from ratchet.verifiers.math.numeric import MOST_WORK, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
-from ratchet.verifiers.math.question import Question
+from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
 from ratchet.verifiers.math.units import is_measure
+from ratchet.verifiers.math.vocabulary import VOCABULARY
 
+_QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
 _TRIGONOMETRIC = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 
 
@@ -42,6 +44,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return why
     if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
         return "the question asks for the opposite change"
+    if _names_another(question, answer):
+        return "it names something else"
     said = spelled(tuple(token for token in answer.tokens if not direction(words.word(token))))  # Reduce 24/36
     if _repeats(question, reference, answer) or (said in question.given and answer.spelling != reference.spelling):
         return "it repeats the question"
@@ -65,6 +69,16 @@ _ONLY_IN = re.compile(r"\bin terms of\b")
 
 def _functions(answer: Answer) -> frozenset[str]:
     return frozenset(node[0] for node in nodes_of(answer.node or ZERO)) & _TRIGONOMETRIC
+
+
+def _names_another(question: Question, answer: Answer) -> bool:
+    """True for `zebra = 42`: a name in words that is neither the question's nor that of a quantity."""
+    if answer.kind != "equation" or answer.words or answer.parts[0].kind != "text":
+        return False
+    if not all(map(words.word, answer.parts[0].tokens)):
+        return False
+    said = [word for word in answer.parts[0].words.lower().split() if len(word) > 2]
+    return bool(said) and not any(word in _QUANTITIES or stem(word) in question.stems for word in said)
 
 
 def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:

@@ -87,7 +87,8 @@ def _parse(tokens: Tokens, depth: int) -> Answer:
 
 def _prose(tokens: Tokens, depth: int) -> Answer | None:
     if any(token.isa(";") for token in tokens):  # it is inconsistent; there is no solution
-        said = [_prose(part, depth) if part else None for part in split(tokens, ";")]
+        parts = split(tokens, ";")
+        said = [_prose(part, depth) if part else None for part in parts] if 1 < len(parts) < 4 else [None]
         return said[0] if len({each and (each.kind, each.words) for each in said}) == 1 else None
     text = claim(tokens) or quantified(tokens) or prose(tokens)
     text = "does not exist" if len(tokens) == 1 and tokens[0].isa("\\nexists") else text

@@ -107,6 +107,16 @@ def numbered(tokens: Tokens) -> Tokens:
             result.append(Token("command", "\\pm", token.gap))
             index += 3
             continue
+        is_root = spoken[index] in ("square", "cube") and spoken[index + 1 : index + 3] == ["root", "of"]
+        if is_root and index + 3 < len(tokens):
+            third = (Token("op", "["), Token("number", "3", value=Fraction(3)), Token("op", "]"))
+            result += [Token("command", "\\sqrt", token.gap), *third[: 3 * (spoken[index] == "cube")]]
+            index += 3
+            continue
+        if spoken[index] in ("times", "the") and result and "root" in spoken[index + 1 : index + 4]:
+            result += [Token("op", "\\cdot")] * (spoken[index] == "times")
+            index += 1
+            continue
         is_sign = spoken[index] in ("minus", "negative") and not (
             index and tokens[index - 1].kind in ("number", "name")
         )
