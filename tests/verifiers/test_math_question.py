@@ -86,6 +86,33 @@ def test_a_reference_may_say_so_itself():
             ["They can sit in 60 ways", "There are 60 ways"],
             ["not 60", "60 or 61", "at most 60"],
         ),
+        (
+            "What change does he get?",
+            "$5.45",
+            ["5.45", "545\\text{ cents}"],
+            ["5.45\\text{ cents}", "5.45\\text{ euros}"],
+        ),
+        (
+            "What is its volume in cubic inches?",
+            "64",
+            ["64\\text{ cubic inches}"],
+            ["64\\text{ cubic feet}", "64\\text{ inches}"],
+        ),
+        ("What is its momentum, in kg·m/s?", "5", ["5\\text{ kg m/s}"], ["5\\text{ J}", "5\\text{ kg}"]),
+        ("Convert 90 km/h to m/s.", "25 m/s", ["25", "25\\text{ m/s}"], ["1500\\text{ m/min}", "90\\text{ km/h}"]),
+        ("Write 45 degrees in radians.", "\\frac{\\pi}{4}", ["\\pi/4"], ["45^\\circ"]),
+        (
+            "Which theorem is it?",
+            "Fermat's little theorem",
+            ["\\text{Fermat's Little Theorem}"],
+            ["\\text{Fermat's last theorem}"],
+        ),
+        (
+            "It has ( )\nA. no root\nB. exactly one root\nC. exactly two roots",
+            "B",
+            ["\\text{B. exactly one root}", "exactly one root"],
+            ["\\text{C. exactly two roots}", "\\text{B. exactly two roots}"],
+        ),
         ("How many muffins are sold?", "42", ["total muffins = 42", "Amount = 42"], ["zebra = 42"]),
         (
             "When do they meet?",

@@ -22,6 +22,8 @@ _LABEL = re.compile(
     r"(?P<open>\()?\s*(?P<label>[ivIV]{2,4}|[A-Ja-jvV]|\d)\s*(?P<close>\)|[.:](?=\s|\\|\}|$))?\s*(?P<rest>.*)",
     re.DOTALL,
 )
+_COPIED = re.compile(r"\s*(?:\\text\{)?\s*\(?([A-J])(?:\)|[.:])\s*(.+?)\s*\.?\s*\}?\s*", re.DOTALL)
+"""A choice with its whole text, as the question has it."""
 _TASK = re.compile(r"\b(?:find|compute|prove|show|determine|calculate|how|what|let|if|solve|evaluate)\b", re.IGNORECASE)
 """A part of a question, and no choice."""
 _BETWEEN = re.compile(r"\s*(?:,\s*(?:and|\\text\{\s*and\s*\})|,|;|\band\b|\\text\{\s*and\s*\}|\\?&|\+)\s*")
@@ -58,6 +60,8 @@ def choices_of(question: str) -> Choices:
 def lettered(question: str, text: str) -> str:
     """The text with a capital letter for its label, or for each of several, where the question has other labels."""
     labels, texts = choices_of(question)
+    if (copied := _COPIED.fullmatch(text)) and texts.get(copied[1]) == copied[2]:
+        return copied[1]
     if not labels or len(text) > 400 or ("A" in labels and "&" not in text):
         return text
     if (one := _letter(labels, texts, text)) is not None:

@@ -23,6 +23,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
 _INTEGER = re.compile(r"-?\d{1,18}")
+_DOLLARS = re.compile(r"^\$\s?(?=\d[\d,]*(?:\.\d+)?$)")
 _LETTER_FOR_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\]*")
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
@@ -145,7 +146,7 @@ def reference_text(reference: str) -> str:
     """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
     content of a box, the last line of a solution of GSM8K; with a cross for the letter of `1.5 x 10^6`."""
     _, _, final = f"\n{reference.strip()}".rpartition("\n#### ")  # GSM8K's
-    text = _LETTER_FOR_TIMES.sub(r"\\times ", final.strip())
+    text = _DOLLARS.sub(r"\\$", _LETTER_FOR_TIMES.sub(r"\\times ", final.strip()))
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
         text = text.strip("$.")[7:-1].strip()
     if text[:2] not in ("['", '["') or len(text) > MAX_ANSWER_CHARACTERS:

@@ -54,6 +54,9 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return f"the question asks for base {question.base}"
     if question.is_count and ours.kind == theirs.kind == "scalar" and ours.unit is None and _is_measured(theirs):
         return "the question asks for a count"
+    asked = question.unit
+    if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] != asked[1][:2]:
+        return f"the question asks for {asked[0]}"
     if question.has_template and _is_unlike(reference, answer):
         return "the question shows another form"
     if "in a form" in question.forms and question.says(_ONLY_IN) and _functions(theirs) - _functions(ours):
@@ -65,6 +68,7 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
 
 
 _ONLY_IN = re.compile(r"\bin terms of\b")
+_CONVERT = re.compile(r"\b(?:convert|express|rewrite)\b", re.IGNORECASE)
 
 
 def _functions(answer: Answer) -> frozenset[str]:
@@ -88,7 +92,7 @@ def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:
     numbers = [token.text for token in answer.tokens if token.kind == "number"]
     if reference.percent and answer.symbols & {"\\frac", "/"} and len(numbers) == 2:  # 18/72 for a percentage
         return all(re.search(rf"(?<![\d.]){re.escape(each)}(?![\d.])", question.text) for each in numbers)
-    if not asked or answer.unit is None or answer.unit.size == asked[1].size or answer.kind != "scalar":
+    if not asked or answer.unit is None or answer.unit[:2] == asked[1][:2] or answer.kind != "scalar":
         return False
     number = next(iter(numbers), "")
     return bool(re.search(rf"(?<![\d.]){re.escape(number)}(?![\d.])", question.text))

@@ -91,7 +91,9 @@ def _may_end(question: Question, tokens: Tokens, spoken: list[str], at: int) -> 
         return len(follows) > 1 and follows not in ("and", "or") and not words.is_numeral(follows)
     if not word:
         return False
-    is_noun = word.endswith("s") or parse_unit(token.text) is not None  # 52 cartons, of eggs
+    texts = [each.text for each in tokens[at : at + 3]]
+    is_unit = any(parse_unit(" ".join(texts[:length])) for length in range(1, len(texts) + 1))
+    is_noun = word.endswith("s") or is_unit  # 52 cartons, of eggs; 64 cubic feet
     return word in _FOLLOWING or (stem(word) in question.stems and not is_noun)
 
 

@@ -81,12 +81,15 @@ _COMPLEMENTS = re.compile(r"[+'*]|\\(?:cdot|o(?:plus|r)|l(?:or|and)|vee|wedge|c[
 """Beside it, \\overline{AB} is no segment."""
 _SPACING = re.compile(r"[\s{}]|\\[,;! ]")
 _CALLED = re.compile(r"\s*(?:\\left\s*)?[(\[]")
+_OWNER = re.compile(r"(?<=[A-Za-z]{3})'s\b")  # Fermat's: no derivative
 _CONVOLVED = re.compile(r"(?<![A-Za-z])([fgh])\s*(?:\*|\\ast(?![a-z]))\s*(?=[fgh](?![A-Za-z]))")
 
 
 def tokenize(text: str) -> Tokens:
     """Raises Unreadable."""
     text = standard(text)
+    if "'s" in text:
+        text = _OWNER.sub("s", text)
     if "*" in text or "\\ast" in text:
         text = _CONVOLVED.sub(r"\1\\star ", text)
     if "\\" in text:

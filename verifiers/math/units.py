@@ -32,7 +32,7 @@ _BASE = re.compile(r"([A-Za-z]+)(-?\d)?")
 _SYMBOLS, _NAMES = _table("symbols_of_units"), _table("names_of_units")
 _BASES = {base for each in (*_SYMBOLS.values(), *_NAMES.values()) for base, _ in each.dimension}
 _PREFIXES, _PREFIX_NAMES, _POWERS = (VOCABULARY[section] for section in ("prefixes", "prefix_names", "powers"))
-_PIECE = re.compile(r"\s*(?:([^\W\d_]+|¢)\.?(?:\s*\^\s*\{?\s*(-?)\s*(\d)\s*\}?|(\d)(?!\d))?|(/|\*)|\((.+?)\))")
+_PIECE = re.compile(r"\s*(?:([^\W\d_]+|¢)\.?(?:\s*\^\s*\{?\s*(-?)\s*(\d)\s*\}?|(\d)(?!\d))?|(/|[*·⋅])|\((.+?)\))")
 DOLLAR, EURO, STERLING, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
     Unit(((name, 1),)) for name in ("dollar", "euro", "sterling", "degree", "radian", "celsius", "fahrenheit")
 )
@@ -58,7 +58,7 @@ def parse_unit(text: str) -> Unit | None:
         position = match.end()
         word = (match[1] or "").lower()
         if match[5] or word == "per":
-            sign = sign if match[5] == "*" else -1
+            sign = -1 if match[5] in (None, "/") else sign
             continue
         if word in _POWERS:
             power = _POWERS[word]
