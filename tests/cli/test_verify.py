@@ -97,7 +97,7 @@ def test_a_file_of_answers_keeps_every_row_in_order(typed, tmp_path):
     assert rows[0]["id"] == 7 and rows[0]["decided_by"] == "exact" and rows[0]["fraction"] == 1.0
     assert rows[1]["decided_by"] == "numeric"
     assert f"{source}, row 3: line: not valid JSON" in rows[2]["error"]
-    assert rows[3]["error"] == f"{source}, row 4: exactly one of the fields response, pred and code is needed"
+    assert rows[3]["error"] == f"{source}, row 4: exactly one of the fields response, pred, code is needed"
     assert "it has no reference answer" in rows[4]["error"] and rows[4]["fraction"] is None
     assert "nan is no reference" in rows[18]["error"] and rows[18]["gold"] is None
     assert "a placeholder: nan" in rows[19]["error"] and "NaN" not in target.read_text()
