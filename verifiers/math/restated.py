@@ -206,6 +206,8 @@ def without_remark(tokens: Tokens) -> Tokens:
     is_remark = at and spoken and numbers <= 2 * len(spoken) and not _TAKEN_BACK & {*remark}
     if any(words.is_numeral(word) or parse_unit(word) for word in spoken):  # 5 (in meters)
         return ()
+    if len(spoken) < 2 and any(token.isa("+", "*", "^", "/") for token in tokens[at:]):  # 2(xyz(x + y + z))
+        return ()
     if "=" in remark and not (_REJECTING | _PLACES) & {*remark}:  # 8 (x = 1 is a root)
         return ()
     if is_remark and _REJECTING & {*remark}:  # x = 8 (x = -2 is extraneous)

@@ -88,6 +88,8 @@ def _may_end(question: Question, tokens: Tokens, spoken: list[str], at: int) -> 
     word, token = spoken[at], tokens[at]
     if token.isa(",", ";", "(") or word in ("and", "so"):
         follows = spoken[at + 1] if at + 1 < len(tokens) else ""
+        if token.isa("(") and (not token.gap or tokens[at + 1].text.isupper() or question.names(follows)):
+            return False  # 2(ABC) is a product
         return len(follows) > 1 and follows not in ("and", "or") and not words.is_numeral(follows)
     if not word:
         return False
