@@ -42,7 +42,7 @@ def _check_templates(where: str, templates: Mapping[str, str], domains: Iterable
     for name, template in templates.items():
         if name not in placeholders:
             raise RatchetError(
-                f"{where}.{name}: there is no such template for {', '.join(domains)}; there are "
+                f"{where}.{name}: no template of {', '.join(domains)} has this name. Known: "
                 f"{', '.join(sorted(placeholders))}."
             )
         if fault := template_fault(template, placeholders[name]):

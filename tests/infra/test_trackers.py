@@ -131,6 +131,7 @@ def test_a_service_that_refuses_the_key_is_told_in_one_line(settings, wandb, mon
     wandb.teardown()
     monkeypatch.setenv("WANDB_MODE", "offline")
     assert mirror("wandb", settings.journals, str(settings.home)), "the next one sends everything"
+    wandb.teardown()
     assert "history" in dict(records(settings.home))
 
 
