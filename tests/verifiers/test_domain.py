@@ -109,7 +109,7 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
         ({"domains": ["echo_lab:Ecko"]}, r"echo_lab has no domain 'Ecko'; it has Echo"),
         ({"domains": ["textwrap"]}, r"textwrap holds 0 members of kind domain"),
         ({"curation": {"mth": {}}}, r"There is no domain 'mth'\. Did you mean 'math'\? Known: math, code, .*echo"),
-        ({"model": {"prompt": {"mathh": "{prompt}"}}}, r"prompt\.mathh: no template of echo has this name\. Known: echo"),
+        ({"model": {"prompt": {"mathh": "{prompt}"}}}, r"mathh: no template of echo has this name\. Known: echo"),
         (
             {"evaluation": {"benchmarks": [{"name": "aime24", "prompt": {"maths": "?"}}]}},
             r"aime24: prompt\.maths: .* Known: math",
