@@ -400,7 +400,7 @@ def _signed_equation(tokens: Tokens, depth: int) -> Answer | None:
 def _duration(tokens: Tokens, depth: int) -> Answer | None:
     """`1 hour and 30 minutes`, which is no list."""
     joined = any(words.word(token) == "and" or token.isa(",") for token in tokens[2:-2])
-    answer = quantity(tokens, plain) if joined and len(tokens) < 12 and tokens[0].kind == "number" else None
+    answer = quantity(tokens, plain) if joined and tokens[0].kind == "number" and len(tokens) < 12 else None
     return answer if answer and answer.unit and answer.value is not None else None
 
 

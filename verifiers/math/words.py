@@ -61,7 +61,7 @@ def folded(text: str) -> str:
 def canonical(read: list[str]) -> str:
     """Words in one spelling: `north west` and NW are northwest, Wed is wednesday."""
     if len(read) == 1:
-        return _CORNERS.get(read[0], _DAYS.get(read[0].lower(), read[0]))
+        return _CORNERS.get(read[0]) or _DAYS.get(read[0].lower()) or read[0]
     kept = read[1:] if read[0] == "due" and read[1] in _COMPASS else read
     if len(kept) == 3 and kept[1] == "of":  # point of inflection
         return f"{kept[2]} {kept[0]}"
