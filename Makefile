@@ -18,7 +18,7 @@ help:  ## What there is to make
 demo: $(READY)  ## The whole pipeline on this machine: curate, train, evaluate, report (two to four minutes)
 	$(BIN)/ratchet run tiny
 
-test: $(READY)  ## All tests (nine minutes on two cores); a failure is named when it happens
+test: $(READY)  ## All tests (ten minutes on two cores); a failure is named when it happens
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-slow: $(READY)  ## The tests that take too long for every change

@@ -58,7 +58,8 @@ def choices_of(question: str) -> Choices:
 
 
 def lettered(question: str, text: str) -> str:
-    """The text with a capital letter for its label, or for each of several, where the question has other labels."""
+    """The text with a capital letter for its label, or for each of several, where the question has other labels; a
+    choice that is copied with its whole text is its letter."""
     labels, texts = choices_of(question)
     if (copied := _COPIED.fullmatch(text)) and texts.get(copied[1]) == copied[2]:
         return copied[1]

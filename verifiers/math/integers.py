@@ -54,9 +54,7 @@ def congruence(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     values = [parse(member, depth) for member in members]
     values = [each for value in values for each in (value.parts if signed and value.kind == "collection" else (value,))]
     wanted, variable = parse(modulus, depth), "".join(map(spelled, name))
-    if any(part.percent or part.kind != "scalar" for part in (*values, wanted)) and len(values) > 1:
-        return None
-    if any(part.percent for part in (*values, wanted)):
+    if any(part.percent or (part.kind != "scalar" and len(values) > 1) for part in (*values, wanted)):
         return None
     parts = [Answer("congruence", tokens, parts=(value, wanted), variable=variable) for value in values]
     return parts[0] if len(parts) == 1 else Answer("collection", tokens, parts=tuple(parts), words="or")

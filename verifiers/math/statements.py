@@ -13,7 +13,8 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 Parse = Callable[[Tokens, int], Answer]
 _WORDS = VOCABULARY["statements"]
 _IF, _ASSIGNING = (frozenset(_WORDS[each].split()) for each in ("if", "assigning"))
-_MARKING = _IF | _ASSIGNING | {"otherwise"}
+_CONDITIONS = _IF | {"otherwise"}
+_MARKING = _CONDITIONS | _ASSIGNING
 _EVERY = ("all", "any", "every", "each")
 _SIGNS = ("=", "<", ">", "\\le", "\\ge", "\\ne", "\\in")
 _MOST_VALUES = 24
@@ -32,9 +33,7 @@ def statement(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 
 def _piecewise(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     """`1 if x > 0, -1 if x < 0` as a function by cases; its name may be before each value."""
-    if sum(words.word(token) in _IF or words.word(token) == "otherwise" for token in tokens) < 2:
-        return None
-    at = [i for i in top_level(tokens) if words.word(tokens[i]) in _IF or words.word(tokens[i]) == "otherwise"]
+    at = [i for i in top_level(tokens) if words.word(tokens[i]) in _CONDITIONS]
     if len(at) < 2 or any(words.word(token) in _EVERY or token.isa("\\forall") for token in tokens):
         return None
     rows = []
@@ -55,7 +54,7 @@ def _piecewise(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 def _next(tokens: Tokens, at: int) -> int:
     """Where the row behind a condition begins: behind the last separator before the next condition."""
     top = [i for i in top_level(tokens) if i > at]
-    end = next((i for i in top if words.word(tokens[i]) in _IF or words.word(tokens[i]) == "otherwise"), len(tokens))
+    end = next((i for i in top if words.word(tokens[i]) in _CONDITIONS), len(tokens))
     if end == len(tokens):
         return end
     marks = [i for i in top if i < end and (tokens[i].isa(",", ";", "\\and") or words.word(tokens[i]) == "and")]
