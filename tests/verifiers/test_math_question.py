@@ -100,6 +100,12 @@ def test_a_reference_may_say_so_itself():
         ),
         ("What is its momentum, in kg·m/s?", "5", ["5\\text{ kg m/s}"], ["5\\text{ J}", "5\\text{ kg}"]),
         ("Convert 90 km/h to m/s.", "25 m/s", ["25", "25\\text{ m/s}"], ["1500\\text{ m/min}", "90\\text{ km/h}"]),
+        (
+            "Convert 10000 s to hours, minutes and seconds.",
+            "2 hours 46 minutes 40 seconds",
+            ["2\\text{ h }46\\text{ min }40\\text{ s}"],
+            ["2\\text{ h }46\\text{ min }"],
+        ),
         ("Write 45 degrees in radians.", "\\frac{\\pi}{4}", ["\\pi/4"], ["45^\\circ"]),
         (
             "Which theorem is it?",

@@ -55,7 +55,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     if question.is_count and ours.kind == theirs.kind == "scalar" and ours.unit is None and _is_measured(theirs):
         return "the question asks for a count"
     asked = question.unit
-    if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] != asked[1][:2]:
+    wanted = [unit[:2] for unit in (asked and asked[1], reference.unit) if unit]  # to hours, minutes and seconds
+    if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] not in wanted:
         return f"the question asks for {asked[0]}"
     if question.has_template and _is_unlike(reference, answer):
         return "the question shows another form"
