@@ -240,7 +240,8 @@ def test_no_memory_holds_what_a_grader_must_not_know(sandbox, monkeypatch):
     tests = [{"input": plant("input"), "output": plant("SECRET")}]
     for number in range(3):
         look = "def look():\n    return sorted(canary[7:].decode() for canary in found())\n"
-        program = f"# {plant(f'{number}: source')}\n{SEARCH}\n{look}"
+        # A constant, which lives as long as the program; the text of the source is freed once it is compiled.
+        program = f"MINE = '{plant(f'{number}: source')}'\n{SEARCH}\n{look}"
         verdict, results = examine(problem({"python": files}, "python", tests), program, sandbox)
         assert verdict.decided_by == "wrong_answer", verdict
     known = {name for canary, name in plant.names.items() if canary[7:] in results[0].result}
