@@ -12,11 +12,13 @@ from torch import nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from ratchet.infra.inference.own_path import windows
-from ratchet.infra.inference.products import by_onednn, product
+from ratchet.infra.inference.products import Packed, by_onednn
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings whose angle depends on the position only."""
+SPAN = 1024
+"""Positions whose rotations are computed at once."""
 
 
 def fits(model: Any) -> bool:
@@ -35,24 +37,29 @@ def fits(model: Any) -> bool:
 
 def _plain(module: Any) -> bool:
     """True for the family's own module, without adapter or hooks."""
-    own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers.", product.__module__))
+    own = type(module).__module__.startswith(("torch.nn.modules.linear", "transformers.", Packed.__module__))
     return own and not module._forward_hooks and not module._forward_pre_hooks
 
 
 class Decoder:
-    """One step for all rows of a batch, with the model's own weights; `positions` is the most a row can have."""
+    """One step for all rows of a batch, with the model's weights as they are when it is made."""
 
-    def __init__(self, model: Any, positions: int) -> None:
+    def __init__(self, model: Any) -> None:
         body = model.base_model
-        self._embedding, self._norm = body.embed_tokens.weight, body.norm
+        self._embedding, self._norm, self._rotary = body.embed_tokens.weight, body.norm, body.rotary_emb
         self._layers = [_Layer(layer) for layer in body.layers]
-        cos, sin = body.rotary_emb(self._embedding, torch.arange(positions, device=self._embedding.device)[None])
+        self._rotate(SPAN)
+
+    def _rotate(self, positions: int) -> None:
+        cos, sin = self._rotary(self._embedding, torch.arange(positions, device=self._embedding.device)[None])
         half = sin.shape[-1] // 2
         self._cos, self._sin = cos[0], torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)
 
     def __call__(self, tokens: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
         """tokens and positions [rows], mask [rows, 1, 1, cached + 1] to hidden states [rows, hidden]; adds keys and
         values to the cache, a `transformers_engine.RowCache`."""
+        if cache.capacity > len(self._cos):
+            self._rotate(cache.capacity)
         hidden = self._embedding[tokens]
         rotation = self._cos[positions][:, None], self._sin[positions][:, None]
         for layer, cached in zip(self._layers, cache.rows, strict=True):
@@ -64,24 +71,24 @@ class _Layer:
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self._before, self._between = layer.input_layernorm, layer.post_attention_layernorm
-        self._q, self._k, self._v, self._o = (getattr(attention, f"{part}_proj") for part in "qkvo")
+        self._qkv = Packed(attention.q_proj, attention.k_proj, attention.v_proj)
+        self._o = Packed(attention.o_proj)
         self._q_norm, self._k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
-        self._gate, self._up, self._down = mlp.gate_proj, mlp.up_proj, mlp.down_proj
+        self._gate_up, self._down = Packed(mlp.gate_proj, mlp.up_proj), Packed(mlp.down_proj)
+        self._by_onednn = by_onednn(mlp.down_proj.weight)
         self._width, self._scale = attention.head_dim, attention.scaling
 
     def __call__(self, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mask: torch.Tensor, cached: Any):
         rows = len(hidden)
         normed = _normed(hidden, self._before)
-        query, key, value = (
-            product(normed, part.weight, part.bias).view(rows, -1, self._width) for part in (self._q, self._k, self._v)
-        )
+        query, key, value = (part.reshape(rows, -1, self._width) for part in self._qkv(normed))
         if self._q_norm is not None:
             query, key = _normed(query, self._q_norm), _normed(key, self._k_norm)
         both = torch.cat((query, key), dim=1)  # fewer operations: their overhead is most of the cost
         both = (both * cos).add_(both.roll(self._width // 2, -1).mul_(sin))
         query, key = both.split((query.shape[1], key.shape[1]), dim=1)
         keys, values = cached.update(key[:, :, None], value[:, :, None])
-        if by_onednn(self._down.weight):
+        if self._by_onednn:
             attended = _attended(query, keys, values, mask, self._scale)
         else:
             # In 16 bits the heads that share keys are queries of one head, a tenth of the time. In float32 each head is
@@ -93,11 +100,9 @@ class _Layer:
                 queries, keys, values, attn_mask=mask.expand(-1, -1, queries.shape[2], -1), scale=self._scale,
                 enable_gqa=apart,
             )  # fmt: skip
-        hidden = product(attended.view(rows, -1), self._o.weight, self._o.bias).add_(hidden)
-        normed = _normed(hidden, self._between)
-        gate = silu(product(normed, self._gate.weight, self._gate.bias), inplace=True)
-        inner = gate.mul_(product(normed, self._up.weight, self._up.bias))
-        return product(inner, self._down.weight, self._down.bias).add_(hidden)
+        hidden = self._o(attended.view(rows, -1))[0].add_(hidden)
+        gate, up = self._gate_up(_normed(hidden, self._between))
+        return self._down(silu(gate, inplace=True).mul_(up))[0].add_(hidden)
 
 
 def _attended(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float):

@@ -53,6 +53,37 @@ def float32_head(head: Any, rounded: bool = False) -> tuple[torch.Tensor, torch.
     return weight.float(), None if bias is None else bias.float()
 
 
+class Packed:
+    """`product` with the weights of one or more linear layers side by side, for many products while they are constant.
+
+    16-bit ones on a CPU are copied in the order that oneDNN's kernel reads, which saves it a third of the time of few
+    rows. Others are not copied: their products keep the bits of the layers' own.
+    """
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        self._layers, self._packed = layers, None
+        if packs(layers[0].weight):
+            weights, biases = (
+                [layer.weight for layer in layers],
+                [layer.bias for layer in layers if layer.bias is not None],
+            )
+            weight = torch.ops.mkldnn._reorder_linear_weight(torch.cat(weights) if layers[1:] else weights[0])
+            self._packed = weight, torch.cat(biases) if biases else None
+        self._sizes = [len(layer.weight) for layer in layers]
+
+    def __call__(self, inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """[rows, in] to each layer's [rows, out]."""
+        if self._packed is None:
+            return tuple(product(inputs, layer.weight, layer.bias) for layer in self._layers)
+        return onednn(inputs, *self._packed).split(self._sizes, dim=-1)
+
+
+def packs(weight: torch.Tensor) -> bool:
+    """True if oneDNN multiplies with a packed copy of this weight."""
+    plain = weight.dtype == torch.bfloat16 and weight.device.type == "cpu" and weight.numel() >= LEAST
+    return plain and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """`product` by oneDNN whatever its size."""
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")

@@ -73,7 +73,7 @@ class TransformersEngine:
             return
         first, long = split_by_length(first, sampling.max_tokens)
         rows = self._read(first, sampling)
-        forward = self._step(rows)
+        forward = Decoder(self.model) if fits(self.model) else by_modules(self.model)
         head = self.model.get_output_embeddings()
         weight, bias = float32_head(head, self._rounded) if self._plain else (head.weight, None)
         stop_ids = torch.tensor(self.stop_ids, device=head.weight.device)
@@ -111,15 +111,11 @@ class TransformersEngine:
                 rows.hidden = forward(chosen, positions, mask, rows.cache)
             if fresh:
                 rows.move(self._read(fresh, sampling))
-                forward = self._step(rows)
                 alive = torch.cat((alive, alive.new_ones(len(fresh))))
             elif rows.cache.filled == rows.cache.capacity:
                 rows.move()
         if long:
             yield from self.generate(long, sampling)
-
-    def _step(self, rows: "Rows") -> Callable[..., torch.Tensor]:
-        return Decoder(self.model, rows.cache.capacity) if fits(self.model) else by_modules(self.model)
 
     def _read(self, requests: Sequence[Request], sampling: Sampling) -> "Rows":
         """The requests' prompts, read: each distinct one once."""

@@ -9,6 +9,7 @@ from ratchet.infra.inference import products
 from ratchet.infra.inference.products import (
     NARROW,
     Linear,
+    Packed,
     by_onednn,
     float32_head,
     limit_threads,
@@ -83,3 +84,17 @@ def test_logits_of_a_16_bit_head_are_not_rounded_to_16_bits(bias):
         assert float((each - exact).abs().max()) < 1e-5 * float(exact.abs().max())
     assert float((rounded - exact).abs().max()) > 1e-3 * float(exact.abs().max())
     assert float32_head(head, rounded=True)[0] is head.weight
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("sizes", [(256,), (256, 300, 512)])
+def test_packed_layers_give_the_products_of_each(dtype, bias, sizes):
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(512, size, bias).to(dtype) for size in sizes]
+    packed, inputs = Packed(*layers), torch.randn(7, 512, dtype=dtype)
+    for ours, layer in zip(packed(inputs), layers, strict=True):
+        theirs = layer(inputs)
+        rounding = 1e-5 if dtype == torch.float32 else torch.finfo(dtype).eps
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=rounding * float(theirs.abs().max()))
