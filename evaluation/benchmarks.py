@@ -1,12 +1,9 @@
-"""A benchmark's problems: reading and checking them, and the metadata that scores use."""
+"""A benchmark's problems: reading and checking them."""
 
 import hashlib
 import json
-import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -52,7 +49,9 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
         )
     selected = {*benchmark.select(distinct)}
     if not selected:
-        raise RatchetError(f"benchmark {name}: {len(distinct)} questions have no part {benchmark.advanced.part}")
+        asked = {"part": benchmark.advanced.part, "max_difficulty": benchmark.advanced.max_difficulty}
+        of = " and ".join(f"{field} {value}" for field, value in asked.items() if value is not None)
+        raise RatchetError(f"benchmark {name}: of {len(distinct)} questions in {published or path} none has {of}")
     return tuple(problem for problem_id, problem in distinct.items() if problem_id in selected)
 
 
@@ -88,54 +87,3 @@ def content_hash(problems: Sequence[Problem]) -> str:
     for problem in sorted(problems, key=lambda problem: problem.problem_id):
         digest.update(json.dumps([getattr(problem, name) for name in DECISIVE]).encode())
     return digest.hexdigest()
-
-
-# ------------------------------------------------------------------------------------------- metadata
-
-TOPIC_KEYS = ("topic", "topics", "subject", "subfield", "problem_type", "type", "tags", "cf_tags", "unique_id",
-              "task")  # fmt: skip
-DIFFICULTY_KEYS = ("difficulty", "level", "rating", "cf_rating")
-CLUSTER_KEYS = ("contest_id", "cf_contest_id", "paraphrase_of", "original_id", "seed_question")
-MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # some copies of MATH500 have the subject here
-
-
-def topics_of(problem: Problem) -> tuple[str, ...]:
-    """The topics that the file states; there may be several, or none."""
-    metadata = _metadata(problem)
-    value = next((metadata[key] for key in TOPIC_KEYS if metadata.get(key)), None)
-    if isinstance(value, str) and (match := MATH500_ID.fullmatch(value)):
-        value = match[1]
-    elif isinstance(value, str) and value == metadata.get("unique_id"):
-        return ()
-    values = value if isinstance(value, list) else [] if value is None else [value]
-    return tuple(dict.fromkeys(str(topic).replace("_", " ").strip().lower() for topic in values))
-
-
-def difficulty_of(problem: Problem) -> float | str | None:
-    """A number, or a word such as "hard"; None if the file states none."""
-    value = metadata_value(problem, DIFFICULTY_KEYS)
-    if value is None:
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return str(value).strip().lower()
-    return number if math.isfinite(number) else None
-
-
-def cluster_of(problem: Problem) -> str | None:
-    """The contest it comes from, or the question that it is a paraphrase or variant of."""
-    value = metadata_value(problem, CLUSTER_KEYS)
-    return None if value is None else str(value)
-
-
-def metadata_value(problem: Problem, keys: Sequence[str]) -> str | int | float | None:
-    """The first non-empty text or number among these entries of the problem's metadata."""
-    metadata = _metadata(problem)
-    value = next((metadata[key] for key in keys if metadata.get(key) not in (None, "")), None)
-    return value if isinstance(value, str | int | float) and not isinstance(value, bool) else None
-
-
-def _metadata(problem: Problem) -> dict[str, Any]:
-    metadata = json.loads(problem.metadata or "{}")
-    return metadata if isinstance(metadata, dict) else {}

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.files import disk_errors, replacing, write_atomically
+from ratchet.data_curation.base.metadata import cluster_of, difficulty_of, topics_of
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.base.prompts import user_message
 from ratchet.evaluation import sampling
-from ratchet.evaluation.benchmarks import cluster_of, content_hash, difficulty_of, topics_of
+from ratchet.evaluation.benchmarks import content_hash
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
 from ratchet.evaluation.sampling import SampledGenerations

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
+from ratchet.data_curation.base.metadata import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.grading import RIGHT
 from ratchet.evaluation.pass_at_k import NAN, all_pass_table, majority_at_k, pass_at_k_table
 from ratchet.evaluation.statistics import (

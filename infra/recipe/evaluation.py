@@ -1,7 +1,7 @@
 """The `evaluation` section of a recipe: benchmarks and sampling settings."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +10,10 @@ import yaml
 from pydantic import Field, field_validator, model_validator
 
 from ratchet.data_curation.base.bounds import Count, Day, Samples, Temperature, Tokens, TopP
+from ratchet.data_curation.base.metadata import difficulty_of
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import Registry
 
 
@@ -84,6 +86,8 @@ class BenchmarkDetails(Section):
     part: tuple[Count, Count] | None = None
     """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
     its own with the same path, is reported: no rule has read that score."""
+    max_difficulty: float | None = None
+    """Use only questions whose file states a difficulty or level of at most this: 2 for MATH-500's levels 1 and 2."""
     not_held_out: NotInKey[str] = ""
     """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
     window: NotInKey[tuple[Day, Day] | None] = None  # in the key of the problems that are made from the file
@@ -118,6 +122,10 @@ class BenchmarkDetails(Section):
                 f"expression it has {groups} groups instead of one, the answer"
             )
         return pattern
+
+
+def _at_most(difficulty: float | str | None, most: float) -> bool:
+    return isinstance(difficulty, float) and difficulty <= most
 
 
 class Benchmark(Section):
@@ -166,9 +174,12 @@ class Benchmark(Section):
             )
         return self
 
-    def select(self, ids: Iterable[str]) -> list[str]:
-        """The questions that are asked, by their ids, which are hashes: those of its part, at most `limit`."""
+    def select(self, problems: Mapping[str, Problem]) -> list[str]:
+        """The questions that are asked, of problems by their ids, which are hashes: those of its difficulty and part,
+        at most `limit`."""
         number, parts = self.advanced.part or (1, 1)
+        most = self.advanced.max_difficulty
+        ids = [i for i, p in problems.items() if most is None or _at_most(difficulty_of(p), most)]
         return sorted(ids)[number - 1 :: parts][: self.limit]
 
     def prompt_format(self, default: PromptFormat) -> PromptFormat:

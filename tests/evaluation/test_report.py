@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from ratchet.data_curation.base.metadata import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation import tables
-from ratchet.evaluation.benchmarks import cluster_of, difficulty_of, topics_of
 from ratchet.evaluation.comparison import paired_difference
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import QUESTIONS_SCHEMA

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from ratchet.evaluation.benchmarks import difficulty_of, topics_of
+from ratchet.data_curation.base.metadata import difficulty_of, topics_of
 from ratchet.evaluation.scores import by_topic as by_topic_of
 from ratchet.verifiers.problem import Problem
 
@@ -21,8 +21,11 @@ def test_topics_and_difficulties_as_published():
     assert topics_of(problem(1, unique_id="test/number_theory/572.json")) == ("number theory",)
     assert topics_of(problem(1, tags=["dp", "graphs", "dp"])) == ("dp", "graphs")
     assert topics_of(problem(1, unique_id="17")) == topics_of(Problem("1", "math", "?")) == ()
-    found = [difficulty_of(problem(1, **m)) for m in ({"difficulty": 2}, {"difficulty": "Hard"}, {"level": "5"}, {})]
-    assert found == [2.0, "hard", 5.0, None]
+    found = [
+        difficulty_of(problem(1, **m))
+        for m in ({"difficulty": 2}, {"difficulty": "Hard"}, {"level": "5"}, {"level": "Level 2"}, {})
+    ]
+    assert found == [2.0, "hard", 5.0, 2.0, None]
 
 
 def test_by_hand():

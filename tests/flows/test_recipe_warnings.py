@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from ratchet.infra.recipe import Recipe, load_recipe
 from ratchet.infra.recipe.load import shipped_recipes
 from ratchet.infra.recipe.recipe_warnings import recipe_warnings
+from ratchet.verifiers.problem import Problem
 
 HELD_OUT = {"name": "held", "domain": "math", "path": "held.jsonl"}
 
@@ -48,9 +49,12 @@ def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its
 
 def test_parts_have_each_question_once():
     ids = [f"{number:03}" for number in range(30)]
+    problems = {i: Problem(i, "math", "?", metadata=f'{{"level": "Level {int(i) % 5}"}}') for i in reversed(ids)}
     parts = [HELD_OUT | {"name": f"held-{n}", "advanced": {"part": [n, 3]}} for n in (1, 2, 3)]
-    chosen = [benchmark.select(reversed(ids)) for benchmark in recipe(parts).evaluation.benchmarks]
+    chosen = [benchmark.select(problems) for benchmark in recipe(parts).evaluation.benchmarks]
     assert sorted(chain.from_iterable(chosen)) == ids and {len(part) for part in chosen} == {10}
-    assert recipe([HELD_OUT | {"limit": 2}]).evaluation.benchmarks[0].select(ids) == ids[:2]
+    assert recipe([HELD_OUT | {"limit": 2}]).evaluation.benchmarks[0].select(problems) == ids[:2]
+    easy = HELD_OUT | {"limit": 3, "advanced": {"max_difficulty": 1, "part": [2, 2]}}
+    assert recipe([easy]).evaluation.benchmarks[0].select(problems) == ["001", "006", "011"]
     with pytest.raises(ValidationError, match="no part 3 of 2"):
         recipe([HELD_OUT | {"advanced": {"part": [3, 2]}}])
