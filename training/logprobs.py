@@ -133,9 +133,9 @@ def _inside(targets: torch.Tensor, tile: slice) -> tuple[torch.Tensor, torch.Ten
 def _add_product(total: torch.Tensor, grad: torch.Tensor, other: torch.Tensor, weight: torch.Tensor) -> None:
     """total += grad @ other in float32, multiplied like `weight`; rounding each tile's share to 16 bits would bias the
     sum."""
-    if by_onednn(weight):
-        total += onednn(grad, other.T)
-    elif other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
+    if other.is_cuda and other.dtype != torch.float32:  # tensor cores take 16-bit factors and keep a 32-bit sum
         torch.addmm(total, grad.to(other.dtype), other, out_dtype=torch.float32, out=total)
+    elif by_onednn(weight, torch.float32):
+        total += onednn(grad, other.float().T)
     else:
         total.addmm_(grad, other.float())

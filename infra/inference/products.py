@@ -17,9 +17,9 @@ NARROW = 128
 """Hidden sizes below which a second thread costs more than it computes, measured at 64."""
 
 
-def by_onednn(weight: torch.Tensor) -> bool:
-    """True if products with this weight go to oneDNN."""
-    plain = weight.dtype == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST
+def by_onednn(weight: torch.Tensor, dtype: torch.dtype | None = None) -> bool:
+    """True if products with this weight, converted to `dtype` if given, go to oneDNN."""
+    plain = (dtype or weight.dtype) == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST
     return plain and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
 
 
