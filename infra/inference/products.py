@@ -63,8 +63,8 @@ class Packed:
     def __init__(self, *layers: nn.Linear) -> None:
         self._layers, self._packed = layers, None
         if packs(layers[0].weight):
-            weights = [layer.weight for layer in layers]
-            biases = [layer.bias for layer in layers if layer.bias is not None]
+            weights: list[torch.Tensor] = [layer.weight for layer in layers]
+            biases: list[torch.Tensor] = [layer.bias for layer in layers if layer.bias is not None]
             weight = torch.ops.mkldnn._reorder_linear_weight(torch.cat(weights) if layers[1:] else weights[0])
             self._packed = weight, torch.cat(biases) if biases else None
         self._sizes = [len(layer.weight) for layer in layers]
