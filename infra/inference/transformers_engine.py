@@ -73,7 +73,7 @@ class TransformersEngine:
             return
         first, long = split_by_length(first, sampling.max_tokens)
         rows = self._read(first, sampling)
-        forward: Callable[..., torch.Tensor] = Decoder(self.model) if fits(self.model) else by_modules(self.model)
+        forward = self._step()
         head = self.model.get_output_embeddings()
         weight, bias = float32_head(head, self._rounded) if self._plain else (head.weight, None)
         stop_ids = torch.tensor(self.stop_ids, device=head.weight.device)
@@ -116,6 +116,9 @@ class TransformersEngine:
                 rows.move()
         if long:
             yield from self.generate(long, sampling)
+
+    def _step(self) -> Callable[..., torch.Tensor]:
+        return Decoder(self.model) if fits(self.model) else by_modules(self.model)
 
     def _read(self, requests: Sequence[Request], sampling: Sampling) -> "Rows":
         """The requests' prompts, read: each distinct one once."""
