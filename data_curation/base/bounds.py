@@ -163,6 +163,8 @@ ImportanceCap = Annotated[
 ]
 RolloutSchedule = PerEpoch[Rollouts]
 TemperatureSchedule = PerEpoch[TrainingTemperature]
+Level = Annotated[float, Field(ge=0, le=1e6), NUMBER]
+"""Difficulty as a published file states it: a level of 1 to 5, a rating of 800 to 3500."""
 Price = Annotated[float, Field(ge=0, le=1e9), NUMBER]
 """Price in the currency of your bill."""
 Budget = Annotated[float, Field(gt=0, le=1e12), NUMBER]

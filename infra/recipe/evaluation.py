@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, field_validator, model_validator
 
-from ratchet.data_curation.base.bounds import Count, Day, Samples, Temperature, Tokens, TopP
+from ratchet.data_curation.base.bounds import Count, Day, Level, Samples, Temperature, Tokens, TopP
 from ratchet.data_curation.base.metadata import difficulty_of
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
@@ -86,7 +86,7 @@ class BenchmarkDetails(Section):
     part: tuple[Count, Count] | None = None
     """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
     its own with the same path, is reported: no rule has read that score."""
-    max_difficulty: float | None = None
+    max_difficulty: Level | None = None
     """Use only questions whose file states a difficulty or level of at most this: 2 for MATH-500's levels 1 and 2."""
     not_held_out: NotInKey[str] = ""
     """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
