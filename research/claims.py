@@ -12,10 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
-
 from ratchet.evaluation.comparison import paired_difference
-from research.seeds import evaluations_of
+from research.seeds import evaluations_of, passes
 
 
 class Claim(NamedTuple):
@@ -52,11 +50,7 @@ def counts(homes: Iterable[Path]) -> dict[str, Counts]:
     for seed, home in enumerate(homes):
         for path in evaluations_of(home, seed):
             of_label = found.setdefault(json.loads((path / "scores.json").read_text())["label"], {})
-            columns = ["benchmark", "problem_id", "outcome"]
-            for row in pq.read_table(path / "generations.parquet", columns=columns).to_pylist():
-                place = row["benchmark"], seed, row["problem_id"]
-                passed, graded = of_label.get(place, (0, 0))
-                of_label[place] = passed + (row["outcome"] == "passed"), graded + 1
+            of_label |= {(name, seed, question): n for (name, question), n in passes(path).items()}
     return found
 
 

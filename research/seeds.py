@@ -56,17 +56,26 @@ def read_scores(home: Path, seed: int) -> list[tuple[str, dict[str, Any]]]:
     return [(s["label"], s["benchmarks"]) for s in scores]
 
 
+def passes(evaluation: Path) -> dict[tuple[str, str], tuple[int, int]]:
+    """(passed, graded) responses of an evaluation by benchmark and question."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    columns = ["benchmark", "problem_id", "outcome"]
+    for name, question, outcome in zip(
+        *pq.read_table(evaluation / "generations.parquet", columns=columns).to_pydict().values(), strict=True
+    ):
+        passed, graded = found.get((name, question), (0, 0))
+        found[name, question] = passed + (outcome == "passed"), graded + 1
+    return found
+
+
 def gains(homes: dict[int, Path]) -> list[str]:
     """Paired differences between the first and the last evaluation, each seed and all together: a question's seeds are
     one unit then, because they share its difficulty."""
     counts: tuple[dict[str, dict[Any, tuple[int, int]]], ...] = ({}, {})
     for end, found in zip((0, -1), counts, strict=True):
         for seed, home in homes.items():
-            for row in pq.read_table(evaluations_of(home, seed)[end] / "generations.parquet").to_pylist():
-                of_question = found.setdefault(row["benchmark"], {})
-                place = (seed, row["problem_id"])
-                passed, graded = of_question.get(place, (0, 0))
-                of_question[place] = (passed + (row["outcome"] == "passed"), graded + 1)
+            for (name, question), count in passes(evaluations_of(home, seed)[end]).items():
+                found.setdefault(name, {})[seed, question] = count
     lines = [
         "| benchmark | seed | pass@1, end − start | 95 % | pass@16, end − start | 95 % |",
         "|---|---|---:|---:|---:|---:|",
