@@ -1,7 +1,7 @@
 """Runs or plans one flow for a command."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ratchet.data_curation.settings.curation import Steps
     from ratchet.infra.recipe import Recipe
     from ratchet.tasks.run_context import PlannedStep
-    from ratchet.training.losses.trial import LossTrial
 
 
 def load_with(
@@ -71,10 +70,11 @@ def run_flow(
                 hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
-            for trial in _own_losses(recipe, plan):
-                hint(trial.summary)
-                if trial.warning:
-                    console.print(f"[yellow]![/] {escape(trial.warning)}", soft_wrap=True)
+            for summary, warnings in _own_losses(recipe, plan):
+                if summary:
+                    hint(summary)
+                for warning in filter(None, warnings):
+                    console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
             if training:
                 hint(training)
         if faults:
@@ -127,13 +127,18 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
     return line, [*filter(None, [planned.too_large])]
 
 
-def _own_losses(recipe: "Recipe", plan: "Sequence[PlannedStep]") -> "list[LossTrial]":
-    """The losses of the user's own in the planned stages, as tried."""
+def _own_losses(recipe: "Recipe", plan: "Sequence[PlannedStep]") -> "Iterator[tuple[str, tuple[str, ...]]]":
+    """Summary and warnings of the planned stages' losses and advantages of the user's own, as tried."""
     from ratchet.tasks.training import loss_trial
 
     planned = {step.output.name for step in plan if step.output.kind == "checkpoint"}
-    trials = [loss_trial(stage) for stage in recipe.training.stages if stage.name in planned]
-    return [trial for trial in trials if trial]
+    for stage in recipe.training.stages:
+        if stage.name in planned and (trial := loss_trial(stage)):
+            yield trial.summary, (trial.warning,)
+        if stage.name in planned and stage.loss_settings:
+            from ratchet.training.losses.trial import unread_settings
+
+            yield "", (unread_settings(stage),)
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:

@@ -49,18 +49,20 @@ def test_a_domain_is_tried_where_it_was_written(tmp_path, monkeypatch):
     """Without a network, an installation or a recipe of one's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    new("domain", "tides")
-    with pytest.raises(RatchetError, match=r"has no domain 'Tides'.* is not installed: `pip install -e \S+tides`"):
-        in_process("verify", "tides:Tides", "--gold", "2 3", "--response", "2")
-    monkeypatch.chdir(tmp_path / "tides")
+    new("domain", "sea_tides")
+    with pytest.raises(RatchetError, match=r"has no domain 'SeaTides'.* not installed: `pip install -e \S+sea_tides`"):
+        in_process("verify", "sea_tides:SeaTides", "--gold", "2 3", "--response", "2")
+    monkeypatch.chdir(tmp_path / "sea_tides")
     monkeypatch.setattr(sys, "path", [*sys.path])
-    sys.modules.pop("tides")  # the folder
-    in_process("verify", "tides:Tides", "--input", "train.jsonl", "--output", "judged.jsonl")
+    sys.modules.pop("sea_tides")  # the folder
+    in_process("verify", "sea_tides:SeaTides", "--input", "train.jsonl", "--output", "judged.jsonl")
     judged = [json.loads(line) for line in Path("judged.jsonl").read_text().splitlines()]
     assert [row["outcome"] for row in judged] == ["passed"] * 4
-    assert "13 of 13 steps would run" in in_process("run", "tides.yaml", "--dry-run", "--home", tmp_path / "home")
-    with pytest.raises(RatchetError, match="There is no curation step 'tides'"):  # a module without one
-        STEPS.get("tides")
+    preview = in_process("curate", "sea_tides", "sea_tides.yaml", "--check", "train.jsonl")
+    assert "nothing is read from (kept in the metadata): response" in preview
+    assert "13 of 13 steps would run" in in_process("run", "sea_tides.yaml", "--dry-run", "--home", tmp_path / "home")
+    with pytest.raises(RatchetError, match="There is no curation step 'sea_tides'"):  # a module without one
+        STEPS.get("sea_tides")
 
 
 @pytest.mark.parametrize(

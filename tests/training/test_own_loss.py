@@ -10,6 +10,7 @@ import torch
 
 from ratchet.tasks.training import check_choices, loss_trial
 from ratchet.training.losses.loss import LossOutputs
+from ratchet.training.losses.trial import unread_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
 from tests.training.batch import groups, learner, stage
@@ -114,6 +115,14 @@ def with_kl_term(inputs, settings) -> LossOutputs:
     return LossOutputs(policy + settings.loss_settings["beta"] * (inputs.logprobs - inputs.sampled_logprobs + 1) ** 2)
 
 
+def spread(inputs, settings) -> LossOutputs:
+    return LossOutputs(-inputs.advantages * inputs.ratio() * dict(**settings.loss_settings)["beta"])
+
+
+def scaled(groups, settings):
+    return [[reward * settings.loss_settings.get("scale", 1.0) for reward in group.rewards] for group in groups]
+
+
 def out_of_range(groups, settings):
     return groups[0].rewards[2]
 
@@ -150,6 +159,19 @@ def test_a_trial_gives_value_and_gradient_and_warns_of_one_without_advantages():
     computed = loss_trial(stage(loss=path, loss_settings={"beta": 0.5}, entropy_bonus=0.01))
     assert computed is not None and not computed.warning
     assert loss_trial(stage()) is None
+
+
+@pytest.mark.parametrize("name", ["with_kl_term", "spread"])
+def test_a_misspelled_setting_is_warned_of(name):
+    given = {"beta": 0.5, "betta": 0.1}
+    warning = unread_settings(stage(loss=f"{__name__}:{name}", loss_settings=given))
+    assert ("betta" in warning) == (name == "with_kl_term")
+    assert not unread_settings(stage(loss=f"{__name__}:{name}", loss_settings={"beta": 0.5}))
+
+
+def test_a_setting_that_the_advantage_alone_reads_is_read():
+    own = {"loss": f"{__name__}:with_kl_term", "advantage": f"{__name__}:scaled"}
+    assert not unread_settings(stage(**own, loss_settings={"beta": 0.5, "scale": 2.0}))
 
 
 def test_settings_that_no_loss_would_read_are_refused():

@@ -1,9 +1,9 @@
 """Tries a loss and an advantage of one's own while a run is planned: a mistake costs no training."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -50,6 +50,49 @@ class LossTrial:
             f"(norm {self.without_advantages:.4g}), and such tokens are not computed without a KL term or an entropy "
             "bonus. Is it a KL term? Give kl_coefficient instead."
         )
+
+
+class _ReadSettings(dict[str, Any]):
+    """Settings that know which of them were never read."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        super().__init__(settings)
+        self.unread = set(settings)
+
+    def __getitem__(self, key: str) -> Any:
+        self.unread.discard(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.unread.discard(key)
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:  # also of `**settings`
+        self.unread.clear()
+        return super().__iter__()
+
+    def keys(self) -> Any:
+        self.unread.clear()
+        return super().keys()
+
+    def items(self) -> Any:
+        self.unread.clear()
+        return super().items()
+
+
+def unread_settings(stage: Stage) -> str:
+    """A warning of `loss_settings` that neither the stage's loss nor its advantage reads when they are tried, such as a
+    misspelled one; "" if all are read. Raises RatchetError as the trials do."""
+    settings = _ReadSettings(stage.loss_settings)
+    recorded = stage.model_copy(update={"loss_settings": settings})
+    if stage.loss not in LOSSES.shipped:
+        try_loss(recorded)
+    if stage.advantage not in ADVANTAGES.shipped:
+        try_advantage(recorded)
+    if not settings.unread:
+        return ""
+    names = ", ".join(sorted(settings.unread))
+    return f"The stage {stage.name}: loss_settings has {names}, which was not read when the loss was tried. Misspelled?"
 
 
 def try_loss(stage: Stage) -> LossTrial:
