@@ -144,6 +144,7 @@ REASONS: list[tuple[str, str, str]] = [
     ("reciprocal", r"\|x\|", "of a sign"),
     ("sign in front", r"^\$?0", "zero has no sign"),
     ("factor|sign in front", r"^\(0(?:, ?0)+\)", "a multiple of zero is zero"),
+    ("strictness", r"begin\{cases\}", "the pieces have one value where they meet"),
 ]
 """Further passes: kinds, what the reference holds, and why it is right."""
 

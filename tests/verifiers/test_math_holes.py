@@ -32,6 +32,29 @@ def test_otherwise_is_one_row_of_cases():
     assert not passes(reference, "\\begin{cases} -x & \\text{otherwise} \\\\ x & x<0 \\end{cases}")
 
 
+def by_cases(*rows: str, name: str = "") -> str:
+    return name + "\\begin{cases}" + " \\\\ ".join(rows) + "\\end{cases}"
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [
+        (by_cases("x^2 & x\\ge 0", "-x & x<0"), by_cases("x^2 & x\\ge 0", "-x & x<1")),  # two values at 1/2
+        (by_cases("x^2 & x\\ge 1", "-x & x<1"), by_cases("x^2 & x\\ge 1", "-x & x\\le 1")),  # and at 1
+        (by_cases("2x & 0<x<1", "0 & \\text{otherwise}"), by_cases("2x & 0<g<1", "0 & \\text{otherwise}")),
+        (by_cases("2x & 0<x<1", "0 & \\text{otherwise}"), by_cases("2x & 0<X<1", "0 & \\text{otherwise}")),
+        (by_cases("1 & n=0", "0 & \\text{otherwise}"), by_cases("1 & w=0", "0 & \\text{otherwise}")),
+        (by_cases("1 & n=0", "0 & n\\ne 0", name="f(n)="), by_cases("1 & w=0", "0 & w\\ne 0", name="f(n)=")),
+    ],
+)
+def test_conditions_divide_the_line_and_name_the_variable(reference, answer):
+    assert passes(reference, reference) and not passes(reference, answer)
+
+
+def test_conditions_may_meet_where_the_values_do():
+    assert passes(by_cases("x^2 & x\\ge 0", "-x & x<0"), by_cases("-x & x\\le 0", "x^2 & x\\ge 0"))
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -134,3 +157,10 @@ def test_what_mutations_of_published_references_found(reference, wrong):
 )
 def test_a_letter_behind_an_unknown_word_names_no_value(answer, is_right):
     assert passes("42", answer) is is_right
+
+
+@pytest.mark.parametrize(
+    "answer", ["\\log\\vec{v}", "\\log_2\\mathbf{A}", "\\arctan\\mathbf{A}", "\\log_{\\mathbf{A}}2", "2^{\\mathbf{A}}"]
+)
+def test_a_function_of_a_matrix_is_not_computed(answer):
+    assert not passes("x", answer) and not passes(answer, "x") and not passes(answer, answer.replace("2", "3") + "+1")

@@ -14,23 +14,25 @@ Rows = list[tuple[Region, Node]]
 
 
 def same_function(one: Answer, other: Answer, work: list[int]) -> bool:
-    """True if both have the same values, however their conditions divide the line; False if that is not decided."""
+    """True if both have the same values, however their conditions divide the line; False if that is not decided, or
+    where conditions that overlap give two values."""
     ours, theirs = _rows(one), _rows(other)
-    if not ours or not theirs:
+    if not ours or not theirs or variables(one) != variables(other):
         return False
     names = {name for _, node in (*ours, *theirs) for name in names_of(node)}
-    if names - {*_variables(one), *_variables(other)} or len(names) > 1:
+    if names - variables(one):
         return False
     places = sorted({cut.value for region, _ in (*ours, *theirs) for cut, _ in region} | {-math.inf, math.inf})
     for low, high in itertools.pairwise(places):
-        mine, others = (_at(rows, Cut(low, True), Cut(high, False)) for rows in (ours, theirs))
-        if (mine is None) != (others is None) or (mine and others and same_value(mine, others, work) is not True):
+        mine, others = (_all_at(rows, Cut(low, True), Cut(high, False)) for rows in (ours, theirs))
+        if bool(mine) != bool(others) or not _agree([*mine, *others], work):
             return False
     finite = [Fraction(place) for place in places if not isinstance(place, float)]
     return all(_same_at(ours, theirs, place, min(names, default="")) for place in finite)
 
 
-def _variables(answer: Answer) -> set[str]:
+def variables(answer: Answer) -> set[str]:
+    """The names that the conditions are about."""
     conditions = [row.parts[-1] for row in answer.parts if row.parts]
     return {each.variable or (variable_of(each.parts[0]) if each.kind == "equation" else "") for each in conditions} - {
         ""
@@ -38,7 +40,7 @@ def _variables(answer: Answer) -> set[str]:
 
 
 def _rows(answer: Answer) -> Rows:
-    """Each condition's region and its value; empty if one is no region, or if two overlap."""
+    """Each condition's region and its value; empty if one is no region."""
     rows: Rows = []
     rest: list[Node] = []
     for row in answer.parts:
@@ -53,7 +55,7 @@ def _rows(answer: Answer) -> Rows:
             return []
     if len(rest) == 1 and rows:
         rows.append((complement(union([region for region, _ in rows])), rest[0]))
-    return rows if len(rest) < 2 and len(_variables(answer)) == 1 else []
+    return rows if len(rest) < 2 and len(variables(answer)) == 1 else []
 
 
 def _place(condition: Answer) -> Answer:
@@ -62,18 +64,23 @@ def _place(condition: Answer) -> Answer:
     return condition.parts[1] if is_place and len(condition.parts) == 2 else condition
 
 
-def _at(rows: Rows, low: Cut, high: Cut) -> Node | None:
-    """The value between two cuts, which no condition divides."""
+def _all_at(rows: Rows, low: Cut, high: Cut) -> list[Node]:
+    """The values between two cuts, which no condition divides."""
+    found = []
     for region, node in rows:
         cuts = [cut for cut, _ in region]
         if any(begin <= low and high <= end for begin, end in zip(cuts[::2], cuts[1::2], strict=True)):
-            return node
-    return None
+            found.append(node)
+    return found
+
+
+def _agree(nodes: list[Node], work: list[int]) -> bool:
+    return all(same_value(nodes[0], node, work) is True for node in nodes[1:])
 
 
 def _same_at(ours: Rows, theirs: Rows, place: Fraction, name: str) -> bool:
-    nodes = [_at(rows, Cut(place, False), Cut(place, True)) for rows in (ours, theirs)]
-    if None in nodes:
-        return nodes[0] is nodes[1]
-    one, other = (constant_value(replaced(node or (), {("name", name): ("number", place)})) for node in nodes)
-    return one is not None and other is not None and abs(one - other) < _CLOSE
+    mine, others = (_all_at(rows, Cut(place, False), Cut(place, True)) for rows in (ours, theirs))
+    if not mine or not others:
+        return not mine and not others
+    values = [constant_value(replaced(node, {("name", name): ("number", place)})) for node in (*mine, *others)]
+    return all(value is not None and values[0] is not None and abs(value - values[0]) < _CLOSE for value in values)

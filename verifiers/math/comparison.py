@@ -307,6 +307,8 @@ def _same_cases(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
     a condition: it is what the other rows leave."""
     if reference.brackets != answer.brackets or len(reference.parts) != len(answer.parts):
         return False
+    if cases.variables(reference) != cases.variables(answer):  # 1 if n = 0 is not 1 if w = 0
+        return False
     open_rows = [row for row in answer.parts if row.parts[1].words == "otherwise"]
     is_open = len(open_rows) == 1 and not any(row.parts[1].words == "otherwise" for row in reference.parts)
 

@@ -148,12 +148,13 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     is_share = reference.kind == "ratio" and len(reference.parts) == 2 and reference.parts[1].value == 1
     if is_share and answer.kind == "scalar" and question.says(_RATIO):
         yield reference.parts[0], answer
-    for value in restated.values(question, reference, answer):
+    is_quotation = question.quotes(text)
+    for value in () if is_quotation else restated.values(question, reference, answer):
         yield reference, value
     yield from _of_parts(reference, answer)
     yield from _renamed(question, reference, answer)
     yield from _ordered(question, reference, answer)
-    for value in stated_values(question, reference, words.numbered(read_tokens(text))):
+    for value in () if is_quotation else stated_values(question, reference, words.numbered(read_tokens(text))):
         yield reference, value
 
 

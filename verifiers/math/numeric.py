@@ -322,16 +322,19 @@ def _exponential(value: acb, work: list[int]) -> acb:
     return value.exp()
 
 
-def _real(value: acb) -> arb:
+def _real(value: acb | acb_mat) -> arb:
+    if isinstance(value, acb_mat):  # no function of a matrix but those above is computed
+        raise Unsupported
     if not value.imag.is_zero():
         raise Undefined
     return value.real
 
 
-def _positive(value: acb) -> arb:
-    if not _real(value) > 0:
+def _positive(value: acb | acb_mat) -> arb:
+    real = _real(value)
+    if not real > 0:
         raise Undefined
-    return value.real
+    return real
 
 
 def _root(value: acb, index: int, point: Point) -> acb:
