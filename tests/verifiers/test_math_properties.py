@@ -1,6 +1,8 @@
 r"""What holds for every answer, not only for those we thought of."""
 
+import re
 from fractions import Fraction
+from random import Random
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -39,6 +41,23 @@ LABELED = sorted({text for _, one, other, _ in BARE for text in (one, other)})
 suite = st.sampled_from(LABELED)
 answers = st.one_of(numbers, expressions, tuples, sets, intervals)
 any_text = st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$&|<>=: abcefilnrstxπ\x00\ud800", max_size=60)
+
+OPERANDS = re.split(
+    r"\s+;\s+",
+    r"""x ; 2 ; \infty ; i ; \pm 3 ; 50\% ; 5\text{ m} ; 1:2 ; 12:30 ; 1011_2 ; 1,2,3 ; (1,2) ; [0,1) ; \{1,2\} ;
+\emptyset ; \mathbb{R} ; \vec{v} ; \mathbf{A} ; \begin{pmatrix}1&2\\3&4\end{pmatrix} ; \text{yes} ; x=2 ;
+x>3 ; n\equiv 1\pmod 5 ; \begin{cases}x&x>0\\0&x\le0\end{cases} ; f(x) ; a_n ; n! ; \binom{n}{k} ;
+\overline{AB} ; \angle A ; \hat{x} ; \nabla ; \ldots ; ()""",
+)
+FORMS = re.split(
+    r"\s+;\s+",
+    r"""\log @ ; \log_{#} @ ; \sqrt[#]{@} ; @^{#} ; @_{#} ; \frac{@}{#} ; @ # ; @-# ; @\cdot # ; \times @ ;
+\arctan @ ; |@|^{#} ; \lfloor @\rfloor ; @! ; \binom{@}{#} ; \sum_{k=1}^{@} # ; \int_0^{@} #\,dx ;
+\lim_{x\to @} # ; \max(@,#) ; @\pmod{#} ; @\in # ; @\cup # ; @ = # ; @ < # ; @:# ; \{@,#\} ; (@,#) ; [@,#] ;
+\begin{pmatrix}@\\#\end{pmatrix} ; \det @ ; \operatorname{tr} @ ; @^{\top} ; @\text{ m} ;
+\text{if } @ \text{ then } # ; @ \text{ or } # ; \frac{d}{d@} # ; @^\circ ; #@' ;
+\begin{cases}@&#\\#&@\end{cases} ; @\to # ; \neg @ ; @\land #""",
+)
 
 
 def same_value(one, other):
@@ -109,6 +128,14 @@ def test_any_text_is_decided_after_little_work_and_without_raising(one, other):
         within(1_000_000, decide, reference, answer)
         verdict = verify_math(f"\\boxed{{{answer}}}", reference)
         assert verdict.outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.UNPARSEABLE)
+
+
+def test_no_operand_is_one_too_strange():
+    r"""\log \vec{v}, \det [0,1), \emptyset \land x > 3: none raises, in the answer or in the reference."""
+    random = Random(0)
+    texts = [form.replace("@", random.choice(OPERANDS)).replace("#", random.choice(OPERANDS)) for form in FORMS * 80]
+    for one, other in zip(texts, random.sample(texts, len(texts)), strict=True):
+        decide(one, one), decide(one, other)
 
 
 @given(st.lists(numbers, min_size=2, max_size=5, unique=True), st.randoms())

@@ -99,7 +99,7 @@ def constant_value(node: Node) -> Fraction | None:
             value = _evaluate(node, {}, [MOST_WORK])
     except _ERRORS:
         return None
-    if not value.imag.is_zero() or value.real.rad() > arb(10) ** -40:
+    if isinstance(value, acb_mat) or not value.imag.is_zero() or value.real.rad() > arb(10) ** -40:
         return None
     mantissa, exponent = value.real.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
@@ -226,7 +226,8 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind not in _UNCOMMON:
         pass
     elif kind in ("call", "applied"):
-        if node[1] in ("\\det", "\\tr") and isinstance(value := _evaluate(node[2], point, work), acb_mat):
+        takes_matrix = node[1] in ("\\det", "\\tr") and node[2][0] != "text"
+        if takes_matrix and isinstance(value := _evaluate(node[2], point, work), acb_mat):
             if value.nrows() != value.ncols():
                 raise Unsupported
             return value.det() if node[1] == "\\det" else value.trace()

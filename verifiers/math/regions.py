@@ -213,7 +213,7 @@ def joint(conditions: list[Answer], connective: str) -> Answer | None:
 
 def _between(one: Answer, other: Answer) -> Answer | None:
     """`a > c, a < b`, whatever b and c are."""
-    low, high = sorted((one, other), key=lambda each: each.parts[:1] and each.parts[0].node == MINUS_INFINITY)
+    low, high = sorted((one, other), key=lambda each: bool(each.parts) and each.parts[0].node == MINUS_INFINITY)
     if low.kind != "tuple" or high.kind != "tuple" or not names_of(low.parts[0].node or MINUS_INFINITY):
         return None
     if (low.parts[1].node, high.parts[0].node) != (INFINITY, MINUS_INFINITY):
