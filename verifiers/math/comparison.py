@@ -261,7 +261,7 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     if one.kind == "collection" and not one.brackets and other.value is not None:
         # `12, 345`: groups of three digits after a comma and a space are more likely one number than a list.
         groups = [part.text for part in one.parts]
-        grouped = "".join(groups).isdigit() and all(len(group) == 3 for group in groups[1:]) and groups[0][0] != "0"
+        grouped = "".join(groups).isdigit() and all(len(group) == 3 for group in groups[1:]) and groups[0][:1] != "0"
         return grouped and len(groups[0]) <= 3 and int("".join(groups)) == other.value and other.unit is None
     if one.kind == "text" and other.kind == "scalar" and other.value is None:
         ours, theirs = (answer.text.replace(" ", "") for answer in (one, other))

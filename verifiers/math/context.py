@@ -315,9 +315,9 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
             and any(token.isa("<", ">", "\\le", "\\ge") for token in formula)
             for formula in question.formulas
         )
-        same = {part.parts[0].text for part in reference.parts} == {
-            part.parts[0].text for part in answer.parts if part.kind == "equation"
-        }
+        same = all(part.kind == "equation" for part in answer.parts) and (
+            {part.parts[0].text for part in reference.parts} == {part.parts[0].text for part in answer.parts}
+        )
         if len({match[1] for match in numbers if match}) == 1 and same and not is_ranked:
             yield _right_sides(reference), _right_sides(answer)
 
