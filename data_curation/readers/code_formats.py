@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.code_tests import (
@@ -114,7 +113,7 @@ def codeforces(row: RawRow) -> Row:
     return tested(row, from_specification(cases)) | {
         "prompt": "\n\n".join(parts),
         "source_url": f"https://codeforces.com/contest/{contest}/problem/{index}" if contest and index else None,
-        "released": datetime.fromtimestamp(started, UTC).date() if started else None,
+        "released": RawRow(released=started).take_date("released") if started else None,
         "time_limit_s": row.take_seconds("time_limit"),
         "memory_limit_mb": row.take_megabytes("memory_limit"),
     }

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from ratchet.data_curation.readers.boxed import final_box
@@ -15,6 +15,8 @@ from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.verifiers.math.boxes import boxes
 
 EMPTY = (None, "", [], {})
+_EARLIEST = 10**8
+"""A smaller number is no time in seconds since 1970 but a year."""
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
 _MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
 _NO_ANSWER = frozenset((
@@ -120,7 +122,7 @@ class RawRow(Row):
         return parse_structure(value, name) if isinstance(value, str) else value
 
     def take_date(self, *names: str) -> date | None:
-        """A date; text is read as ISO, with or without a time."""
+        """A date; text is read as ISO, with or without a time, and a number as seconds since 1970."""
         name = self.filled(names)
         value = self.take(name)
         if isinstance(value, datetime):
@@ -128,8 +130,10 @@ class RawRow(Row):
         if isinstance(value, date) or value is None:
             return value
         try:
+            if isinstance(value, (int, float)) and value > _EARLIEST:
+                return datetime.fromtimestamp(value, UTC).date()
             return date.fromisoformat(str(value)[:10])
-        except ValueError:
+        except (ValueError, OverflowError, OSError):  # the last two: of no year
             raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
 
     def take_seconds(self, *names: str) -> float | None:

@@ -1,8 +1,10 @@
 """One row of each of some hundred published data sets, written after their cards, and of each shape that a field may
 have: what it reads as, or the field for which it is refused."""
 
+import contextlib
 import json
 import re
+from random import Random
 
 import pytest
 
@@ -33,6 +35,54 @@ def test_each_published_layout_reads_as_its_publisher_meant(tmp_path, layout):
             assert wanted.items() <= read[name].items()
         else:
             assert wanted == (len(read[name]) if name in lists and isinstance(wanted, int) else read[name]), name
+
+
+STRANGE = [
+    None, True, 0, -1, 1e308, 10**30, float("nan"), "", " ", "nan", "{}", "[1]", "[[", "\ud800", "\0", [], [None], [[]],
+    [{}], {}, {"a": None}, {"content": None}, [{"role": "user"}],
+]  # fmt: skip
+
+
+def places(value, place=()):
+    """Where a row has a field, an entry of one, or JSON in one."""
+    if place:
+        yield place
+    if isinstance(value, str) and value[:1] in "[{":
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    for key in value if isinstance(value, dict) else range(min(len(value), 2)) if isinstance(value, list) else ():
+        yield from places(value[key], (*place, key))
+
+
+def replaced(value, place, new):
+    if not place:
+        return new
+    if isinstance(value, str):
+        return json.dumps(replaced(json.loads(value), place, new))
+    changed = value.copy()
+    changed[place[0]] = replaced(value[place[0]], place[1:], new)
+    return changed
+
+
+READ = [each for each in LAYOUTS if "refused" not in each and isinstance(each["row"], dict)]
+
+
+@pytest.mark.parametrize("layout", READ, ids=lambda layout: layout["set"])
+def test_a_strange_value_anywhere_costs_its_row_alone(tmp_path, layout):
+    row, random = layout["row"], Random(layout["set"])
+    rows = [row, *(replaced(row, place, new) for place in places(row) for new in random.sample(STRANGE, 2)), row]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    split = read_problems(path, layout["domain"])
+    assert len(split.kept) + len(split.rejected) == len(rows)
+    assert {"0", str(len(rows) - 1)} <= {*split.kept["source_id"].to_pylist()}
+
+
+def test_a_time_in_seconds_is_a_date_and_a_year_is_none(tmp_path):
+    rows = [{"problem": "P?", "answer": "1", "date": date} for date in (1_722_470_400, 1_722_470_400.5, 2024, 1e308)]
+    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
+    assert [str(date) for date in split.kept["released"].to_pylist()] == ["2024-08-01"] * 2
+    assert [json.loads(row["evidence"])["field"] for row in split.rejected.to_pylist()] == ["date"] * 2
 
 
 def test_rows_inside_an_object_on_one_line(tmp_path):
