@@ -59,7 +59,10 @@ class Problem:
     def of(
         cls, domain: str, prompt: str = "", tests: "Sequence[Mapping[str, Any]] | None" = None, **fields: Any
     ) -> Self:
-        """A problem from plain values: `tests` as a list, `metadata` as a dictionary, the id made from the content."""
+        """A problem from plain values: `tests` as a list, `metadata` as a dictionary, the id made from the content.
+        Raises ValueError for a prompt that is not text."""
+        if not isinstance(prompt, str):
+            raise ValueError(f"its prompt must be text, not {type(prompt).__name__}")
         if isinstance(metadata := fields.get("metadata"), Mapping):
             fields["metadata"] = json.dumps(metadata)
         text = json.dumps(tests, ensure_ascii=False) if tests is not None else None
@@ -86,7 +89,9 @@ def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
     The answer is left out, so that deduplication compares two sources that disagree about it.
     """
     folded = " ".join(unicodedata.normalize("NFKC", prompt).split())
-    return hashlib.sha256(f"{domain}\x00{entry_point or ''}\x00{folded}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{domain}\x00{entry_point or ''}\x00{folded}".encode("utf-8", "surrogatepass")).hexdigest()[
+        :16
+    ]
 
 
 JUDGED_FIELDS = (

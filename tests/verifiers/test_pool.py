@@ -155,6 +155,10 @@ BAD_PROBLEMS = {
     "no reference answer": Problem("m", "math", "", answer=" \n"),
     "its answer must be text, not int": Problem("n", "math", "", answer=145),
     "There is no domain 'poetry'": Problem("p", "poetry", ""),
+    "its prompt must be text, not int": Problem("q", "math", 3, answer="1"),  # type: ignore[arg-type]
+    "its metadata is no JSON": Problem("l", "logic", "", metadata="[["),
+    "no task": Problem("k", "logic", "", metadata="[1]"),
+    "None is not an instruction": Problem("i", "instructions", "", tests="[null]"),
 }
 
 
@@ -165,6 +169,9 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
         for reason, verdict in pool.results():
             assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem"), reason
             assert reason in verdict.detail and verdict.detail.startswith(f"problem {BAD_PROBLEMS[reason].problem_id}:")
+    with pytest.raises(ValueError, match="its prompt must be text, not int"):
+        Problem.of("math", 3, answer="1")  # type: ignore[arg-type]
+    assert Problem.of("math", "\ud83d", answer="1").problem_id
     assert "no tests" in pool.run_programs([(BAD, "pass")])[0].detail
 
 

@@ -44,8 +44,9 @@ def read_tests(tests: str) -> tuple[Instruction, ...]:
     rows = json.loads(tests)
     if not isinstance(rows, list) or not rows:
         raise ValueError("it has no list of instructions")
-    if fault := next((row for row in rows if not isinstance(row, dict) or row.keys() - {"id", "kwargs"}), None):
-        raise ValueError(f"{fault!r} is not an instruction with id and kwargs")
+    for row in rows:
+        if not isinstance(row, dict) or row.keys() - {"id", "kwargs"}:
+            raise ValueError(f"{row!r} is not an instruction with id and kwargs")
     return tuple(instruction(row.get("id"), row.get("kwargs")) for row in rows)
 
 

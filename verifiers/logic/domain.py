@@ -24,8 +24,15 @@ class Logic(Domain):
         scoring.load()
 
     def fault(self, problem: Problem) -> str:
-        puzzle = json.loads(problem.metadata or "{}")
-        if not puzzle.get("task") or not isinstance(puzzle.get("entry"), dict):
+        try:
+            puzzle = json.loads(problem.metadata or "{}")
+        except (ValueError, RecursionError) as error:
+            return f"its metadata is no JSON: {error}"
+        if (
+            not isinstance(puzzle, dict)
+            or not isinstance(puzzle.get("task"), str)
+            or not isinstance(puzzle.get("entry"), dict)
+        ):
             return "its metadata has no task and no entry to score by"
         return scoring.fault(puzzle["task"], puzzle["entry"])
 

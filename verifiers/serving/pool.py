@@ -115,7 +115,7 @@ def gather(begin: Callable[[Any, Deliver], object], items: Iterable[Any]) -> lis
 
 
 def _wrong_type(problem: Problem) -> str:
-    for name in ("answer", "tests", "entry_point", "metadata"):
+    for name in ("prompt", "starter_code", "answer", "tests", "entry_point", "metadata"):
         if not isinstance(value := getattr(problem, name), str | None):
             return f"its {name} must be text, not {type(value).__name__}"
     return ""
@@ -128,6 +128,8 @@ def _input_fault(submission: Submission) -> Verdict | None:
         fault = _wrong_type(problem) or domain_of(problem.domain).fault(problem)
     except RatchetError as error:
         fault = str(error)
+    except Exception as error:  # of a domain of one's own: one row must not take the others along
+        fault = f"the domain {problem.domain} fails on it: {type(error).__name__}: {error}"
     if fault:
         detail = f"problem {problem.problem_id}: {fault}"
         return Verdict(Outcome.UNPARSEABLE, decided_by="invalid_problem", detail=detail)
