@@ -97,6 +97,8 @@ def _read(file: Path, reading: tuple[Path, ...] = (), cpu_overrides: dict[str, A
     if file in reading:
         raise RatchetError(f"{file} extends itself, through {reading[-1]}.")
     if extended is not None:
+        if not isinstance(extended, str):
+            raise RatchetError(f"{file}: `extends` is the name or the file of one recipe, not {_shortened(extended)}.")
         try:
             data = _laid_over(_read(_resolve(extended, file.parent), (*reading, file), cpu_overrides), data)
         except LookupError as error:
@@ -107,6 +109,8 @@ def _read(file: Path, reading: tuple[Path, ...] = (), cpu_overrides: dict[str, A
         _override(data, str(override), file.parent)
     if cpu_overrides is not None and (on_cpu := data.pop(ON_CPU, None)):
         before = data
+        if not isinstance(on_cpu, dict):
+            raise RatchetError(f"{file}: {ON_CPU} is a section with fields of a recipe, not {_shortened(on_cpu)}.")
         try:
             data = _laid_over(data, on_cpu)
         except LookupError as error:
@@ -220,8 +224,10 @@ def _laid_over(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
 
 def _changed(key: str, entries: dict[str, dict[str, Any]], changes: dict[str, Any]) -> list[dict[str, Any]]:
     """The entries in their order, those that are named with their changes; one with null is left out."""
-    for name in changes:
+    for name, change in changes.items():
         _named(key, entries, str(name))
+        if not isinstance(change, dict | None):
+            raise LookupError(f"{key}.{name}: a section with the fields to change, or null, not {_shortened(change)}")
     of_each = {name: changes.get(name, {}) for name in entries}
     return [_laid_over(entries[name], change) for name, change in of_each.items() if change is not None]
 

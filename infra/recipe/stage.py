@@ -226,6 +226,8 @@ class Stage(Section):
         if ("domain" in fields) == ("mix" in fields):
             raise ValueError("give either domain: math or mix: {math: 0.7, code: 0.3} (domain=null removes it)")
         domain = fields.pop("domain", None)
+        if not isinstance(domain, str | None):
+            raise ValueError(f"domain is one name, not {domain!r}; for several give mix: {{math: 0.7, code: 0.3}}")
         return fields if domain is None else {**fields, "mix": {domain: 1.0}}
 
     @model_validator(mode="after")

@@ -109,6 +109,10 @@ def test_files_that_are_no_recipes(tmp_path):
         (b"name: \xff", "not UTF-8 text .at byte 6"),
         (b"name: \x00", "not valid YAML"),
         (b"extends: tiny\nset: seed=1", "`set` is a list"),
+        (b"extends: [tiny, own-data]", "`extends` is the name or the file of one recipe"),
+        (b"extends: tiny\non_cpu: bfloat16", "on_cpu is a section"),
+        (b"extends: tiny\ntraining: {stages: {math-36: 5}}", r"stages\.math-36: a section with the fields to change"),
+        (b"extends: tiny\ntraining: {stages: [{name: a, domain: [math, code], steps: 1}]}", "domain is one name"),
     ):
         (tmp_path / "broken.yaml").write_bytes(content)
         with pytest.raises(RatchetError, match=message) as raised:
