@@ -164,3 +164,35 @@ def test_a_letter_behind_an_unknown_word_names_no_value(answer, is_right):
 )
 def test_a_function_of_a_matrix_is_not_computed(answer):
     assert not passes("x", answer) and not passes(answer, "x") and not passes(answer, answer.replace("2", "3") + "+1")
+
+
+WRONG = [
+    ("|x|", "x"), ("x^2", "x|x|"), ("\\frac{x}{|x|}", "1"), ("\\lfloor x\\rfloor", "x"), ("\\cos 2\\pi ft", "1"),
+    ("\\sqrt{x^2}", "x"), ("\\sin\\pi x", "0"), ("\\ln x^2", "2\\ln(-x)"), ("x-|x|", "0"), ("\\lfloor x\\rfloor", "0"),
+    ("\\binom{n}{k}p^k(1-p)^{n-k}", "\\binom{n}{k}p^{n-k}(1-p)^k"), ("|x|n!", "x\\,n!"), ("\\cos(2\\pi f)n!", "n!"),
+    ("\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}", "\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}"),
+]  # fmt: skip
+NOTHING = [
+    "", "+0!-1", "+x!-x!", "+\\binom{3}{3}-1", "+|z|-|z|", "+z\\bar z-|z|^2", "+0\\vec v", "+\\lfloor 0\\rfloor",
+    "+\\lfloor n\\rfloor-\\lfloor n\\rfloor", "+\\ln x-\\ln x", "+\\sqrt{x}-\\sqrt{x}", "+\\frac{0}{x}", "+0i", "+f(x)-f(x)",
+    "\\cdot\\frac{x}{x}", "\\cdot 1^{n}", "+\\arcsin x-\\arcsin x", "+e^{x^9}-e^{x^9}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reference", "answer"), WRONG)
+def test_no_term_that_adds_nothing_makes_a_wrong_answer_right(reference, answer):
+    """Each keeps the variables whole, positive, small or complex, where the two sides may agree."""
+    assert [term for term in NOTHING if passes(reference, answer + term)] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("\\binom n2", "\\frac{n(n-1)}{2}"), ("\\binom nk", "\\frac{n!}{k!(n-k)!}"), ("(n+1)!", "(n+1)n!"),
+        ("\\frac{\\lambda^k e^{-\\lambda}}{k!}", "\\frac{e^{-\\lambda}\\lambda^k}{k!}"), ("|z|^2", "z\\bar z"),
+        ("\\ln|x|", "\\ln x"), ("|x|", "\\sqrt{x^2}"), ("\\lfloor\\frac n2\\rfloor", "\\frac n2-\\frac{1-(-1)^n}4"),
+        ("ad-bc+1", "\\begin{vmatrix}a&b\\\\c&d\\end{vmatrix}+1"), ("\\frac{(2n)!}{n!}", "\\frac{(2n)!(n+1)}{(n+1)!}"),
+    ],
+)  # fmt: skip
+def test_whole_and_complex_variables_are_compared_as_such(one, other):
+    assert passes(one, other) and passes(other, one)

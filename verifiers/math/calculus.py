@@ -13,9 +13,9 @@ _START = re.compile(r"(\\#\d+) (?:=|\\ge) (\d)")
 
 
 def rows(parser: "Parser", depth: int) -> Node:
-    """A matrix among other terms."""
+    """A matrix among other terms, or a determinant."""
     kind = parser.skipped().replace(" ", "")
-    if not kind.endswith(("matrix", "array")):
+    if not kind.endswith(("matrix", "array")) or kind.startswith("V"):  # a norm
         raise Unsupported
     if kind == "array" and parser.token.isa("{"):
         parser.skipped()
@@ -28,7 +28,8 @@ def rows(parser: "Parser", depth: int) -> Node:
     parser.skipped()
     if len({len(row) for row in found}) != 1 or len(found) * len(found[0]) > 64:
         raise Unsupported
-    return ("rows", *(("row", *row) for row in found))
+    node = ("rows", *(("row", *row) for row in found))
+    return ("call", "\\det", node) if kind.startswith("v") else node
 
 
 def derivative(parser: "Parser", depth: int) -> Node | None:

@@ -18,7 +18,7 @@ from flint import acb, acb_mat, arb, ctx, fmpq
 
 from ratchet.verifiers.math.logarithms import PRODUCTS, same_product
 from ratchet.verifiers.math.nodes import Node, Point, Undefined, Unsupported, kinds_of, names_of, rational_value
-from ratchet.verifiers.math.points import drawn, sample_points
+from ratchet.verifiers.math.points import KINKED, drawn, sample_points
 from ratchet.verifiers.math.precision import PRECISION
 
 _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
@@ -33,6 +33,8 @@ _LARGEST_EXPONENT = 512
 _LARGEST_ARGUMENT = arb(2) ** 40
 _LARGEST_GROWTH = 2000
 """Logarithm of the largest exponential."""
+_LARGEST_GAMMA = 100
+"""Largest number whose factorial is computed though it is not whole: of less than 600 bits."""
 _AGREEMENTS = 3
 _INSENSITIVE = {"number", "name", "+", "-", "*", "/", "sin", "cos", "tan", "sinh", "cosh", "tanh"}
 """Operations for which points of another sign show nothing more."""
@@ -46,15 +48,18 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
         return True
     difference: Node = ("-", one, other)
     kinds, names, agreed = kinds_of(difference), names_of(difference), 0
+    bends = bool(kinds & KINKED) and (_bends(one) or _bends(other))
     if kinds & PRODUCTS and (same := same_product(one, other)) is not None:
         return same
     for point in sample_points(difference):
         try:
             same = _is_zero(difference, point, work)
         except _ERRORS:
-            positive = all(isinstance(value, Fraction) and value > 0 for value in point.values())
-            if positive and _is_defined(one, point, work) != _is_defined(other, point, work):
-                return False  # ln(-x) is not ln x, though they are never both defined
+            is_positive = all(value > 0 for value in point.values() if isinstance(value, Fraction))
+            if (is_positive or bends) and _is_defined(one, point, work) != _is_defined(other, point, work):
+                return False  # ln(-x) is not ln x, though they are never both defined; x + ln x - ln x is not |x|
+            if _is_number_beside_matrix(one, other, point, work):
+                return False
             continue
         if same is False:
             return False
@@ -62,6 +67,15 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
         if agreed >= _AGREEMENTS and kinds <= _INSENSITIVE:
             break
     return True if agreed >= (_AGREEMENTS if names else 1) else None
+
+
+def _bends(node: Node) -> bool:
+    r"""True if its values for one sign of a variable say little of those for the other: |x|, \lfloor x \rfloor,
+    \sqrt{x^2}. In ln|x| the bars say where it is defined, and may be left out."""
+    if node[0] == "ln" and node[1][0] == "abs":
+        return _bends(node[1][1])
+    is_bent = node[0] in ("abs", "floor") or (node[0] == "root" and node[1][0] == "^")
+    return bool(is_bent and names_of(node)) or any(_bends(part) for part in node[1:] if isinstance(part, tuple))
 
 
 def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> bool | None:
@@ -122,6 +136,19 @@ def _is_zero(difference: Node, point: Point, work: list[int]) -> bool | None:
         if all(entry.abs_upper() < arb(2) ** -(size + 128) for entry in entries):
             return True
         return None if all(entry.contains(0) for entry in entries) else False
+
+
+def _is_number_beside_matrix(one: Node, other: Node, point: Point, work: list[int]) -> bool:
+    """True if one of two is a matrix here, and the other a number that is not zero."""
+    try:
+        with PRECISION, ctx.workprec(_PROBE_BITS):
+            sides = sorted(
+                (_evaluate(each, point, work) for each in (one, other)), key=lambda s: isinstance(s, acb_mat)
+            )
+    except _ERRORS:
+        return False
+    number, matrix = sides
+    return isinstance(matrix, acb_mat) and not isinstance(number, acb_mat) and not number.contains(0)
 
 
 def _is_defined(node: Node, point: Point, work: list[int]) -> bool:
@@ -205,7 +232,7 @@ def _matrix_operation(kind: str, one: Any, other: Any) -> Any:
             return one + other if kind == "+" else one - other
         matrix, number = (one, other) if isinstance(one, acb_mat) else (other, one)
         if not number.is_zero():
-            raise Unsupported
+            raise Undefined
         return matrix if kind == "+" or matrix is one else -matrix
     if kind == "cross":
         if not all(isinstance(each, acb_mat) and (each.nrows(), each.ncols()) == (3, 1) for each in (one, other)):
@@ -251,9 +278,7 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
         return _exact(value) if isinstance(value, Fraction) else value
     if kind in ("number", "factorial", "binomial"):
         exact = rational_value(node, point)
-        if exact is None:
-            raise Unsupported
-        return _exact(exact)
+        return _between_whole(node, point, work) if exact is None else _exact(exact)
     if kind == "^":
         return _power(node, point, work)
     value = _evaluate(node[1], point, work)
@@ -285,6 +310,19 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind[-1] == "h":
         _exponential(acb(real), work)
     return acb(getattr(real, _ARB.get(kind, kind))())
+
+
+def _between_whole(node: Node, point: Point, work: list[int]) -> acb:
+    """A factorial or a binomial by the gamma function, where its argument is no whole number."""
+    values = [_real(_evaluate(part, point, work)) for part in node[1:]]
+    if not values or not all(abs(value) < _LARGEST_GAMMA for value in values):
+        raise Unsupported
+    result = (values[0] + 1).gamma()
+    if node[0] == "binomial":
+        result *= (values[1] + 1).rgamma() * (values[0] - values[1] + 1).rgamma()
+    if len(work) > 1 and abs(result) > 1:
+        work[1] += 3 * int(abs(result).upper().log().ceil().unique_fmpz() or 0)
+    return acb(result)
 
 
 def _exact(value: Fraction) -> acb:

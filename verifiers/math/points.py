@@ -18,19 +18,22 @@ _WHOLE = frozenset("nmkN")
 
 
 def sample_points(difference: Node) -> Iterator[Point]:
-    """Sample points, drawn with the pair itself as seed, so that an answer cannot aim at them."""
+    """Sample points of two sides, drawn with the pair itself as seed, so that an answer cannot aim at them. Neither may
+    what it adds, such as `+0!-1` or `+|z|-|z|`, keep its variables whole or positive."""
     names, kinds = sorted(names_of(difference)), kinds_of(difference)
     if not names:
         yield {}
         return
     may_be_complex = kinds & {"abs", "conjugate"} or any("^*" in name for name in names)
-    discrete = bool(kinds & {"factorial", "binomial"}) or ("floor" in kinds and {*names} <= _WHOLE)
-    if not may_be_complex and not discrete:  # nearly all that differ do so here, and need no drawing
+    whole = _whole_names(difference)
+    if not may_be_complex and not whole:  # nearly all that differ do so here, and need no drawing
         yield {name: _drawn_once(name) for name in names}
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
     if may_be_complex and (planar := sorted(_complex_names(difference))):
-        for _ in range(4):
-            point: Point = {name: Fraction(draw.randrange(2**28, 2**33), 2**31) for name in names}
+        for turn in range(8):
+            sizes = (Fraction(draw.randrange(2**28, 2**33), 2**31) for _ in names)
+            point: Point = {name: draw.choice((1, -1)) * size for name, size in zip(names, sizes, strict=True)}
+            point |= _whole_values(whole, draw, turn)
             point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
             stars = [name for name in planar if name.rstrip("(").endswith("^*")]
             yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
@@ -39,15 +42,32 @@ def sample_points(difference: Node) -> Iterator[Point]:
     signs = [[1] * count, [-1] * count, [1] * count]
     signs += [[-1 if j == i else 1 for j in range(count)] for i in range(min(4, count)) if count > 1]
     signs += [[draw.choice((1, -1)) for _ in names] for _ in range(3 if count > 2 else 0)]
-    for low, high in () if discrete else ((1.05, 4), (0.03, 0.95), (5, 60)):
-        for each in signs:
+    for low, high in () if len(whole) == count else ((1.05, 4), (0.03, 0.95), (5, 60)):
+        for turn, each in enumerate(signs):
             sizes = (Fraction(draw.randrange(int(low * 2**31), int(high * 2**31)), 2**31) for _ in names)
-            yield {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
-    if not discrete and kinds & KINKED:
-        yield from far_points(difference, names, draw)
-    for turn in range(12 if discrete else 3):
-        chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
-        yield {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
+            point = {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
+            yield point | _whole_values(whole, draw, turn)
+    if len(whole) < count and kinds & KINKED:
+        for turn, point in enumerate(far_points(difference, [name for name in names if name not in whole], draw)):
+            yield point | _whole_values(whole, draw, turn)
+    for turn in range(12 if whole else 3):
+        yield _whole_values(names, draw, turn)
+
+
+def _whole_names(difference: Node) -> list[str]:
+    """The names that only have whole values: in factorials and binomials of both sides, or those of a floor."""
+    of_each = [
+        {name for each in nodes_of(side) if each[0] in ("factorial", "binomial") for name in names_of(each)}
+        for side in difference[1:]
+    ]
+    names = names_of(difference)
+    has_floor = names <= _WHOLE and any(each[0] == "floor" and names_of(each) for each in nodes_of(difference))
+    return sorted(names if has_floor else set.intersection(*of_each))
+
+
+def _whole_values(names: list[str], draw: random.Random, turn: int) -> Point:
+    chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
+    return {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
 
 
 def _complex_names(node: Node) -> set[str]:
