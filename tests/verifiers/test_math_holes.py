@@ -174,8 +174,8 @@ WRONG = [
 ]  # fmt: skip
 NOTHING = [
     "", "+0!-1", "+x!-x!", "+\\binom{3}{3}-1", "+|z|-|z|", "+z\\bar z-|z|^2", "+0\\vec v", "+\\lfloor 0\\rfloor",
-    "+\\lfloor n\\rfloor-\\lfloor n\\rfloor", "+\\ln x-\\ln x", "+\\sqrt{x}-\\sqrt{x}", "+\\frac{0}{x}", "+0i", "+f(x)-f(x)",
-    "\\cdot\\frac{x}{x}", "\\cdot 1^{n}", "+\\arcsin x-\\arcsin x", "+e^{x^9}-e^{x^9}",
+    "+\\lfloor n\\rfloor-\\lfloor n\\rfloor", "+\\ln x-\\ln x", "+\\sqrt{x}-\\sqrt{x}", "+\\frac{0}{x}", "+0i",
+    "+f(x)-f(x)", "\\cdot\\frac{x}{x}", "\\cdot 1^{n}", "+\\arcsin x-\\arcsin x", "+e^{x^9}-e^{x^9}",
 ]  # fmt: skip
 
 
