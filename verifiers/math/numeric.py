@@ -74,7 +74,8 @@ def _bends(node: Node) -> bool:
     \sqrt{x^2}. In ln|x| the bars say where it is defined, and may be left out."""
     if node[0] == "ln" and node[1][0] == "abs":
         return _bends(node[1][1])
-    is_bent = node[0] in ("abs", "floor") or (node[0] == "root" and node[1][0] == "^")
+    is_size = node[0] == "root" and node[1][0] == "^" and node[1][2] == ("number", node[2])
+    is_bent = node[0] in ("abs", "floor") or is_size
     return bool(is_bent and names_of(node)) or any(_bends(part) for part in node[1:] if isinstance(part, tuple))
 
 
