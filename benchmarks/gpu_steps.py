@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,12 +25,14 @@ import torch
 from benchmarks.gpu_proof import BIG, MIDDLE, ROOT, TINY  # makes `ratchet` importable without an installation
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
+from ratchet.infra.launching.group import environment_of_groups
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.model import GrownModel, Model
 from ratchet.infra.recipe.training import Hardware, Stage, Training
 from ratchet.training import growth
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.processes import last_lines, process_group
 
 SIZES = [("0.5B", MIDDLE, (8, 16, 512)), ("1.5B", BIG, (8, 8, 1024))]
 """Name, shape, and prompts, responses to each and their tokens."""
@@ -77,18 +77,12 @@ def measured(spec: TrainingSpec, work: Path, environment: dict[str, str], second
     file.write_text(spec.model_dump_json())
     argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
     ends = time.monotonic() + seconds
-    with open(log, "ab") as output:
-        process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output, start_new_session=True)
-    try:
+    with process_group(argv, log, environment) as process:
         while len(records(spec.work_dir)) < REPORTED and process.poll() is None and time.monotonic() < ends:
             time.sleep(0.2)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
     found = records(spec.work_dir)
     if not found:
-        print(log.read_text(errors="replace")[-4000:], flush=True)
+        print(last_lines(log, 40), flush=True)
         raise RuntimeError(f"no step within {seconds:.0f} s")
     return found[:REPORTED][-1]
 
@@ -109,7 +103,8 @@ def main() -> None:
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     lines = [f"{where}, torch {torch.__version__}.", "", "| | responses | |", "|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="gpu-steps-") as scratch:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([importable(Path(scratch) / "site"), *sys.path])}
+        python_path = os.pathsep.join([importable(Path(scratch) / "site"), *sys.path])
+        environment = {**environment_of_groups(), "PYTHONPATH": python_path}
         for name, grown, (prompts, rollouts, tokens) in SMALL if asked.tiny else SIZES:
             work = Path(scratch) / name
             work.mkdir()

@@ -89,9 +89,8 @@ def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
     The answer is left out, so that deduplication compares two sources that disagree about it.
     """
     folded = " ".join(unicodedata.normalize("NFKC", prompt).split())
-    return hashlib.sha256(f"{domain}\x00{entry_point or ''}\x00{folded}".encode("utf-8", "surrogatepass")).hexdigest()[
-        :16
-    ]
+    identity = f"{domain}\x00{entry_point or ''}\x00{folded}"
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 JUDGED_FIELDS = (

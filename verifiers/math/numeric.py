@@ -279,7 +279,7 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
         return _exact(value) if isinstance(value, Fraction) else value
     if kind in ("number", "factorial", "binomial"):
         exact = rational_value(node, point)
-        return _between_whole(node, point, work) if exact is None else _exact(exact)
+        return _by_gamma(node, point, work) if exact is None else _exact(exact)
     if kind == "^":
         return _power(node, point, work)
     value = _evaluate(node[1], point, work)
@@ -313,10 +313,10 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     return acb(getattr(real, _ARB.get(kind, kind))())
 
 
-def _between_whole(node: Node, point: Point, work: list[int]) -> acb:
-    """A factorial or a binomial by the gamma function, where its argument is no whole number."""
+def _by_gamma(node: Node, point: Point, work: list[int]) -> acb:
+    """A factorial or a binomial whose argument is no whole number."""
     values = [_real(_evaluate(part, point, work)) for part in node[1:]]
-    if not values or not all(abs(value) < _LARGEST_GAMMA for value in values):
+    if not all(abs(value) < _LARGEST_GAMMA for value in values):
         raise Unsupported
     result = (values[0] + 1).gamma()
     if node[0] == "binomial":

@@ -14,7 +14,7 @@ from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.units import Unit, parse_unit
 
 _I, _S = re.IGNORECASE, re.DOTALL
-_SPOKEN = re.compile(r"(?<![a-z\\])[a-z]+|[0-9]+(?:[.][0-9]+)?")
+_WORDS_AND_NUMBERS = re.compile(r"(?<![a-z\\])[a-z]+|[0-9]+(?:[.][0-9]+)?")
 _FORMULA = re.compile(r"\$+([^$]+)\$+|\\\((.+?)\\\)|\\\[(.+?)\\\]", _S)
 _SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z$\\])|\n\s*\n")
 FORMS = {
@@ -143,9 +143,9 @@ _NOUNS = re.compile(rf"(?:both )?the {_NOUN}(?:, {_NOUN})*,? and {_NOUN}")
 _ALONE = re.compile(r"(?:the |all |values? |real |numbers? |of |integers? )*(⟨+)\.?")
 
 
-def _spoken(text: str) -> str:
+def _words_of(text: str) -> str:
     """The words and numbers of a text, each between spaces."""
-    return f" {' '.join(_SPOKEN.findall(text.lower()))} "
+    return f" {' '.join(_WORDS_AND_NUMBERS.findall(text.lower()))} "
 
 
 class Question:
@@ -167,15 +167,15 @@ class Question:
         return frozenset(stem(word) for word in re.findall(r"[a-z]+|\d+", self.text.lower()))
 
     @functools.cached_property
-    def _spoken(self) -> str:
-        return _spoken(self.text)
+    def _words(self) -> str:
+        return _words_of(self.text)
 
     def quotes(self, text: str) -> bool:
         """True for text that this question says, word by word, and that is more than a counted noun: `A box holds six
         eggs` says nothing of it, also where six are left."""
-        said = _spoken(text)
+        said = _words_of(text)
         count = said.count(" ") - 1
-        return said in self._spoken and (count > 4 or (count > 2 and not re.match(rf" (?:\d|{_NUMERALS}\b)", said)))
+        return said in self._words and (count > 4 or (count > 2 and not re.match(rf" (?:\d|{_NUMERALS}\b)", said)))
 
     @functools.cached_property
     def forms(self) -> frozenset[str]:
