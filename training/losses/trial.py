@@ -1,7 +1,8 @@
 """Tries a loss and an advantage of one's own while a run is planned: a mistake costs no training."""
 
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -52,32 +53,16 @@ class LossTrial:
         )
 
 
-class _ReadSettings(dict[str, Any]):
+class _ReadSettings(UserDict[str, Any]):
     """Settings that know which of them were never read."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
         self.unread = set(settings)
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> Any:  # also for get(), items() and `**settings`
         self.unread.discard(key)
         return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.unread.discard(key)
-        return super().get(key, default)
-
-    def __iter__(self) -> Iterator[str]:  # also of `**settings`
-        self.unread.clear()
-        return super().__iter__()
-
-    def keys(self) -> Any:
-        self.unread.clear()
-        return super().keys()
-
-    def items(self) -> Any:
-        self.unread.clear()
-        return super().items()
 
 
 def unread_settings(stage: Stage) -> str:
