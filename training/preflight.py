@@ -327,6 +327,7 @@ class Preflight:
         started = time.perf_counter()
         self.checkpoints.save(1, state)
         seconds = time.perf_counter() - started
+        ranks.barrier()  # the first rank renames the directory after the others have written
         size = sum(f.stat().st_size for f in (self.work / "checkpoints").rglob("*") if f.is_file())
         self.measured["disk"] = size / seconds
         limit = 60 * self.training.hardware.advanced.timeout_minutes
