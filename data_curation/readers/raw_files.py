@@ -163,7 +163,7 @@ def parsed(raw: Raw) -> list[Row | Malformed]:
     if not isinstance(raw, bytes):
         return raw.to_pylist()
     try:
-        return [_checked(json.loads(raw))]
+        return _rows_of(json.loads(raw))
     except (ValueError, RecursionError) as error:  # ValueError: not JSON, not UTF-8, or an enormous integer
         return [Malformed("line", f"not valid JSON ({error})")]
 
@@ -172,8 +172,10 @@ def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
     try:
         if start[:1] == b"[":
-            values = _values(file)
-            return map(_checked, chain.from_iterable(values) if all(isinstance(v, list) for v in values) else values)
+            if _has_a_list_per_line(file):
+                return _json_lines(file)
+            values = [value if isinstance(value, list) and not _is_chat(value) else [value] for value in _values(file)]
+            return chain.from_iterable(map(_rows_of, chain.from_iterable(values)))
         if start[:1] == b"{" and (records := _rows_of_objects(file)):
             return map(_checked, records)
     except (ValueError, RecursionError) as error:
@@ -215,7 +217,7 @@ def _rows_of_objects(file: Buffered) -> list[Any] | None:
         return None
     lists = [v for name in names if isinstance(v := value[name], list) and v and all(isinstance(r, dict) for r in v)]
     if not in_lines:
-        lists = [rows for rows in lists if not any(row.keys() & {"role", "from"} for row in rows)]  # turns of a chat
+        lists = [rows for rows in lists if not _is_chat(rows)]
     return max(lists, key=lambda rows: len(str(rows)), default=[value])
 
 
@@ -238,8 +240,38 @@ def _json_lines(file: Iterable[bytes]) -> Iterator[Malformed | bytes]:
             yield line
 
 
+def _has_a_list_per_line(file: Buffered) -> bool:
+    """True if the first or second of several lines is a list by itself: one of both may be broken."""
+    lines = [file.readline(MAX_LINE_BYTES) for _ in range(2)]
+    file.seek(0)
+    return bool(lines[1].strip()) and any(_is_list(line.removeprefix(BYTE_ORDER_MARK)) for line in lines)
+
+
+def _is_list(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), list)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _is_chat(value: Any) -> bool:
+    """True for a list of turns, which is one row; a list of other objects has a row in each."""
+    return isinstance(value, list) and bool(value) and all(map(_is_turn, value))
+
+
+def _is_turn(value: Any) -> bool:
+    speaker, text = {"role", "from"}, {"content", "value", "ground_truth"}
+    return isinstance(value, dict) and bool(value.keys() & speaker and value.keys() & text)
+
+
+def _rows_of(value: Any) -> list[Row | Malformed]:
+    """The rows of one JSON value."""
+    objects = isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
+    return [_checked(row) for row in (value if objects and not _is_chat(value) else [value])]
+
+
 def _checked(record: Any) -> Row | Malformed:
-    if isinstance(record, list) and record and all(isinstance(turn, dict) for turn in record):
+    if _is_chat(record):
         truth = next((turn["ground_truth"] for turn in record if turn.get("ground_truth")), None)  # Open-Reasoner-Zero
         return {"conversations": record, "ground_truth": truth.get("value") if isinstance(truth, dict) else truth}
     if isinstance(record, dict) and len(record) == 1 and isinstance(inner := next(iter(record.values())), dict):

@@ -94,6 +94,32 @@ def test_a_conversation_alone_is_a_problem_and_its_reply_no_reference(tmp_path):
     assert json.loads(row["metadata"]) == {"solution": "So \\boxed{2}"}
 
 
+CHAT = [{"from": "human", "value": "Add 1 and 1."}, {"from": "assistant", "ground_truth": {"value": "2"}}]
+ROW = {"problem": "Add 1 and 1.", "answer": "2"}
+LISTS = {  # the text of a file, and its rows: kept, malformed
+    "chats in an array": (json.dumps([CHAT, CHAT]), 2, 0),
+    "an indented array of chats": (json.dumps([CHAT, CHAT], indent=1), 2, 0),
+    "one chat": (json.dumps(CHAT), 1, 0),
+    "a chat a line": (f"{json.dumps(CHAT)}\n" * 3, 3, 0),
+    "a chat a line, one of another shape": (f"{json.dumps(CHAT)}\n[1, 2]\n{json.dumps(CHAT)}\n", 2, 1),
+    "a chat a line, the first one torn": (f"{json.dumps(CHAT)[:30]}\n{json.dumps(CHAT)}\n", 1, 1),
+    "a chat a line, the second one torn": (f"{json.dumps(CHAT)}\n{json.dumps(CHAT)[:30]}\n{json.dumps(CHAT)}\n", 2, 1),
+    "an array of rows a line": (f"{json.dumps([ROW, ROW])}\n{json.dumps([ROW])}\n", 3, 0),
+    "an array of arrays of rows": (json.dumps([[ROW, ROW], [ROW]], indent=1), 3, 0),
+    "an array, then a row": (f"{json.dumps([ROW])}\n{json.dumps(ROW)}\n", 2, 0),
+    "rows with a column that chats have": (json.dumps([ROW | {"from": "a book"}] * 2), 2, 0),
+}
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_lists_are_chats_or_several_rows(what, tmp_path):
+    text, kept, malformed = LISTS[what]
+    (tmp_path / "rows.jsonl").write_text(text)
+    split = read_problems(tmp_path / "rows.jsonl", "math")
+    assert [(row["prompt"], row["answer"]) for row in split.kept.to_pylist()] == [("Add 1 and 1.", "2")] * kept
+    assert [row["rule"] for row in split.rejected.to_pylist()] == ["malformed"] * malformed
+
+
 def test_options_that_the_reader_appends_are_recognized(tmp_path):
     options = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
     (tmp_path / "rows.json").write_text(json.dumps([options]))
