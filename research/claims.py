@@ -1,7 +1,9 @@
-"""Pre-registered claims over several seeds: `python -m research.claims acereason-0.5b HOME [HOME …]`, a home a seed.
+"""Pre-registered claims over several seeds: `python -m research.claims acereason-0.5b SEED [SEED …]`.
 
-Each claim is the paired change of a benchmark's pass@1 between two evaluations of a run. A question's seeds are one
-unit of the interval over all seeds, because they share its difficulty.
+A seed is the home of its run, or a file of its counts, which `--save FILE` writes for one home: seeds that ran on
+different machines are judged together from their files. Each claim is the paired change of a benchmark's pass@1 between
+two evaluations of a run. A question's seeds are one unit of the interval over all seeds, because they share its
+difficulty.
 """
 
 from __future__ import annotations
@@ -42,15 +44,30 @@ CLAIMS = {
 }
 Counts = dict[tuple[str, int, str], tuple[int, int]]
 """(passed, graded) responses by benchmark, seed and question."""
+Seed = dict[str, dict[str, dict[str, list[int]]]]
+"""[passed, graded] responses by evaluation's label, benchmark and question."""
 
 
-def counts(homes: Iterable[Path]) -> dict[str, Counts]:
-    """The counts of each evaluation of the homes' last reports, by its label."""
+def read_seed(path: Path) -> Seed:
+    """The counts in a file, or those of the evaluations of a home's last report."""
+    if path.is_file():
+        return json.loads(path.read_text())  # type: ignore[no-any-return]
+    seed: Seed = {}
+    for evaluation in evaluations_of(path, str(path)):
+        of_label = seed.setdefault(json.loads((evaluation / "scores.json").read_text())["label"], {})
+        for (name, question), count in passes(evaluation).items():
+            of_label.setdefault(name, {})[question] = [*count]
+    return seed
+
+
+def counts(seeds: Iterable[Seed]) -> dict[str, Counts]:
+    """The counts of each evaluation of the seeds, by its label."""
     found: dict[str, Counts] = {}
-    for seed, home in enumerate(homes):
-        for path in evaluations_of(home, seed):
-            of_label = found.setdefault(json.loads((path / "scores.json").read_text())["label"], {})
-            of_label |= {(name, seed, question): n for (name, question), n in passes(path).items()}
+    for number, seed in enumerate(seeds):
+        for label, benchmarks in seed.items():
+            of_label = found.setdefault(label, {})
+            for name, questions in benchmarks.items():
+                of_label |= {(name, number, q): (passed, graded) for q, (passed, graded) in questions.items()}
     return found
 
 
@@ -80,9 +97,13 @@ def table(claims: Iterable[Claim], found: dict[str, Counts], seeds: int) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", choices=list(CLAIMS))
-    parser.add_argument("homes", type=Path, nargs="+")
+    parser.add_argument("seeds", type=Path, nargs="+", help="homes, or files that --save wrote")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the counts of the first seed here")
     arguments = parser.parse_args()
-    print("\n".join(table(CLAIMS[arguments.recipe], counts(arguments.homes), len(arguments.homes))))
+    seeds = [read_seed(path) for path in arguments.seeds]
+    print("\n".join(table(CLAIMS[arguments.recipe], counts(seeds), len(seeds))))
+    if arguments.save:
+        arguments.save.write_text(json.dumps(seeds[0], separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def run_seed(
     subprocess.run(command, check=True, cwd=ROOT, env=os.environ | (environment or {}))
 
 
-def evaluations_of(home: Path, seed: int) -> list[Path]:
+def evaluations_of(home: Path, seed: int | str) -> list[Path]:
     """The evaluations of a seed's last report, in pipeline order."""
     manifests = [json.loads(file.read_text()) for file in home.glob("artifacts/report/*/manifest.json")]
     if not manifests:

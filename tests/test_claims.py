@@ -1,8 +1,11 @@
 """Pre-registered claims: questions are the units, and a verdict follows from the interval and the claim's floor."""
 
+import json
+
 import pytest
 
-from research.claims import Claim, table
+from research.claims import Claim, read_seed, table
+from research.claims import counts as counts_of
 
 QUESTIONS = 60
 RAISES, KEEPS = Claim("a gain", "b", "start", "end"), Claim("no loss above 0.1", "b", "start", "end", floor=-0.1)
@@ -41,3 +44,13 @@ def test_other_benchmarks_are_not_counted():
     other = {("other", seed, str(q)): (0, 1) for seed in range(3) for q in range(QUESTIONS)}
     found = {"start": counts(10) | other, "end": counts(30) | other}
     assert table([RAISES], found, 3) == table([RAISES], {"start": counts(10), "end": counts(30)}, 3)
+
+
+def test_a_seed_is_read_from_a_file_of_its_counts(tmp_path):
+    ends = {"start": counts(10), "end": counts(30)}
+    files = []
+    for seed in range(3):
+        of_seed = {label: {"b": {q: n for (_, s, q), n in of.items() if s == seed}} for label, of in ends.items()}
+        files.append(tmp_path / f"{seed}.json")
+        files[-1].write_text(json.dumps(of_seed))
+    assert counts_of(map(read_seed, files)) == ends
