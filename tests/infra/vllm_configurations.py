@@ -15,7 +15,8 @@ from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.infra.recipe import load_recipe
 
 RECIPES = sorted(Path(__file__).parents[2].glob("recipes/**/*.yaml"))
-SHAPES = {  # DeepSeek-R1-Distill-Qwen: layers, hidden size, intermediate size, heads, heads of keys and values
+SHAPES = {  # of Qwen2.5: layers, hidden size, intermediate size, heads, heads of keys and values
+    "0.5B-Instruct": (24, 896, 4864, 14, 2),
     "1.5B": (28, 1536, 8960, 12, 2),
     "7B": (28, 3584, 18944, 28, 4),
     "14B": (48, 5120, 13824, 40, 8),
