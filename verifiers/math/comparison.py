@@ -14,7 +14,6 @@ from ratchet.verifiers.math.nodes import ZERO, Node, in_radians, kinds_of, names
 from ratchet.verifiers.math.numeric import MOST_WORK, constant_value, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.readings import renamed, together
-from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.symbols import is_same_name, is_same_text, is_symbol, with_argument
 from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, DEGREE, POUND, RADIAN, SECOND, STERLING, Unit
 from ratchet.verifiers.math.words import folded, moment
@@ -362,7 +361,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
             equation = _with_domain(equation)
         if other.kind in ("tuple", "collection") and equation.parts[2:]:  # a = b = c = 1
             value = equation.parts[-1]
-            if all(map(variable_of, equation.parts[:-1])):
+            if all(map(is_symbol, equation.parts[:-1])):
                 equations = (Answer("equation", parts=(name, value)) for name in equation.parts[:-1])
                 named = Answer("collection", parts=tuple(equations))
                 return same_answer(*((named, other) if equation is reference else (other, named)), evidence)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from ratchet.verifiers.math import families, permutations, reactions, restated, words
 from ratchet.verifiers.math.answer import Answer, with_name
 from ratchet.verifiers.math.forms import is_of_primes
-from ratchet.verifiers.math.nodes import Node, is_prime, kinds_of, names_of, nodes_of
+from ratchet.verifiers.math.nodes import ZERO, Node, is_prime, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.quantities import with_letter_unit
@@ -32,6 +32,8 @@ _SOLVING = re.compile(r"\bsolv|\bsolutions?\b|\broots?\b", re.IGNORECASE)
 _POLYNOMIAL = re.compile(
     r"\b(?:polynomial|quadratic|cubic|quartic|expression|formula|function|equation)\b", re.IGNORECASE
 )
+_PLACE = re.compile(r"\b(?:lines?|planes?|ax[ei]s|asymptotes?|directri(?:x|ces)|equations?)\b", re.IGNORECASE)
+_IDENTITY = re.compile(r"\bidentity\b|\\(?:mathbf|bm|boldsymbol)\s*\{?\s*I\b|\bI_\{?\d")
 _DEFINED = re.compile(r"y|[A-Za-z](?: \^ \{ - 1 \})? \( (?:x|n) \)|[A-Za-z] _ n")
 _NUMBERED = re.compile(r"([A-Za-z]|\\[a-z]+) _ (\d)")
 _SCALES = {
@@ -145,6 +147,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         yield reference, replace(answer, node=node)
     if (number := _with_decimal_comma(question, answer)) is not None:
         yield reference, number
+    if reference.kind == "matrix" and answer.kind == "scalar" and (question.says(_IDENTITY) or not question.names("I")):
+        yield reference, _with_identity(answer, len(reference.parts))
     is_share = reference.kind == "ratio" and len(reference.parts) == 2 and reference.parts[1].value == 1
     if is_share and answer.kind == "scalar" and question.says(_RATIO):
         yield reference.parts[0], answer
@@ -194,6 +198,13 @@ def _says_the_same(question: Question, reference: Answer, answer: Answer) -> boo
         return True
     pairs = ((answer, reference), (reference, answer))
     return any(restated.says(question, reference, *pair) for pair in pairs)
+
+
+def _with_identity(answer: Answer, size: int) -> Answer:
+    """`6I` with the identity matrix of so many rows for I, and for I_2 if there are two."""
+    rows = [("row", *(("number", Fraction(at == column)) for column in range(size))) for at in range(size)]
+    names = {(kind, name): ("rows", *rows) for kind in ("name", "vector") for name in ("I", f"I_{size}")}
+    return replace(answer, node=replaced(answer.node or ZERO, names))
 
 
 def _in_words(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
@@ -281,6 +292,8 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         is_free = all(len(letter) == 1 or f"\\{letter}" in (own, other) for letter in letters)
         is_free &= not any(question.names(letter) for letter in letters)
         is_free &= own.lower() != other.lower() and (len(ours) == 1 or not {own, other} & {*"xyz"})
+        if reference.kind == "equation" and reference.parts[0].text == own:  # x = -1 is another line than y = -1
+            is_free &= not {own, other} & {*"xyz"} or not (question.says(_PLACE) or {own, other} <= {*"xyz"})
         value = (reference.parts[-1] if reference.kind == "equation" else reference).node
         is_multiple = value and (
             value == ("name", own) or (value[0] == "*" and not names_of(value[1]))

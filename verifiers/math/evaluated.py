@@ -58,6 +58,8 @@ def _is_number(node: Node) -> bool:
         return node[:2] == _POWER_OF_TEN and _is_integer(node[2])
     if node[0] == "/":
         one, other = node[1:]
+        if one[0] == "number" and other[:2] == _POWER_OF_TEN:  # 1/10^9
+            return _is_integer(other[2])
         integers = one[0] == other[0] == "number" and one[1].denominator == other[1].denominator == 1
         return integers and other[1] != 0 and one[1] % other[1] != 0
     return node[0] == "number" or (node[:2] == _POWER_OF_TEN and _is_integer(node[2]))

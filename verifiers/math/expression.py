@@ -23,6 +23,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _MOST_TOKENS = 300
 """Tokens of an expression, each letter counted: bounds the depth of trees, which takes two stack frames per level."""
 _MOST_DEPTH = 30
+_MOST_ROOT = 1000
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
 _ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
@@ -320,7 +321,7 @@ class Parser(Cursor):
             return ("/" if name == "frac" else "binomial", self._argument(depth), self._argument(depth))
         if name == "sqrt":
             order = self._group(depth) if self.token.isa("[") else ("number", Fraction(2))
-            if order[0] != "number" or order[1].denominator != 1 or not 2 <= order[1] <= 64:
+            if order[0] != "number" or order[1].denominator != 1 or not 2 <= order[1] <= _MOST_ROOT:
                 raise Unsupported
             return ("root", self._argument(depth), int(order[1]))
         if name == "overline":

@@ -177,7 +177,8 @@ def same_flat(reference: Answer, answer: Answer) -> bool:
         return False
     if reference.domain == "Z":
         return same_lattice(ours, theirs)
-    if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "") or ours.kind == "scalar":
+    is_free = {reference.domain, answer.domain} <= {"R", "any"}  # (t, 2 - t) for all t
+    if not (ours.words == "line" or ours.kind == "equation" or ours.brackets == "" or is_free) or ours.kind == "scalar":
         return False
     if "Z" in (reference.domain, answer.domain) or theirs.kind not in ("tuple", "matrix", "equation", "collection"):
         return False

@@ -58,6 +58,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     wanted = [unit[:2] for unit in (asked and asked[1], reference.unit) if unit]  # to hours, minutes and seconds
     if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] not in wanted:
         return f"the question asks for {asked[0]}"
+    if not asked and ours.unit is None and theirs.unit and (given := question.unit_instead(theirs.unit)):
+        return f"the question measures in {given}"
     if question.has_template and _is_unlike(reference, answer):
         return "the question shows another form"
     if "in a form" in question.forms and question.says(_ONLY_IN) and _functions(theirs) - _functions(ours):
@@ -68,7 +70,7 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     return ""
 
 
-_ONLY_IN = re.compile(r"\bin terms of\b")
+_ONLY_IN = re.compile(r"\bin terms of\b[^.?!]*\b(?:sin|cos|tan|cot|sec|csc)")
 _CONVERT = re.compile(r"\b(?:convert|express|rewrite)\b", re.IGNORECASE)
 
 

@@ -47,7 +47,9 @@ FORMS = {
 }  # fmt: skip
 """How a question asks for a form, by its name."""
 _FORMS = {name: re.compile(pattern, _I) for name, pattern in FORMS.items()}
-_TEMPLATE = re.compile(r"\bform\s+(?:of\s+)?(?:\$|\\[(\[])", _I)
+_TEMPLATE = re.compile(
+    r"(?:(?<!closed[ -])(?<!\bwe )(?<!\bto )\bform|\b(?:the|a|this|following) form of)\s+(?:\$|\\[(\[])", _I
+)
 _NAME = r"\$?\\?\(?\s*([A-Za-z](?:_\w)?|\\[a-z]+)(?![A-Za-z])"
 _SOLVED = (
     re.compile(rf"\bsolv(?:e|ing)\b[^.?!]{{0,120}}?\bfor (?:the |positive |real |all )*{_NAME}", _I),
@@ -95,6 +97,11 @@ _UNIT = re.compile(
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
+_TYPESET = re.compile(r"\\(?:text|mathrm|textrm|rm|[,;: ])|[{}~$]")
+_MEASURE = re.compile(
+    r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
+)
+_NO_UNITS = frozenset(["in", "pm", "am", "us", "has"])
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
 _COPRIME = re.compile(
     r"\bgcd\b[^.?!]*=\s*\$?1|\b(?:relatively|mutually) prime\b|\bco-?prime\b|\bno common (?:\w+ )?(?:factor|divisor)"
@@ -263,6 +270,27 @@ class Question:
         return next(iter((text, unit) for unit, text in units.items())) if len(units) == 1 else None
 
     @functools.cached_property
+    def _measures(self) -> tuple[dict[Unit, str], frozenset[Unit]]:
+        """The units that it gives quantities in (`24 inches`) with their spelling, and all that it names."""
+        given: dict[Unit, str] = {}
+        named = set()
+        for number, text in _MEASURE.findall(_TYPESET.sub(" ", self.text)):
+            for word in (text, *re.findall(r"[A-Za-z]+", text)):
+                if word.lower() not in _NO_UNITS and (unit := parse_unit(word)):
+                    named.add(unit)
+                    if number and word == text:
+                        given.setdefault(unit, text)
+        return given, frozenset(named)
+
+    def unit_instead(self, unit: Unit) -> str:
+        """The unit of its quantities of this kind, if it never names this one; else "". Square meters are those of
+        lengths in meters."""
+        given, named = self._measures
+        if any(_raised(each, unit) == unit for each in named):
+            return ""
+        return next((text for each, text in given.items() if _raised(each, unit).dimension == unit.dimension), "")
+
+    @functools.cached_property
     def moduli(self) -> frozenset[str]:
         """Numbers that it divides by; for its last two digits 100."""
         last = {_LAST_DIGITS[(match[1] or "").lower().strip()] for match in _LAST.finditer(self.text)}
@@ -311,6 +339,14 @@ class Question:
         if count > 1 and count in (len(_BLANK.findall(self.text)), len(_PART.findall(self.text)), questions):
             return True
         return any(each in (count, 0) for sentence in asking for each in _asked(sentence))
+
+
+def _raised(unit: Unit, other: Unit) -> Unit:
+    """A unit of length as one of area or volume where the other is one."""
+    if len(unit.dimension) == len(other.dimension) == 1 and unit.dimension[0][1] == 1 < other.dimension[0][1]:
+        [(base, _)], [(_, power)] = unit.dimension, other.dimension
+        return Unit(((base, power),), unit.size**power)
+    return unit
 
 
 def stem(word: str) -> str:

@@ -44,7 +44,9 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
         vectors = {each: ("vector", each[1]) for each in crossed}
         reference, answer = replaced(reference, vectors), replaced(answer, vectors)
     may_be = len(names_of(reference) | names_of(answer)) > 1 or "call" in kinds
-    operators = _operators(reference) | _operators(answer) if may_be else frozenset()
+    # Nobody divides by a matrix: in nRT/V, V is a number.
+    divisors = frozenset(name for each in nodes_of(reference) if each[0] == "/" for name in factors_of(each[2]))
+    operators = _operators(reference, divisors) | _operators(answer, divisors) if may_be else frozenset()
     if "vector" in kinds or operators:
         return _linear(reference, answer, operators)
     if reference[0] == "cross" and all(part[0] == "name" and part[1] in _SETS for part in reference[1:]):
@@ -136,7 +138,7 @@ def _rewritten(node: Node, factors: set[str]) -> Node:
     return ("*", ("name", parts[1]), parts[2]) if node[0] == "applied" and node[1] in factors else parts
 
 
-def _operators(node: Node) -> frozenset[Node]:
+def _operators(node: Node, divisors: frozenset[Node]) -> frozenset[Node]:
     """The names that do not commute here, by evidence: `A^T`, `PDP^{-1}`, `AB - BA`, `(AB)^{-1}`, `AB + AC` (letters of
     matrices alone), `\\det A`; `\\hat A\\hat B`, `a^\\dagger`, `\\sigma_x\\sigma_y`; what would cancel (`ghg^{-1}`)."""
     nodes = nodes_of(node)
@@ -147,7 +149,7 @@ def _operators(node: Node) -> frozenset[Node]:
     pairs = {(_base(one), _base(two)) for chain in chains for one, two in itertools.pairwise(chain)}
     pairs = {(one, two) for one, two in pairs if one != two and {one, two} <= names}
     powers = [each for each in nodes if each[0] == "^"]
-    inverted = [nodes_of(each[1]) for each in powers if each[2] in _INVERSE]
+    inverted = [nodes_of(each[1]) for each in powers if each[2] in _INVERSE and each[1] not in divisors]
     alone = names == capitals and all(each[1] in _SETS or each[1] == "I" for each in names) and kinds_of(node) <= _SUMS
     if (
         any((two, one) in pairs and {one, two} <= capitals for one, two in pairs)

@@ -65,7 +65,9 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
         digits = left.tokens[0].text if left.tokens and "_" in left.symbols else ""
         is_false = None not in (left.value, right.value) and left.value != right.value  # 5 = 67
         is_numeral = digits and re.search(rf"\b{re.escape(digits)}\b", question.text)  # 1011_2 = 11
-        if is_numeral or (left.text in given and not is_false):
+        name = reference.parts[0].text if reference.kind == "equation" else left.text
+        is_other = name != left.text and name in given  # y = 3 is not x = 3
+        if is_numeral or (left.text in given and not is_false and not is_other):
             yield replace(right, domain=answer.domain)
     if (
         answer.kind == "tuple"
