@@ -292,8 +292,10 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         is_free = all(len(letter) == 1 or f"\\{letter}" in (own, other) for letter in letters)
         is_free &= not any(question.names(letter) for letter in letters)
         is_free &= own.lower() != other.lower() and (len(ours) == 1 or not {own, other} & {*"xyz"})
-        if reference.kind == "equation" and reference.parts[0].text == own:  # x = -1 is another line than y = -1
-            is_free &= not {own, other} & {*"xyz"} or not (question.says(_PLACE) or {own, other} <= {*"xyz"})
+        is_defined = reference.kind == "equation" and reference.parts[0].text == own
+        both = {own, other}
+        is_place = both <= {*"xyz"} or (bool(both & {*"xyz"}) and question.says(_PLACE))  # the line y = -1, not x = -1
+        is_free &= not (is_defined and is_place)
         value = (reference.parts[-1] if reference.kind == "equation" else reference).node
         is_multiple = value and (
             value == ("name", own) or (value[0] == "*" and not names_of(value[1]))

@@ -99,7 +99,8 @@ _UNIT = re.compile(
 )
 _TYPESET = re.compile(r"\\(?:text|mathrm|textrm|rm|[,;: ])|[{}~$]")
 _MEASURE = re.compile(
-    r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
+    r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+"
+    r"(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
 )
 _NO_UNITS = frozenset(["in", "pm", "am", "us", "has"])
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
