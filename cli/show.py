@@ -79,7 +79,7 @@ def show(
 def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> None:
     from ratchet.cli.inspection import lineage_tree, list_artifacts, show_artifact
     from ratchet.cli.show_run import run_facts, show_run
-    from ratchet.infra.store.artifacts import GIVEN_KINDS, ArtifactStore, matches, resolve
+    from ratchet.infra.store.artifacts import GIVEN_KINDS, SHOWN, ArtifactStore, matches, resolve
     from ratchet.infra.store.lineage import Lineage
     from ratchet.infra.tracking.run_record import find_run
 
@@ -88,13 +88,18 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
     if not what or what in {artifact.kind for artifact in artifacts}:
         list_artifacts(settings, artifacts, what)
         return
-    stored = resolve(what, artifacts, store.root) if matches(what, artifacts) else None
+    named = matches(what, artifacts)
+    if versions := named[:-1] if len({(each.kind, each.name) for each in named}) == 1 else []:
+        others = ", ".join(each.ref for each in versions[::-1][:SHOWN])
+        hint(f"{what} has {len(named)} versions. This is the newest; before it: {others}")
+        what = named[-1].ref
+    stored = resolve(what, artifacts, store.root) if named else None
     if stored and not used_by:
         show_artifact(store, stored)
         return
     record, lineage = None if stored else find_run(settings, what), Lineage(store)
-    named = record or os.path.isfile(what) or matches(what, list(lineage.known.values()))
-    if not named and ROW.fullmatch(what):
+    is_known = record or os.path.isfile(what) or matches(what, list(lineage.known.values()))
+    if not is_known and ROW.fullmatch(what):
         _row(settings, what, None, None)
         return
     facts: dict[str, Any] = {}

@@ -36,7 +36,7 @@ class Hardware(Section):
     """Distribution of a stage. All fields but the timeout may change the order of additions, and so rounding."""
 
     machines: bounds.Machines = 1
-    """Machines of the process group; docs/reference/training.md, "Several machines", says how they are started."""
+    """Machines of the process group; docs/howto/slurm.md says how they are started."""
     processes: bounds.Processes = 1
     """Ranks on each machine, one per GPU or CPU core."""
     zero_stage: bounds.ZeroStage = 0

@@ -14,7 +14,7 @@ TRUNCATED_SAMPLING = ("top_p", "top_k", "min_p")
 
 class SequenceImportance(Section):
     """Importance weights by response: `{sequence: [0.999, 1.002]}` leaves out those on which engine and trainer differ
-    by more, as NeMo RL's ProRLv2 (`seq-mask-tis`) and verl's `rollout_rs` do; docs/reference/training.md."""
+    by more, as NeMo RL's ProRLv2 (`seq-mask-tis`) and verl's `rollout_rs` do; docs/reference/losses.md."""
 
     sequence: bounds.RatioBand
     """Bounds of a response's ratio, the geometric mean of its tokens' ratios of trainer to engine."""
@@ -143,7 +143,7 @@ class Stage(Section):
     warmup_steps: bounds.StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
-    """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/training.md."""
+    """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/losses.md."""
     advantage: str = "grpo"
     """grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
     loss_settings: dict[str, JsonValue] = {}

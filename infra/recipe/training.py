@@ -20,7 +20,7 @@ class WarmStart(Section):
 
     files: NotInKey[tuple[str, ...] | dict[str, tuple[str, ...]]] = ()
     """Your own traces instead of the teacher's, named like `inputs`: chats (`messages`), prompts and responses, or
-    problems with worked solutions; docs/reference/training.md. A recipe with several domains names each domain's, as in
+    problems with worked solutions; docs/howto/warm_start.md. A recipe with several domains names each domain's, as in
     `{math: [gsm8k.jsonl], code: [mbpp.jsonl]}`."""
     columns: NotInKey[dict[str, str]] = {}
     """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names. `domain` names the column
@@ -70,7 +70,7 @@ Projection = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_pr
 
 class Lora(Section):
     """A low-rank adapter (arXiv 2106.09685), trained instead of the model's weights, for one small GPU;
-    docs/reference/training.md. It has no dropout, with which the trained network would not be the one that sampled."""
+    docs/howto/lora.md. It has no dropout, with which the trained network would not be the one that sampled."""
 
     rank: bounds.Rank = 16
     """Rank of the change of each adapted matrix."""

@@ -78,7 +78,7 @@ def _serve(options: argparse.Namespace) -> None:
     address, port = listening.getsockname()[:2]
     with VerifierPool(options.workers, JudgeSettings(minimum_isolation=options.minimum_isolation)) as pool:
         where = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"
-        print(f"Judging at {where} with {pool.workers} workers ({isolation}).", flush=True)
+        print(f"Judging at {where} with {pool.workers} worker{'s' * (pool.workers > 1)} ({isolation}).", flush=True)
         print(f"The token is in {source}; clients have it in RATCHET_JUDGE_TOKEN.", flush=True)
         if not ipaddress.ip_address(address).is_loopback:
             print(
