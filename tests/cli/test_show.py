@@ -67,7 +67,7 @@ def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_pa
     assert str(newer.path) in shown and str(made.path) not in shown
     assert "2 versions" in shown and made.ref in shown
     as_json = in_process("show", "problems/math", "--json", "--home", tmp_path)
-    assert json.loads(as_json)["artifact"] == newer.ref
+    assert json.loads(as_json[as_json.index("{") :])["artifact"] == newer.ref  # behind the note on stderr
 
 
 def test_the_reason_of_a_dropped_row_is_whole_in_a_narrow_terminal(tmp_path, monkeypatch):
