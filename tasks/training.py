@@ -286,8 +286,9 @@ def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], 
     _run_spec(run, spec, draft, follow)
     last, result = follow.last, draft.result
     result.metrics = {key: value for key, value in last.items() if isinstance(value, int | float)}
-    result.headline = ", ".join(filter(None, [f"{last.get('step', 0)} steps", in_words(last, HEADLINE)]))
-    draft.counts["steps"] = int(last.get("step", 0))
+    steps = int(last.get("step", 0))
+    result.headline = ", ".join(filter(None, [f"{steps} step{'s' * (steps != 1)}", in_words(last, HEADLINE)]))
+    draft.counts["steps"] = steps
     decisions = [line for _, line in read_lines(draft.path / "decisions.jsonl")] if start else []
     if interventions := [line for line in decisions if line["rule"] == RULE]:
         result.interventions = interventions
