@@ -19,6 +19,7 @@ import yaml
 from latex2mathml.converter import convert
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from pydantic.fields import FieldInfo
 from typer.cli import get_docs_for_click
 
@@ -61,12 +62,19 @@ def on_files(files: Files, config: Any) -> Files:
         parts[::2] = [
             FORMULA.sub(lambda formula: formula[1] + convert(formula[2], display="block"), part) for part in parts[::2]
         ]
+        parts[1::2] = [block.replace(" no-run\n", "\n", 1) for block in parts[1::2]]  # for tests, and no language
         _put(files, config, page, "".join(parts))
     for source in sorted(linked):
         language = {".py": "python", ".yaml": "yaml"}.get(Path(source).suffix, "text")
         code = f"````{language}\n{(ROOT / source).read_text()}````"
         _put(files, config, f"source/{source}.md", f"---\nsearch: {{exclude: true}}\n---\n# {source}\n\n{code}\n")
     return files
+
+
+def on_page_content(html: str, page: Page, config: Any, files: Files) -> None:
+    """Refuse a page on which a fence of code is text."""
+    if "<p>```" in html:
+        raise PluginError(f"{page.file.src_uri}: a block of code is not read as one; its fence is ```LANGUAGE alone")
 
 
 def _put(files: Files, config: Any, page: str, text: str) -> None:
