@@ -89,8 +89,8 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
         list_artifacts(settings, artifacts, what)
         return
     named = matches(what, artifacts)
-    if versions := named[:-1] if len({(each.kind, each.name) for each in named}) == 1 else []:
-        others = ", ".join(each.ref for each in versions[::-1][:SHOWN])
+    if len(named) > 1 and len({(each.kind, each.name) for each in named}) == 1:
+        others = ", ".join(each.ref for each in named[-2::-1][:SHOWN])
         hint(f"{what} has {len(named)} versions. This is the newest; before it: {others}")
         what = named[-1].ref
     stored = resolve(what, artifacts, store.root) if named else None
