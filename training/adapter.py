@@ -91,7 +91,7 @@ class Adapter:
             return whole
         down, up = (part["default"].weight.detach().float() for part in (layer.lora_A, layer.lora_B))
         change = layer.scaling["default"] * (up @ down)
-        return (whole.float() + (change.T if layer.fan_in_fan_out else change)).to(whole.dtype)  # rounded once
+        return dithered(whole.float() + (change.T if layer.fan_in_fan_out else change), whole.dtype)
 
     def save(self, directory: Path, model: Any) -> None:
         """Write the adapter of `model` below `directory`."""
@@ -101,6 +101,20 @@ class Adapter:
         state = {_stored_name(name): weight.detach() for name, weight in trained(model).items()}
         # One entry: safetensors writes several in any order, and equal checkpoints must be equal files.
         save_file(state, directory / FILE, {FACTS: json.dumps(self._facts)})
+
+
+def dithered(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`exact` in `dtype`; in bfloat16 each weight is rounded up or down by a fixed pattern, so that the mean error is zero.
+
+    To the nearest, no change smaller than half a step of bfloat16 is kept, because the base's weights are values of
+    bfloat16: after a few steps at a usual rate, engines would sample from a model between the base and the trained one.
+    """
+    if dtype != torch.bfloat16:
+        return exact.to(dtype)
+    bits = exact.contiguous().view(torch.int32)  # the upper 16 are those of bfloat16
+    index = torch.arange(bits.numel(), dtype=torch.int32, device=bits.device)
+    up = (index * -0x61C88647 >> 16) & 0xFFFF  # a Weyl sequence: 2^32 divided by the golden ratio, as a signed number
+    return ((bits + up.view(bits.shape)) & ~0xFFFF).view(torch.float32).to(dtype)
 
 
 def trained(model: Any) -> dict[str, Any]:

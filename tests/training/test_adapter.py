@@ -115,6 +115,28 @@ def test_saved_and_sent_weights_are_merged(alone, micro_model, tmp_path, dtype):
     torch.testing.assert_close(merged, beside, atol=2e-5 if dtype == "float32" else 0.05, rtol=0)
 
 
+def test_merging_in_bfloat16_keeps_changes_below_its_precision(alone, micro_model):
+    policy = adapted(micro_model, dtype="bfloat16")
+    base = dict(AutoModelForCausalLM.from_pretrained(micro_model, dtype=torch.bfloat16).named_parameters())
+    torch.manual_seed(0)
+    for name, weight in trained(policy.model).items():
+        weight.data.copy_(torch.randn_like(weight) * (5e-4 if "lora_B" in name else 1e-2))
+    parts = {name: weight.detach().float() for name, weight in trained(policy.model).items()}
+    kept = nearest = wanted = 0.0
+    for name, merged in policy.weights():
+        if "_proj" not in name:
+            assert torch.equal(merged, base[name])
+            continue
+        down, up = (parts[name.replace("weight", f"lora_{which}.default.weight")] for which in "AB")
+        change = LORA.alpha / LORA.rank * (up @ down)
+        start = base[name].detach().float()
+        kept += float(((merged.float() - start) * change).sum())
+        nearest += float((((start + change).bfloat16().float() - start) * change).sum())
+        wanted += float((change * change).sum())
+    assert nearest / wanted < 0.5
+    assert kept / wanted == pytest.approx(1, abs=0.1)
+
+
 def test_peft_reads_the_saved_adapter(alone, micro_model, tmp_path):
     from peft import PeftModel
 
