@@ -1,7 +1,8 @@
 """What is left of a LoRA adapter when it is merged into bfloat16 weights: KL divergences, in nats per token.
 
-python -m benchmarks.adapter_merge CHECKPOINT BASE: CHECKPOINT is a stage's directory in a home, BASE the directory of the
-recipe's model. The prompts and responses are those of the stage's last step.
+    python -m benchmarks.adapter_merge CHECKPOINT BASE
+
+CHECKPOINT is a stage's directory in a home, BASE the recipe's model. The responses are those of the stage's last step.
 """
 
 import sys

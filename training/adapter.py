@@ -104,7 +104,7 @@ class Adapter:
 
 
 def dithered(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`exact` in `dtype`; in bfloat16 each weight is rounded up or down by a fixed pattern, so that the mean error is zero.
+    """`exact` in `dtype`; in bfloat16 rounded up or down by a fixed pattern, so that the mean error is zero.
 
     To the nearest, no change smaller than half a step of bfloat16 is kept, because the base's weights are values of
     bfloat16: after a few steps at a usual rate, engines would sample from a model between the base and the trained one.
