@@ -14,6 +14,7 @@ ROWS = yaml.safe_load(Path(__file__).with_name("math_context.yaml").read_text(en
 def test_the_question_decides(row):
     problem = Problem.of("math", row["question"], answer=row["reference"])
     answers = [row["reference"], *row["right"], *row["wrong"]]
-    verdicts = verify_all([(problem, f"\\boxed{{{answer}}}") for answer in answers], workers=1)
+    responses = [answer if "\\boxed" in answer else f"\\boxed{{{answer}}}" for answer in answers]
+    verdicts = verify_all([(problem, response) for response in responses], workers=1)
     passed = [answer for answer, verdict in zip(answers, verdicts, strict=True) if verdict.passed]
     assert passed == [row["reference"], *row["right"]], [verdict.detail for verdict in verdicts]

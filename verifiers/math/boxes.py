@@ -12,7 +12,7 @@ from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking
 _TOKEN = re.compile(r"\\(?P<box>f?boxed|fbox)(?![A-Za-z])\s*(?P<brace>\{)?|\\.|[{}]", re.DOTALL)
 _UNBRACED_IN_MATH = re.compile(r"(?:\\[^)\]\\]|[^\\$\n&])*")
 _UNBRACED = re.compile(r"[^\s$,;]*")
-_MATH = re.compile(r"(?<!\\)\$|\\[\[\]()]")
+_MATH = re.compile(r"(?<!\\)\$\$?|\\[\[\]()]")
 _SPACE = r"(?:[\s$]|\\[()\[\],;:! ]|\\q?quad(?![a-z]))*"
 _NAME = r"(?:[A-Za-z](?:_\{?\w\}?)?|\\[a-z]+)\s*="
 _PART = r"\((?:[a-hA-H]|i{1,3}|i?v|[1-9])\)"
@@ -21,8 +21,14 @@ _BESIDE = re.compile(
     rf"{_SPACE}(?:[.,;]?{_SPACE}{_PART}|(?:(?:[,;&]|(?P<or>or\b|\\text\s*\{{\s*or\s*\}})|and\b|\\text\s*\{{\s*and\s*\}})"
     rf"{_SPACE})+){_SPACE}(?:{_NAME})?{_SPACE}"
 )
+_GOES_ON = re.compile(r"\s*(?:[\^%*/+-]|\\(?:%|pi|sqrt|cdot|times)(?![A-Za-z]))(?!\s*\\(?:text|mathrm))[^$\n&=]{0,40}")
+_SIGNED = re.compile(r"(?:\A|=|\$|\\[(\[])\s*(-|\\pm)\s*\Z")
 _FARTHEST = 60
 """Characters between two boxes of one answer."""
+_REST_OF_SENTENCE = re.compile(r"(?:[^.;?!\n]|\.(?=[\d.])|(?<=\.)\.){0,80}")
+_RETRACTING = re.compile(r"\b(?:correction|actually|oops|misread|mistake|wrong|incorrect)\b", re.IGNORECASE)
+_STATED = re.compile(r"(?:\b(?:is|are|be|equals)\b|=)[^\w=.-]*(-?\d+(?:[.,]\d+)*)[^\w=]*\Z")
+_MATH_SIGNS = re.compile(r"(?<!\\)\$|\\[()\[\]]")
 
 
 class Box(NamedTuple):
@@ -59,7 +65,7 @@ def boxes(text: str, loose: bool = False) -> list[Box]:
 def _in_math(text: str, position: int) -> bool:
     inside = False
     for match in _MATH.finditer(text, 0, position):
-        inside = not inside if match[0] == "$" else match[0] in (r"\[", r"\(")
+        inside = not inside if "$" in match[0] else match[0] in (r"\[", r"\(")
     return inside
 
 
@@ -67,13 +73,40 @@ def boxed_answer(response: str) -> str | None:
     r"""The content of the last box after the thinking; of boxes side by side, between which are only separators and
     names (`x=\boxed{2}` or `x=\boxed{3}`), all of them as one list.
 
-    None if there is none, or if that one is not closed (the response was truncated, and an earlier box does not count),
-    is empty, or is longer than 2,048 characters.
+    A sign before it, and what a formula goes on with behind it, are its own: `-\boxed{2}`, `\boxed{x^2} + C`. None if
+    there is none, or if the last one is not closed (the response was truncated, and an earlier box does not count), is
+    empty, or is longer than 2,048 characters.
     """
     text = after_thinking(response)
     found = boxes(text) if text and "\\boxed" in text else []
     answer = _joined(text or "", found) if found and found[-1].content else ""
     return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
+
+
+def behind_box(response: str) -> str:
+    """What the sentence of the last box says behind it, without dollar signs: `bits`, `where k = 0, 1, 2, ...`"""
+    text = after_thinking(response) or ""
+    found = boxes(text)
+    rest = _REST_OF_SENTENCE.match(text, found[-1].end) if found else None
+    return _MATH_SIGNS.sub("", rest[0]).strip(" ,") if rest else ""
+
+
+def boxes_apart(response: str) -> list[str]:
+    """The contents of several boxes in one paragraph without a word that takes one back; empty for anything else."""
+    text = after_thinking(response) or ""
+    found = boxes(text)
+    between = text[found[0].end : found[-1].start] if found else ""
+    is_one = "\n\n" not in between and not _RETRACTING.search(between)
+    return [each.content for each in found if each.content] if len(found) > 1 and is_one else []
+
+
+def retracted_for(response: str) -> str:
+    """The number that a response ends with where it takes its last box back (`Actually, it is 30`); else ""."""
+    text = after_thinking(response) or ""
+    found = boxes(text)
+    rest = text[found[-1].end :] if found else ""
+    stated = _STATED.search(rest) if _RETRACTING.search(rest) else None
+    return stated[1] if stated else ""
 
 
 def _joined(text: str, found: list[Box]) -> str:
@@ -86,6 +119,8 @@ def _joined(text: str, found: list[Box]) -> str:
         alternatives |= beside["or"] is not None
         first -= 1
     contents = [box.content or "" for box in found[first:]]
+    if first == len(found) - 1:
+        return _whole(text, found[-1])
     if len({*contents}) == 1:
         return contents[-1]
     labels = [_LABEL.search(text, max(0, box.start - _FARTHEST), box.start) for box in found[first:]]
@@ -93,6 +128,19 @@ def _joined(text: str, found: list[Box]) -> str:
         named = [(label["part"] or label["name"]) if label else "" for label in labels]
         contents = [f"{name} {content}" for name, content in zip(named, contents, strict=True)]
     return ("\\text{ or }" if alternatives else ", ").join(contents)
+
+
+def _whole(text: str, box: Box) -> str:
+    """The content of a box in a formula, with a sign before it and what the formula goes on with."""
+    content = box.content or ""
+    if not _in_math(text, box.start):
+        return content
+    end = _MATH.search(text, box.end)
+    behind = _GOES_ON.fullmatch(text, box.end, end.start() if end else len(text))
+    sign = _SIGNED.search(text, max(0, box.start - _FARTHEST), box.start)
+    if not (behind or sign) or "=" in content or "," in content:
+        return content
+    return f"{sign[1] if sign else ''}{{{content}}}{behind[0].rstrip(' .') if behind else ''}"
 
 
 def no_answer_reason(response: str) -> str:

@@ -201,6 +201,8 @@ def _units_differ(reference: Answer, answer: Answer) -> bool:
     if one is None or other is None:
         if {one, other} & {ARCMINUTE, ARCSECOND}:  # 42' is no 42
             return True
+        if reference.percent != answer.percent and any(unit and not unit.words for unit in (one, other)):
+            return True  # 12% is not 12°
         return one is not None and bool(one.words) and reference.tokens[0].upright  # `two lines` is a figure
     ours, theirs = set(one.words), set(other.words)
     return not (ours <= theirs or theirs <= ours) if ours and theirs else one.dimension != other.dimension

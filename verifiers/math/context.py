@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import families, permutations, reactions, restated, words
+from ratchet.verifiers.math import families, integers, permutations, reactions, restated, words
 from ratchet.verifiers.math.answer import Answer, with_name
+from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.forms import is_of_primes
 from ratchet.verifiers.math.nodes import ZERO, Node, is_prime, kinds_of, names_of, nodes_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
@@ -18,7 +19,7 @@ from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.sentence_values import stated_values
 from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens, read_tokens
-from ratchet.verifiers.math.tokens import spelled
+from ratchet.verifiers.math.tokens import spelled, tokenize
 from ratchet.verifiers.math.units import CELSIUS, DEGREE, FAHRENHEIT, parse_unit
 
 _POWER = r"(?:[²³]|\^\{?[23]\}?)?"
@@ -33,6 +34,10 @@ _POLYNOMIAL = re.compile(
     r"\b(?:polynomial|quadratic|cubic|quartic|expression|formula|function|equation)\b", re.IGNORECASE
 )
 _PLACE = re.compile(r"\b(?:lines?|planes?|ax[ei]s|asymptotes?|directri(?:x|ces)|equations?)\b", re.IGNORECASE)
+_ONE_WAY = re.compile(
+    r"\bpositive (?:\w+ )?multiple|\bdirections?\b.{0,80}?(?:\b(?:in|de)creas|\b(?:as|des)cent|\bsteepest|\bfastest)",
+    re.IGNORECASE | re.DOTALL,
+)
 _IDENTITY = re.compile(r"\bidentity\b|\\(?:mathbf|bm|boldsymbol)\s*\{?\s*I\b|\bI_\{?\d")
 _DEFINED = re.compile(r"y|[A-Za-z](?: \^ \{ - 1 \})? \( (?:x|n) \)|[A-Za-z] _ n")
 _NUMBERED = re.compile(r"([A-Za-z]|\\[a-z]+) _ (\d)")
@@ -52,6 +57,14 @@ _NO_CLOSED_FORM = re.compile(
 _ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
+_INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
+_LEAST = {"positive": 1, "natural": 1, "nonnegative": 0, "non-negative": 0}
+_DEFINITION = re.compile(
+    r"\b(?:let|set|put|define|denote|write|where|with)\s+\$\s*([A-Za-z])\s*=\s*([^$,;=<>]{1,60})\$", re.IGNORECASE
+)
+_IN_TERMS = re.compile(
+    r"\bin terms of\b|\bexpress\b|\bas a function of\b|\bsolve\b|\bsubstitut|\bprove\b|\bshow that\b", re.IGNORECASE
+)
 _DECIMAL_COMMA = re.compile(r"(?<![\d,])\d+(?:,|\{,\})\d{1,2}(?!\d|,\d)|[à-ÿ]")
 _RATIO = re.compile(r"\bratio of\b(?!.*(?:\bform\b|\w\s*:\s*\w|\bintegers\b|\bterms\b))", re.IGNORECASE | re.DOTALL)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
@@ -130,6 +143,10 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
     yield from _listed(question, reference, answer)
+    if _bounds_agree(question, reference, answer):
+        yield reference, reference
+    yield from _defined(question, reference, answer)
+    yield from _in_question_order(question, reference, answer)
     if reference.kind == answer.kind == "moment" and "year" not in answer.words:
         year = re.search(r" year (\d+)", reference.words)
         if year and re.search(rf"\b{year[1]}\b", question.text):
@@ -172,6 +189,45 @@ def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[P
         as_list = replace(pair, kind="collection", brackets="", ordered=True)
         values = replace(values, ordered=True)
         yield (as_list, values) if pair is reference else (values, as_list)
+
+
+def _bounds_agree(question: Question, reference: Answer, answer: Answer) -> bool:
+    r"""True for `k \in \{2, 3, ...\}`, `k > 1` and `k \ge 2`, where the question says that k is an integer."""
+    sides = [each for each in map(integers.bounds, (reference, answer)) if each]
+    names = {name for name, _, _ in sides} - {""}
+    if len(sides) < 2 or len(names) != 1:
+        return False
+    letter = rf"[^.?!$]{{0,20}}\$?\(?\s*{min(names)}(?![A-Za-z])"
+    said = re.search(f"({_INTEGERS.pattern}){letter}", question.text, re.IGNORECASE)
+    if said is None:
+        return False
+    least = next((least for start, least in _LEAST.items() if said[1].lower().startswith(start)), None)
+    if least is not None:
+        sides = [(name, least if low is None else low, high) for name, low, high in sides]
+    return sides[0][1:] == sides[1][1:]
+
+
+def _defined(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """Both with what the question says that a letter stands for: $2^{n-1}$ for N/2 where it sets $N = 2^n$."""
+    value = answer.stated
+    if question.says(_IN_TERMS) or not reference.stated.node or not value.node or value.node[0] == "name":
+        return
+    for match in _DEFINITION.finditer(question.text):
+        node = parse_expression(tokenize(match[2])) if not question.options else None
+        change: dict[Node, Node] = {("name", match[1]): node or ZERO}
+        if node and names_of(node) and match[1] not in names_of(node):
+            one, other = (
+                replace(each.stated, node=replaced(each.stated.node or ZERO, change)) for each in (reference, answer)
+            )
+            if one.node != reference.stated.node or other.node != value.node:
+                yield one, other
+
+
+def _in_question_order(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """`4 helicopters and 7 goats` as 7, 4, where the question names goats first."""
+    parts = question.in_order(answer.parts) if is_list(reference) and is_list(answer) else None
+    if parts is not None:
+        yield replace(reference, ordered=True), replace(answer, parts=parts, ordered=True)
 
 
 def _says_the_same(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -308,7 +364,7 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         named = ["y"] if "y" in sides else [side[:1] for side in sides]
         is_other = sides[0][:1] != sides[1][:1] and any(map(question.names, named))
         if all(map(_DEFINED.fullmatch, sides)) and not is_other:  # y for f(x), T_n for a_n, a(n)
-            yield reference.parts[-1], answer.parts[-1]
+            yield tuple(replace(each.parts[-1], domain=each.domain) for each in (reference, answer))
     is_chemical = question.says(_CHEMICAL) and reactions.reaction(reference.tokens)
     if is_chemical and is_chemical == reactions.reaction(answer.tokens):
         yield reference, reference
@@ -316,7 +372,8 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         one, other = (permutations.cycles(each.tokens, 0, loose=True) for each in (reference, answer))
         if one is not None and other is not None:
             yield one, other
-    if (together := question.vectors) is not None and families.same_span(reference, answer, together):
+    together, one_way = question.vectors, question.says(_ONE_WAY)
+    if together is not None and families.same_span(reference, answer, together, one_way):
         yield reference, reference
     numbered = [_NUMBERED.fullmatch(part.parts[0].text) for part in answer.parts if part.kind == "equation"]
     bases = {match[1] for match in numbered if match}

@@ -9,16 +9,18 @@ import ast
 import contextlib
 import functools
 import re
+from dataclasses import replace
 from typing import NamedTuple
 
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS
 from ratchet.verifiers.math import context, forms
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
+from ratchet.verifiers.math.boxes import behind_box, boxed_answer, boxes_apart, no_answer_reason, retracted_for
 from ratchet.verifiers.math.choices import lettered
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
+from ratchet.verifiers.math.units import NO_UNITS, is_measure, parse_unit
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
@@ -29,6 +31,11 @@ _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
 _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
+_CONDITION = re.compile(
+    r"(?:(?:for|where|with|if|when|and)\b|[\s,])*([A-Za-z])\s*(?:[<>≤≥≠]|\\(?:[lg]eq?|neq?)(?![a-z]))"
+)
+_LONGEST_UNIT = 3
+"""Words of a unit behind a box."""
 _LONGEST_QUESTION = 8192
 """In characters; what is asked is not looked for in a longer one."""
 
@@ -45,7 +52,41 @@ def verify_math(response: str, reference: str, finished: bool = True, question: 
     """Judges the boxed answer of a response. A response that was truncated (not `finished`) fails."""
     if not finished and not reference_fault(reference):
         return Verdict(Outcome.FAILED, decided_by="truncated")
-    return verify_answer(boxed_answer(response) or "", reference, response, question)
+    verdict = _verify_boxed(response, reference, question)
+    other = retracted_for(response) if verdict.outcome is Outcome.PASSED else ""
+    if other and verify_answer(other, reference, question=question).outcome is not Outcome.PASSED:
+        why = f"the response takes {_shown(verdict.extracted or '')} back for {other}"
+        return replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why)
+    return verdict
+
+
+def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
+    """Judges the last box, or those of a sentence that has one for each part of the reference."""
+    answer = boxed_answer(response) or ""
+    behind = behind_box(response) if answer and not reference_fault(reference) else ""
+    verdict = verify_answer(_qualified(answer, behind, reference) if behind else answer, reference, response, question)
+    apart = boxes_apart(response) if verdict.outcome is Outcome.FAILED else []
+    if apart and len(apart) == len(parse_answer(reference_text(reference)).parts):  # Length: 8. Width: 5.
+        listed = verify_answer(", ".join(apart), reference, response, question)
+        return listed if listed.outcome is Outcome.PASSED else verdict
+    return verdict
+
+
+def _qualified(answer: str, behind: str, reference: str) -> str:
+    """The answer with its unit where that is behind the box, or with what is said of its letters there, if the
+    reference says something of them too."""
+    alone = parse_answer(answer)
+    if alone.kind == "scalar" and alone.value is not None and not (alone.unit or alone.percent):
+        spoken = behind.replace("\\text", "").replace("{", "").replace("}", "").split()[:_LONGEST_UNIT]
+        for end in range(len(spoken), 0, -1):
+            unit = parse_unit(text := " ".join(spoken[:end]).rstrip(","))
+            if unit and is_measure(unit) and len(text) > 1 and text.lower() not in NO_UNITS:
+                return f"{answer} \\text{{ {text}}}"
+    qualified = f"{answer} {behind}"
+    condition = _CONDITION.match(behind)
+    is_said = parse_answer(reference_text(reference)).domain and not alone.domain
+    is_said = is_said and (parse_answer(qualified).domain or (condition and condition[1] in alone.letters.split()))
+    return qualified if is_said else answer
 
 
 def verify_answer(answer: str, reference: str, response: str | None = None, question: str = "") -> Verdict:

@@ -1,6 +1,7 @@
 """The parser of expressions: from tokens to trees (`nodes.py`). An ambiguous expression (1/2x) is not parsed."""
 
 import contextlib
+import math
 import re
 from fractions import Fraction
 
@@ -15,6 +16,7 @@ from ratchet.verifiers.math.nodes import (
     kinds_of,
     minus,
     names_of,
+    rational_value,
 )
 from ratchet.verifiers.math.propositions import set_table
 from ratchet.verifiers.math.tokens import FUNCTIONS, OPAQUE_FUNCTIONS, Token, Tokens
@@ -35,6 +37,25 @@ _STRUCTURE = re.compile(r"\\[A-Z](?:[_^].*)?")
 """\\Z_6: a set or a group, and no number."""
 _RECIPROCAL = {"arcsec": "arccos", "arccsc": "arcsin"}
 _INVERSE = {"cot": "arccot", "sec": "arcsec", "csc": "arccsc", "sin": "arcsin", "cos": "arccos", "tan": "arctan"}
+_INVERSE |= {"sinh": "arsinh", "cosh": "arcosh", "tanh": "artanh"}
+
+
+def _double_factorial(node: Node) -> Node:
+    r"""(2n - 1)!! as (2n)! / (2^n n!), and (2n)!! as 2^n n!: which of them must be seen."""
+    one, two = (("number", Fraction(each)) for each in (1, 2))
+    above = rational_value(node)
+    if above is not None:
+        if above.denominator > 1 or not 0 <= above < 1000:
+            raise Unsupported
+        return ("number", Fraction(math.prod(range(int(above), 0, -2))))
+    even = node
+    if node[0] in ("-", "+") and node[2] == one:
+        even = node[1]
+    if even[0] != "*" or even[1] != two:
+        raise Unsupported
+    half: Node = even[2] if node[0] != "+" else ("+", even[2], one)
+    product: Node = ("*", ("^", two, half), ("factorial", half))
+    return product if even is node else ("/", ("factorial", ("*", two, half)), product)
 
 
 def parse_expression(tokens: Tokens) -> Node | None:
@@ -133,9 +154,10 @@ class Parser(Cursor):
         node: Node = self._atom(depth)
         while True:
             if self.eat("!"):
+                is_double = self.eat("!") != ""
                 if node[0] == "factorial" or self.token.isa("!"):
                     raise Unsupported
-                node = ("factorial", node)
+                node = _double_factorial(node) if is_double else ("factorial", node)
             elif self.eat("\\degree"):
                 if self._in_function:
                     node = in_radians(node)

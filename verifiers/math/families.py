@@ -4,6 +4,7 @@ The letter has any name, and a solution any beginning and direction.
 """
 
 import itertools
+import operator
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
@@ -111,14 +112,17 @@ def _are_close(one: Fraction, other: Fraction, step: Fraction) -> bool:
     return min(distance, step - distance) < _CLOSE * step
 
 
-def same_span(one: Answer, other: Answer, together: bool) -> bool:
-    """True if vectors of numbers span the same: all `together` (bases), or each of one as one of the other."""
+def same_span(one: Answer, other: Answer, together: bool, one_way: bool) -> bool:
+    """True if vectors of numbers span the same: all `together` (bases), or each of one as one of the other; a vector
+    that points `one_way` is not its opposite."""
     ours, theirs = _vectors(one), _vectors(other)
     if not ours or not theirs or len(ours) != len(theirs) or {len(each) for each in ours + theirs} != {len(ours[0])}:
         return False
     if together:
         mine, others = (_canonical([Fraction(0)] * len(ours[0]), each) for each in (ours, theirs))
         return mine is not None and mine == others
+    if one_way and sum(map(operator.mul, ours[0], theirs[0])) < 0:
+        return False
     lines = [[_canonical([Fraction(0)] * len(v), [v]) for v in each] for each in (ours, theirs)]
     return None not in lines[0] and sorted(map(repr, lines[0])) == sorted(map(repr, lines[1]))
 

@@ -29,7 +29,11 @@ _LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
 _MATH_BLOCK = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
 _FORMULA = re.compile(r"(?:\$([^$]+)\$|\\\((.+?)\\\))[.,]?")
 _BOLD = re.compile(r"(?:\*\*|__)([^*_\n]+)(?:\*\*|__)|\\textbf\{([^{}]*)\}")
-_MARKUP = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|^#+ |^> ?|^[-*] |`|^_(?=[^_]+_$)|(?<=\S)_$", re.MULTILINE)
+_MARKUP = re.compile(
+    r"(?:(?<![\w)])|(?<=[a-z]{2}))\*\*|\*\*(?!-?\d|\(-?\d)"  # and not the power of x**2
+    r"|__(?=\S)|(?<=\S)__|^#+ |^> ?|^[-*] |`|^_(?=[^_]+_$)|(?<=\S)_$",
+    re.MULTILINE,
+)
 _SENTENCE_ENDS = re.compile(r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-])|\n")
 _CONCLUDING = re.compile(
     r"\A(?:.*(?:[,;:.]|\band)\s+)?"
@@ -49,9 +53,9 @@ def judged_as_stated(submission: Submission, judge: Callable[[Submission], Verdi
     """The verdict on the bare answer that a response states, where its settings let it state one without a box; its
     `detail` then says so."""
     reads = submission.settings.stated and submission.finished and not submission.is_program
-    answer = stated_answer(submission.text) if reads else None
+    answer = stated_answer(submission.text) if reads and not boxed_answer(submission.text) else None
     judged = judge(replace(submission, text=answer, is_program=True) if answer else submission)
-    if not answer or not isinstance(judged, Verdict) or boxed_answer(submission.text):
+    if not answer or not isinstance(judged, Verdict):
         return judged
     return replace(judged, detail="; ".join(filter(None, (judged.detail, _UNBOXED))))
 

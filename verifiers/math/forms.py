@@ -44,7 +44,7 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return why
     if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
         return "the question asks for the opposite change"
-    if _names_another(question, answer):
+    if _names_another(question, answer) or _is_misnamed(question, reference, answer):
         return "it names something else"
     said = spelled(tuple(token for token in answer.tokens if not direction(words.word(token))))  # Reduce 24/36
     if _repeats(question, reference, answer) or (said in question.given and answer.spelling != reference.spelling):
@@ -86,6 +86,14 @@ def _names_another(question: Question, answer: Answer) -> bool:
         return False
     said = [word for word in answer.parts[0].words.lower().split() if len(word) > 2]
     return bool(said) and not any(word in _QUANTITIES or stem(word) in question.stems for word in said)
+
+
+def _is_misnamed(question: Question, reference: Answer, answer: Answer) -> bool:
+    """True for `5 pears and 3 apples` as 5, 3, where the question names apples first."""
+    if any(part.unit or part.kind == "equation" for part in reference.parts):
+        return False
+    parts = question.in_order(answer.parts) if answer.kind == reference.kind == "collection" else None
+    return parts is not None and [part.value for part in parts] != [part.value for part in reference.parts]
 
 
 def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -322,6 +330,21 @@ def _is_decomposed(answer: Answer, reference: Answer) -> bool:
     return len(_terms(answer.node or ZERO)) >= len(_terms(reference.node or ZERO)) > 1
 
 
+def _has_same_terms(answer: Answer, reference: Answer) -> bool:
+    """True if a sum or product of numbers has the reference's: 1/2 + 1/3, not 1/6 + 4/6."""
+    ours, theirs = (_operands(each.node or ZERO) for each in (reference, answer))
+    return len(ours) < 2 or None in ours or sorted(ours, key=str) == sorted(theirs, key=str)
+
+
+def _operands(node: Node) -> list[Fraction | None]:
+    """The values of the terms of a sum, or of the factors of a product."""
+    terms, sign = [node], node[0] if node[0] in ("+", "*") else ""
+    while sign and (inner := next((each for each in terms if each[0] == sign), None)):
+        at = terms.index(inner)
+        terms[at : at + 1] = inner[1:]
+    return [rational_value(term) for term in terms]
+
+
 def is_of_primes(node: Node | None) -> bool:
     """True if it is a product of primes and of powers of primes."""
     bases = [factor[1] if factor[0] == "^" else factor for factor in factors_of(node or ZERO)]
@@ -364,6 +387,7 @@ _FORMS: dict[str, Callable[[Answer, Answer], bool]] = {
     ),
     "a product of primes": lambda answer, reference: is_of_primes(answer.node),
     "a power": _is_power,
+    "a sum or product of its numbers": _has_same_terms,
     "in partial fractions": _is_decomposed,
     "in slope-intercept form": _is_expanded,
     "in vertex form": _is_vertex,

@@ -6,6 +6,7 @@ A residue class is a congruence, all integers are one modulo 1, and a list of cl
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -23,6 +24,7 @@ _NEUTRAL, _INTEGERS = (frozenset(_WORDS[each].split()) for each in ("neutral", "
 _PARITIES = {"even": 0, "odd": 1}
 _MOST_RESIDUES = 64
 _MOST_INTEGERS = 63
+_ENUMERATED = re.compile(r"(?:([A-Za-z]) (?:=|\\in) )?(?:\\\{ )?(\d+(?: , \d+)+)( , \.\.\.)?(?: \\\})?")
 
 
 def number(value: int) -> Answer:
@@ -157,6 +159,21 @@ def integers_in(interval: Answer) -> Answer | None:
     end = math.ceil(high) - 1 if interval.brackets[1] == ")" else math.floor(high)
     numbers = [Fraction(each) for each in range(begin, end + 1)]
     return Answer("collection", parts=tuple(Answer("scalar", node=("number", each), value=each) for each in numbers))
+
+
+def bounds(answer: Answer) -> tuple[str, int | None, int | None] | None:
+    r"""Name, least and greatest of consecutive integers: of `k > 1`, of `k \in \{2, 3, ...\}`, of a list of them; None
+    for a bound that is not there, and for anything else."""
+    if answer.kind == "tuple" and answer.variable and len(answer.parts) == 2 and len(answer.brackets) == 2:
+        low, high = (end.value for end in answer.parts)
+        least = None if low is None else math.floor(low) + 1 if answer.brackets[0] == "(" else math.ceil(low)
+        greatest = None if high is None else math.ceil(high) - 1 if answer.brackets[1] == ")" else math.floor(high)
+        return answer.variable, least, greatest
+    written = _ENUMERATED.fullmatch(spelled(answer.tokens))
+    numbers = [int(each) for each in re.findall(r"\d+", written[2])] if written else []
+    if not written or len(numbers) < 2 or numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
+        return None
+    return written[1] or "", numbers[0], None if written[3] else numbers[-1]
 
 
 Residues = tuple[int, frozenset[int], str]

@@ -11,6 +11,8 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 Parse = Callable[[Tokens, int], Answer]
 _MOST_WORDS = 2
 _NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
+_VERBS = ("is", "of", "has", "have", "had", "gets", "receives", "weighs", "costs")
+"""What may be between a label and its value."""
 _REMAINDERS = ("r", "rem", "remainder")
 
 
@@ -43,7 +45,7 @@ def _label(member: Tokens, letters: bool) -> tuple[Tokens, Tokens]:
     while at < len(member) and at - begin < _MOST_WORDS and _is_label(member[at]):
         at += 1
     label = member[begin:at]
-    while at < len(member) and (member[at].isa("=", ":") or words.word(member[at]) in ("is", "of")):
+    while at < len(member) and (member[at].isa("=", ":") or words.word(member[at]) in _VERBS):
         at += 1
     value = member[at:]
     is_value = value and (
@@ -53,7 +55,7 @@ def _label(member: Tokens, letters: bool) -> tuple[Tokens, Tokens]:
 
 
 def _is_label(token: Token) -> bool:
-    return len(word := words.word(token)) > 2 and word not in _NO_LABELS
+    return len(word := words.word(token)) > 2 and word not in _NO_LABELS and word not in _VERBS
 
 
 def _is_letters(token: Token) -> bool:

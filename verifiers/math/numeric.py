@@ -25,6 +25,7 @@ _OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 _OPERATORS |= {"cross": operator.mul, "dot": operator.mul}  # of numbers
 _UNCOMMON = {"call", "applied", "series", "product", "rows", "vector", "matrix"}
 _ARB = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "ln": "log"}
+_ARB |= {"arsinh": "asinh", "arcosh": "acosh", "artanh": "atanh"}
 _PROBE_BITS = 192
 _MOST_BITS = 8192
 MOST_WORK = 4_000_000
@@ -308,6 +309,8 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     real = _positive(value) if kind == "ln" else _real(value)
     if not abs(real) < (_LARGEST_GROWTH if kind[-1] == "h" else _LARGEST_ARGUMENT):
         raise Unsupported
+    if (kind == "artanh" and not abs(real) < 1) or (kind == "arcosh" and not real >= 1):
+        raise Undefined
     if kind[-1] == "h":
         _exponential(acb(real), work)
     return acb(getattr(real, _ARB.get(kind, kind))())

@@ -55,14 +55,21 @@ def sample_points(difference: Node) -> Iterator[Point]:
 
 
 def _whole_names(difference: Node) -> list[str]:
-    """The names that only have whole values: in factorials and binomials of both sides, or those of a floor."""
+    """The names that only have whole values: in factorials and binomials of both sides, or those of a floor, or in the
+    exponent of a negative number in the first side, the reference: (-1)^n."""
     of_each = [
         {name for each in nodes_of(side) if each[0] in ("factorial", "binomial") for name in names_of(each)}
         for side in difference[1:]
     ]
     names = names_of(difference)
     has_floor = names <= _WHOLE and any(each[0] == "floor" and names_of(each) for each in nodes_of(difference))
-    return sorted(names if has_floor else set.intersection(*of_each))
+    alternating = {
+        name
+        for each in nodes_of(difference[1])
+        if each[0] == "^" and (rational_value(each[1]) or 0) < 0
+        for name in names_of(each[2])
+    }
+    return sorted(names if has_floor else set.intersection(*of_each) | alternating)
 
 
 def _whole_values(names: list[str], draw: random.Random, turn: int) -> Point:

@@ -4,6 +4,7 @@ import functools
 import re
 from collections.abc import Iterator
 
+from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.choices import choices_of
 from ratchet.verifiers.math.evaluated import is_left_to_do
 from ratchet.verifiers.math.expression import parse_expression
@@ -11,7 +12,7 @@ from ratchet.verifiers.math.parts import trimmed
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
-from ratchet.verifiers.math.units import Unit, parse_unit
+from ratchet.verifiers.math.units import NO_UNITS, Unit, parse_unit
 
 _I, _S = re.IGNORECASE, re.DOTALL
 _WORDS_AND_NUMBERS = re.compile(r"(?<![a-z\\])[a-z]+|[0-9]+(?:[.][0-9]+)?")
@@ -37,6 +38,7 @@ FORMS = {
     "rationalized": r"\brationali[sz]e\b|\brational denominator",
     "a product of primes": r"\bprime factori[sz]|\bproduct of (?:its )?prime|\bprime powers",
     "a power": r"\bas a power of\b",
+    "a sum or product of its numbers": r"\bas (?:a|the) (?:sum|product) of\b",
     "in partial fractions": r"\bpartial fractions?\b",
     "in slope-intercept form": r"\bslope[-– ]+(?:y[-– ]*)?intercept\b",
     "in vertex form": r"\bvertex form|\bcomplet(?:e|ing) the square",
@@ -102,7 +104,6 @@ _MEASURE = re.compile(
     r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+"
     r"(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
 )
-_NO_UNITS = frozenset(["in", "pm", "am", "us", "has"])
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
 _COPRIME = re.compile(
     r"\bgcd\b[^.?!]*=\s*\$?1|\b(?:relatively|mutually) prime\b|\bco-?prime\b|\bno common (?:\w+ )?(?:factor|divisor)"
@@ -251,6 +252,18 @@ class Question:
         asked = {stem(word) for word in re.findall(r"[a-z]+", match[1].lower())} if match else {""}
         return any(stem(noun) in asked for noun in nouns)
 
+    def in_order(self, parts: tuple[Answer, ...]) -> tuple[Answer, ...] | None:
+        """Counts of several things in the order in which the question names these, where it asks or first; None if it
+        does not name all."""
+        nouns = [part.unit.words[0] if part.unit and part.unit.words else "" for part in parts]
+        if len(nouns) < 2 or len({*nouns} - {""}) < len(nouns):
+            return None
+        for text in (_SENTENCE.split(self.text)[-1], self.text):
+            places = [text.lower().find(noun) for noun in nouns]
+            if -1 not in places:
+                return tuple(part for _, part in sorted(zip(places, parts, strict=True), key=lambda each: each[0]))
+        return None
+
     @functools.cached_property
     def is_percentage(self) -> bool:
         """True if a bare number answers with so many percent."""
@@ -277,7 +290,7 @@ class Question:
         named = set()
         for number, text in _MEASURE.findall(_TYPESET.sub(" ", self.text)):
             for word in (text, *re.findall(r"[A-Za-z]+", text)):
-                if word.lower() not in _NO_UNITS and (unit := parse_unit(word)):
+                if word.lower() not in NO_UNITS and (unit := parse_unit(word)):
                     named.add(unit)
                     if number and word == text:
                         given.setdefault(unit, text)

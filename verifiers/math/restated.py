@@ -10,6 +10,7 @@ from dataclasses import replace
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.integers import integers_in
+from ratchet.verifiers.math.matching import labels_of
 from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.parts import closing, split, trimmed
 from ratchet.verifiers.math.quantities import prose
@@ -170,6 +171,9 @@ def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Ite
     if not core or len(core) == len(tokens) or not {*nouns} <= {*words.noun_stem([*around])}:
         return
     bare = parse_tokens(core)
+    whole = parse_tokens(tokens)
+    if whole.kind == bare.kind == "collection" and len({*labels_of(bare.parts)}) < len({*labels_of(whole.parts)}):
+        return  # 7 of 4 goats and 7 helicopters
     if bare.kind not in ("text", "option", "phrase") and (bare.node or bare.parts or bare.words):
         yield bare
 

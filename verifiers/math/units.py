@@ -39,6 +39,9 @@ DOLLAR, EURO, STERLING, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
 POUND, SECOND = _NAMES["pound"], _NAMES["second"]
 ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60, 3600))
 
+NO_UNITS = frozenset(["in", "pm", "am", "us", "has"])
+"""Words that are spelled as units."""
+
 
 def is_measure(unit: Unit) -> bool:
     """True if no noun is among its bases: `pencils per class` is none."""
