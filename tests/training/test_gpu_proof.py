@@ -24,6 +24,7 @@ def table(file: Path, *python: str) -> str:
     return file.read_text()
 
 
+@pytest.mark.slow
 def test_every_part_runs_on_a_small_model(tmp_path):
     said = table(tmp_path / "table.md", "-m", "benchmarks.gpu_proof")
     assert "failed" not in said and "no time was left" not in said and "NOT" not in said

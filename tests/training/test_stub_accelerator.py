@@ -85,6 +85,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 def test_two_gpus_and_what_is_planted(micro_model, tmp_path):
     """A preflight with its kill and resume, and five faults: each is caught where it happens."""
     plain = preflight(tmp_path / "preflight", micro_model)
