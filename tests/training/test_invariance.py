@@ -163,14 +163,12 @@ def machines(micro_model, tmp_path_factory) -> dict:
     return _elsewhere("two_machines", micro_model, tmp_path_factory.mktemp("machines"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["read", "learned", "restored", "resumed"])
 def test_a_copy_of_the_weights_on_each_machine_changes_no_bit(machines, what):
     one, other = machines[f"{what} False"], machines[f"{what} True"]
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.slow
 def test_most_weights_are_gathered_within_a_machine(machines):
     assert machines["copies False"] == 1 and machines["gathers False"].keys() == {4}
     assert machines["copies True"] == 2
