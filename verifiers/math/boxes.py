@@ -4,6 +4,7 @@ Without a fallback such as the last number: a policy rewarded through one learns
 `final_answer.py` reads the texts of others, which nobody asked for a box.
 """
 
+import functools
 import re
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ _BESIDE = re.compile(
     rf"{_SPACE})+){_SPACE}(?:{_NAME})?{_SPACE}"
 )
 _GOES_ON = re.compile(r"\s*(?:[\^%*/+-]|\\(?:%|pi|sqrt|cdot|times)(?![A-Za-z]))(?!\s*\\(?:text|mathrm))[^$\n&=]{0,40}")
+_FUNCTION = re.compile(r"(?<![A-Za-z\\])([A-Za-z]\([a-z]\))\s*=\s*\Z")
 _SIGNED = re.compile(r"(?:\A|=|\$|\\[(\[])\s*(-|\\pm)\s*\Z")
 _FARTHEST = 60
 """Characters between two boxes of one answer."""
@@ -77,24 +79,28 @@ def boxed_answer(response: str) -> str | None:
     there is none, or if the last one is not closed (the response was truncated, and an earlier box does not count), is
     empty, or is longer than 2,048 characters.
     """
-    text = after_thinking(response)
-    found = boxes(text) if text and "\\boxed" in text else []
-    answer = _joined(text or "", found) if found and found[-1].content else ""
+    text, found = _answered(response)
+    answer = _joined(text, found) if found and found[-1].content else ""
     return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
+
+
+@functools.lru_cache(maxsize=4)
+def _answered(response: str) -> tuple[str, list[Box]]:
+    """What follows the thinking, and the boxes in it."""
+    text = after_thinking(response) or ""
+    return text, boxes(text) if "\\boxed" in text else []
 
 
 def behind_box(response: str) -> str:
     """What the sentence of the last box says behind it, without dollar signs: `bits`, `where k = 0, 1, 2, ...`"""
-    text = after_thinking(response) or ""
-    found = boxes(text)
+    text, found = _answered(response)
     rest = _REST_OF_SENTENCE.match(text, found[-1].end) if found else None
     return _MATH_SIGNS.sub("", rest[0]).strip(" ,") if rest else ""
 
 
 def boxes_apart(response: str) -> list[str]:
     """The contents of several boxes in one paragraph without a word that takes one back; empty for anything else."""
-    text = after_thinking(response) or ""
-    found = boxes(text)
+    text, found = _answered(response)
     between = text[found[0].end : found[-1].start] if found else ""
     is_one = "\n\n" not in between and not _RETRACTING.search(between)
     return [each.content for each in found if each.content] if len(found) > 1 and is_one else []
@@ -102,10 +108,9 @@ def boxes_apart(response: str) -> list[str]:
 
 def retracted_for(response: str) -> str:
     """The number that a response ends with where it takes its last box back (`Actually, it is 30`); else ""."""
-    text = after_thinking(response) or ""
-    found = boxes(text)
+    text, found = _answered(response)
     rest = text[found[-1].end :] if found else ""
-    stated = _STATED.search(rest) if _RETRACTING.search(rest) else None
+    stated = _STATED.search(rest[-_FARTHEST:]) if _RETRACTING.search(rest) else None
     return stated[1] if stated else ""
 
 
@@ -131,16 +136,18 @@ def _joined(text: str, found: list[Box]) -> str:
 
 
 def _whole(text: str, box: Box) -> str:
-    """The content of a box in a formula, with a sign before it and what the formula goes on with."""
+    """The content of a box in a formula, with `f(t) =` or a sign before it, and what the formula goes on with."""
     content = box.content or ""
     if not _in_math(text, box.start):
         return content
     end = _MATH.search(text, box.end)
     behind = _GOES_ON.fullmatch(text, box.end, end.start() if end else len(text))
     sign = _SIGNED.search(text, max(0, box.start - _FARTHEST), box.start)
-    if not (behind or sign) or "=" in content or "," in content:
+    name = _FUNCTION.search(text, max(0, box.start - _FARTHEST), box.start)
+    if not (behind or sign or name) or "=" in content or "," in content:
         return content
-    return f"{sign[1] if sign else ''}{{{content}}}{behind[0].rstrip(' .') if behind else ''}"
+    before = f"{name[1]} = " if name else sign[1] if sign else ""
+    return f"{before}{{{content}}}{behind[0].rstrip(' .') if behind else ''}"
 
 
 def no_answer_reason(response: str) -> str:

@@ -15,7 +15,7 @@ _WORDS = VOCABULARY["domain_words"]
 _LEADING, _NEUTRAL, _STARTS = (frozenset(_WORDS[section].split()) for section in ("leading", "neutral", "starts"))
 _DECORATED = re.compile(r"(?:\^|_) (?:\{ )?(.+?)(?: \})?")
 _SIGNED = {"+": "N", "> 0": "N", "\\ge 1": "N", "\\ge 0": "N0", "*": "N", "\\cdot": "N", "\\ast": "N"}
-_SETS = {"\\Z": "Z", "\\N": "N", "\\R": "R", "\\Q": "Q", "\\C": "C"}
+_SETS = {f"{mark}{name}": name for name in "ZNRQC" for mark in ("\\", "")}
 _RANGE = re.compile(r"(?:= )?([01]) , (?:\\pm )?[12] (?:, (?:\\pm )?[23] )?(?:, )?\.\.\.")
 _INDEX = re.compile(r"(\\ge|>) (\d+)")
 _MOST_LETTERS = 3

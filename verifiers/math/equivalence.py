@@ -109,7 +109,7 @@ def equivalent(one: str, other: str) -> bool:
 
 def decide(reference: str, answer: str, question: str = "") -> Decision:
     """Compares two bare answers, with what the question requires and lets be left out."""
-    if reference == answer:
+    if reference.replace("{,}", ",") == answer.replace("{,}", ","):
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
         return Decision(False, "cost", "too long")
