@@ -22,9 +22,28 @@ _BESIDE = re.compile(
     rf"{_SPACE}(?:[.,;]?{_SPACE}{_PART}|(?:(?:[,;&]|(?P<or>or\b|\\text\s*\{{\s*or\s*\}})|and\b|\\text\s*\{{\s*and\s*\}})"
     rf"{_SPACE})+){_SPACE}(?:{_NAME})?{_SPACE}"
 )
-_GOES_ON = re.compile(r"\s*(?:[\^%*/+-]|\\(?:%|pi|sqrt|cdot|times)(?![A-Za-z]))(?!\s*\\(?:text|mathrm))[^$\n&=]{0,40}")
+_GOES_ON = re.compile(r"\s*(?:[\^%*/+-]|\\(?:%|pi|sqrt|cdot|times)(?![A-Za-z]))(?!\s*\\(?:text|mathrm))")
+_WITHIN = re.compile(
+    r"(?:[\w})\]|]\s*(?:[-+*/^]|\\(?:cdot|times|div)(?![a-z]))|\\[dt]?frac\s*(?:\{[^{}]*\})?|\\sqrt\s*(?:\[[^\]]*\])?)\s*\{?\s*\Z"
+)
+_SIGNED = re.compile(r"(?:\A|=)\s*(?:-|\\pm)\s*\Z")
 _FUNCTION = re.compile(r"(?<![A-Za-z\\])([A-Za-z]\([a-z]\))\s*=\s*\Z")
-_SIGNED = re.compile(r"(?:\A|=|\$|\\[(\[])\s*(-|\\pm)\s*\Z")
+_NEIGHBORS = re.compile(r"=|\\(?:approx|quad|qquad|text|Rightarrow|implies|[,;:])|[,&\n]|\.\s*\Z")
+_DENIED = re.compile(
+    r"\b(?:(?:not|cannot|can't|never)(?: be)?|except|instead of|other than|half(?: of)?|twice|double|minus"
+    r"|(?:reciprocal|predecessor|successor|supplement|complement|negative|opposite|square|inverse) of"
+    r"|(?:one|somewhat|strictly) (?:more|less|greater|smaller|larger) than)[\s$]*(?:\\[(\[]\s*)?\Z",
+    re.IGNORECASE,
+)
+_FAILS = re.compile(
+    r"(?:does not|do not|is not|isn't|doesn't|is wrong|is incorrect|is extraneous|fails?|except|excluding|would hold)\b"
+)
+_OR = re.compile(r",?\s*or\s+((?:(?!\b(?:if|when|for|depending)\b)[^,;.]|\.(?=\d)){1,40})")
+_SAME = re.compile(r"\b(?:approximately|about|roughly|equivalently|simply|around)\b|≈|\\approx")
+_COMPARED = re.compile(
+    r"(?:(?!is\b|are\b)\w+ )?(?:(?:more|less|fewer|larger|smaller|greater|longer|shorter|older|younger|higher|lower)"
+    r" than|short of|too (?:few|many|much))\b"
+)
 _FARTHEST = 60
 """Characters between two boxes of one answer."""
 _REST_OF_SENTENCE = re.compile(r"(?:[^.;?!\n]|\.(?=[\d.])|(?<=\.)\.){0,80}")
@@ -106,6 +125,24 @@ def boxes_apart(response: str) -> list[str]:
     return [each.content for each in found if each.content] if len(found) > 1 and is_one else []
 
 
+def denied(response: str, compares: bool) -> str:
+    """The words beside the last box that make another value of it: `not`, `half of`, `does not`; also `more than`, if
+    the question does not compare; else ""."""
+    text, found = _answered(response)
+    if not found:
+        return ""
+    before = _DENIED.search(text, max(0, found[-1].start - _FARTHEST), found[-1].start)
+    behind = behind_box(response)
+    after = _FAILS.match(behind) or (not compares and _COMPARED.match(behind))
+    return before[0].strip(" $\n\\([") if before else after[0] if after else ""
+
+
+def alternative(response: str) -> str:
+    """The other value of `3 or 4`, with 3 in the last box; "" if there is none."""
+    other = _OR.match(behind_box(response))
+    return other[1] if other and re.search(r"\d", other[1]) and not _SAME.search(other[1]) else ""
+
+
 def retracted_for(response: str) -> str:
     """The number that a response ends with where it takes its last box back (`Actually, it is 30`); else ""."""
     text, found = _answered(response)
@@ -136,18 +173,20 @@ def _joined(text: str, found: list[Box]) -> str:
 
 
 def _whole(text: str, box: Box) -> str:
-    """The content of a box in a formula, with `f(t) =` or a sign before it, and what the formula goes on with."""
+    """The content of a box in a formula, with `f(t) =`, a sign, or the operation that the formula does with it."""
     content = box.content or ""
     if not _in_math(text, box.start):
         return content
+    begin = max((match.end() for match in _MATH.finditer(text, 0, box.start)), default=0)
     end = _MATH.search(text, box.end)
-    behind = _GOES_ON.fullmatch(text, box.end, end.start() if end else len(text))
-    sign = _SIGNED.search(text, max(0, box.start - _FARTHEST), box.start)
-    name = _FUNCTION.search(text, max(0, box.start - _FARTHEST), box.start)
-    if not (behind or sign or name) or "=" in content or "," in content:
-        return content
-    before = f"{name[1]} = " if name else sign[1] if sign else ""
-    return f"{before}{{{content}}}{behind[0].rstrip(' .') if behind else ''}"
+    before, behind = text[begin : box.start], text[box.end : end.start() if end else len(text)]
+    if "=" not in content and "," not in content:
+        if name := _FUNCTION.search(before):
+            return f"{name[1]} = {content}"
+        if _WITHIN.search(before) or _GOES_ON.match(behind) or _SIGNED.search(before):
+            before, behind = _NEIGHBORS.split(before)[-1], _NEIGHBORS.split(behind)[0]
+            return f"{before.strip()}{{{content}}}{behind.strip(' .')}"
+    return content
 
 
 def no_answer_reason(response: str) -> str:

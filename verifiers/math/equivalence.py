@@ -15,9 +15,19 @@ from typing import NamedTuple
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS
 from ratchet.verifiers.math import context, forms
 from ratchet.verifiers.math.answer import Answer
-from ratchet.verifiers.math.boxes import behind_box, boxed_answer, boxes_apart, no_answer_reason, retracted_for
+from ratchet.verifiers.math.asked import names_another
+from ratchet.verifiers.math.boxes import (
+    alternative,
+    behind_box,
+    boxed_answer,
+    boxes_apart,
+    denied,
+    no_answer_reason,
+    retracted_for,
+)
 from ratchet.verifiers.math.choices import lettered
 from ratchet.verifiers.math.comparison import Evidence, same_answer
+from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.units import NO_UNITS, is_measure, parse_unit
@@ -34,6 +44,12 @@ _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
 _CONDITION = re.compile(
     r"(?:(?:for|where|with|if|when|and)\b|[\s,])*([A-Za-z])\s*(?:[<>≤≥≠]|\\(?:[lg]eq?|neq?)(?![a-z]))"
 )
+_COMPARING = re.compile(r"\bthan\b|\bdifference\b|\bby how\b", re.IGNORECASE)
+_BESIDE = re.compile(
+    r"(?:\\[,;: ]|~|\s)*(\\?%|(?:dozen|hundred|thousand|million|billion)\b"
+    r"|\\(?:text|mathrm)\s*\{([^{}]*)\}(?:\s*\^\s*\{?[23]\}?)?)"
+)
+"""A percent sign, a magnitude, or a typeset unit behind a box."""
 _LONGEST_UNIT = 3
 """Words of a unit behind a box."""
 _LONGEST_QUESTION = 8192
@@ -53,11 +69,17 @@ def verify_math(response: str, reference: str, finished: bool = True, question: 
     if not finished and not reference_fault(reference):
         return Verdict(Outcome.FAILED, decided_by="truncated")
     verdict = _verify_boxed(response, reference, question)
-    other = retracted_for(response) if verdict.outcome is Outcome.PASSED else ""
-    if other and verify_answer(other, reference, question=question).outcome is not Outcome.PASSED:
-        why = f"the response takes {_shown(verdict.extracted or '')} back for {other}"
-        return replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why)
-    return verdict
+    if verdict.outcome is not Outcome.PASSED:
+        return verdict
+    why = ""
+    if words := denied(response, bool(_COMPARING.search(question))):
+        why = f"{_shown(verdict.extracted or '')} stands beside {words!r}"
+    for other in filter(None, (alternative(response), retracted_for(response))):
+        if verify_answer(other, reference, question=question).outcome is not Outcome.PASSED:
+            why = f"the response also answers {_shown(other)}"
+    return (
+        replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why) if why else verdict
+    )
 
 
 def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
@@ -76,7 +98,9 @@ def _qualified(answer: str, behind: str, reference: str) -> str:
     """The answer with its unit where that is behind the box, or with what is said of its letters there, if the
     reference says something of them too."""
     alone = parse_answer(answer)
-    if alone.kind == "scalar" and alone.value is not None and not (alone.unit or alone.percent):
+    if alone.kind == "scalar" and alone.node and not (names_of(alone.node) or alone.unit or alone.percent):
+        if (beside := _BESIDE.match(behind)) and (beside[2] is None or parse_unit(beside[2])):
+            return f"{answer} {beside[1]}"
         spoken = behind.replace("\\text", "").replace("{", "").replace("}", "").split()[:_LONGEST_UNIT]
         for end in range(len(spoken), 0, -1):
             unit = parse_unit(text := " ".join(spoken[:end]).rstrip(","))
@@ -126,7 +150,7 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         return _compared(wanted, parsed, texts)
     if wanted.percent and reference[-1].isdigit():
         texts = (answer, f"{reference}%")
-    parsed = context.rounded(asked, parsed)
+    said = parsed = context.rounded(asked, parsed)
     decision = _compared(wanted, parsed, texts)
     if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):
         decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
@@ -135,7 +159,8 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         if (read_so := _compared(*pair, texts)).same:
             decision, parsed = read_so, parsed if pair[1] is wanted else context.rounded(asked, pair[1])
             break
-    if decision.same and (why := forms.refusal(asked, wanted, parsed)):
+    other = "it names something else" if decision.same and names_another(asked, wanted, said) else ""
+    if decision.same and (why := other or forms.refusal(asked, wanted, parsed)):
         return Decision(False, "question", f"{_shown(answer)} is {_shown(reference)}, but {why}")
     return decision
 

@@ -24,13 +24,11 @@ from ratchet.verifiers.math.nodes import (
 )
 from ratchet.verifiers.math.numeric import MOST_WORK, proportional, same_value
 from ratchet.verifiers.math.quantities import with_letter_unit
-from ratchet.verifiers.math.question import Question, stem
+from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
 from ratchet.verifiers.math.units import is_measure
-from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-_QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
 _TRIGONOMETRIC = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 
 
@@ -44,8 +42,6 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return why
     if answer.words in ("fall", "rise") and question.direction == {"fall": 1, "rise": -1}[answer.words]:
         return "the question asks for the opposite change"
-    if _names_another(question, answer) or _is_misnamed(question, reference, answer):
-        return "it names something else"
     said = spelled(tuple(token for token in answer.tokens if not direction(words.word(token))))  # Reduce 24/36
     if _repeats(question, reference, answer) or (said in question.given and answer.spelling != reference.spelling):
         return "it repeats the question"
@@ -58,7 +54,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     wanted = [unit[:2] for unit in (asked and asked[1], reference.unit) if unit]  # to hours, minutes and seconds
     if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] not in wanted:
         return f"the question asks for {asked[0]}"
-    if not asked and ours.unit is None and theirs.unit and (given := question.unit_instead(theirs.unit)):
+    is_bare = ours.unit is None and with_letter_unit(ours, apart=True).unit is None
+    if not asked and is_bare and theirs.unit and (given := question.unit_instead(theirs.unit)):
         return f"the question measures in {given}"
     if question.has_template and _is_unlike(reference, answer):
         return "the question shows another form"
@@ -76,24 +73,6 @@ _CONVERT = re.compile(r"\b(?:convert|express|rewrite)\b", re.IGNORECASE)
 
 def _functions(answer: Answer) -> frozenset[str]:
     return frozenset(node[0] for node in nodes_of(answer.node or ZERO)) & _TRIGONOMETRIC
-
-
-def _names_another(question: Question, answer: Answer) -> bool:
-    """True for `zebra = 42`: a name in words that is neither the question's nor that of a quantity."""
-    if answer.kind != "equation" or answer.words or answer.parts[0].kind != "text":
-        return False
-    if not all(map(words.word, answer.parts[0].tokens)):
-        return False
-    said = [word for word in answer.parts[0].words.lower().split() if len(word) > 2]
-    return bool(said) and not any(word in _QUANTITIES or stem(word) in question.stems for word in said)
-
-
-def _is_misnamed(question: Question, reference: Answer, answer: Answer) -> bool:
-    """True for `5 pears and 3 apples` as 5, 3, where the question names apples first."""
-    if any(part.unit or part.kind == "equation" for part in reference.parts):
-        return False
-    parts = question.in_order(answer.parts) if answer.kind == reference.kind == "collection" else None
-    return parts is not None and [part.value for part in parts] != [part.value for part in reference.parts]
 
 
 def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:

@@ -73,6 +73,8 @@ def _whole_names(difference: Node) -> list[str]:
 
 
 def _whole_values(names: list[str], draw: random.Random, turn: int) -> Point:
+    if len(names) == 1 and turn % 2:  # also powers of two, where the floor of a logarithm moves
+        return {names[0]: Fraction(2 ** draw.randrange(1, 6))}
     chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
     return {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
 

@@ -94,7 +94,7 @@ _PERCENT = re.compile(
 )
 """Percentages that are requested, not given ("after twenty percent off, what")."""
 _UNIT = re.compile(
-    r"\b(?:in|to|as|[Hh]ow many|nearest)\s+(?:(?:more|fewer|additional|extra|whole|full|US) )*"
+    r"\b(?:in|to|as|[Hh]ow many|nearest|[Nn]umber of)\s+(?:(?:more|fewer|additional|extra|whole|full|total|US) )*"
     r"(?:degrees (?=[CFcf]))?\$?"
     r"((?:(?:square|cubic|sq\.?)\s+)?[A-Za-zµμ°£€¢][A-Za-z/^{}\d²³·°⁻¹]*"
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
@@ -104,10 +104,11 @@ _MEASURE = re.compile(
     r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+"
     r"(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
 )
+_DECIMAL = re.compile("10*")
 _PLURAL = re.compile(r"[ -](?!(?:is|was|does|has|as|less|plus|minus)\b)[a-z]+s\b")  # of `gallon jugs`
 _COPRIME = re.compile(
     r"\bgcd\b[^.?!]*=\s*\$?1|\b(?:relatively|mutually) prime\b|\bco-?prime\b|\bno common (?:\w+ )?(?:factor|divisor)"
-    r"|\bgreatest common (?:factor|divisor)[^.?!]{0,60}\b(?:is|equal to|of) \$?1",
+    r"|\bmonic\b|\bgreatest common (?:factor|divisor)[^.?!]{0,60}\b(?:is|equal to|of) \$?1",
     _I,
 )
 _POSITIVE = re.compile(r"\b[ABabmp]\s*(?:>|\\gt)\s*0|\bpositive\b|\\ge\s*0", _I)
@@ -165,6 +166,11 @@ class Question:
 
     def says(self, pattern: re.Pattern[str]) -> bool:
         return bool(pattern.search(self.text))
+
+    @functools.cached_property
+    def last_sentence(self) -> str:
+        """What it ends with, mostly the request."""
+        return _SENTENCE.split(self.text.strip())[-1]
 
     def names(self, name: str) -> bool:
         """True if it has this name of a variable."""
@@ -258,7 +264,7 @@ class Question:
         nouns = [part.unit.words[0] if part.unit and part.unit.words else "" for part in parts]
         if len(nouns) < 2 or len({*nouns} - {""}) < len(nouns):
             return None
-        for text in (_SENTENCE.split(self.text)[-1], self.text):
+        for text in (self.last_sentence, self.text):
             places = [text.lower().find(noun) for noun in nouns]
             if -1 not in places:
                 return tuple(part for _, part in sorted(zip(places, parts, strict=True), key=lambda each: each[0]))
@@ -302,7 +308,10 @@ class Question:
         given, named = self._measures
         if any(_raised(each, unit) == unit for each in named):
             return ""
-        return next((text for each, text in given.items() if _raised(each, unit).dimension == unit.dimension), "")
+        of_its_kind = (text for each, text in given.items() if _raised(each, unit).dimension == unit.dimension)
+        part = next((each for each in named if each.dimension == unit.dimension), None)  # the miles of miles per hour
+        is_other = part is not None and not _DECIMAL.fullmatch(str(max(part.size / unit.size, unit.size / part.size)))
+        return next(of_its_kind, "its own unit" if is_other else "")
 
     @functools.cached_property
     def moduli(self) -> frozenset[str]:
