@@ -53,11 +53,11 @@ def _other_side(question: Question, reference: Answer, answer: Answer) -> bool:
         sides = [each.parts[0].text for each in (reference, answer)]
         if all(map(_SEGMENT.fullmatch, sides)) and {*sides[0]} != {*sides[1]}:
             return True
-    written = " ".join(map(spelled, question.formulas))
-    if left.tokens and left.tokens[0].isa("\\log", "\\ln") and left.text not in written:
+    written = {*map(spelled, question.formulas)}
+    letters = names_of(left.node or ZERO)
+    if letters and left.tokens[0].isa("\\log", "\\ln") and left.text not in written:
         return reference.kind == "scalar"
-    is_product = any(token.isa("\\cdot") for token in left.tokens) and names_of(left.node or ZERO)
-    if is_product and left.text not in written:
+    if letters and any(token.isa("\\cdot") for token in left.tokens) and left.text not in written:
         return reference.kind == "scalar" and "product" not in question.text
     derived = _DERIVATIVE.fullmatch(left.text.replace(" ", "").replace("\\frac", "\\frac"))
     asked = {match.groups() for match in _DERIVATIVE.finditer(question.text)}
@@ -66,7 +66,10 @@ def _other_side(question: Question, reference: Answer, answer: Answer) -> bool:
 
 def _other_order(question: Question, reference: Answer, answer: Answer) -> bool:
     """`(b, a) = (-2, 1)` and `b = -2, a = 1` for (a, b) = (-2, 1)."""
-    if reference.kind != "tuple" or reference.brackets != "()":
+    named = {part.parts[0].text: part.parts[-1] for part in reference.parts if part.kind == "equation"}
+    if any(len(name) > 1 for name in named):  # numbered roots have any order
+        return False
+    if (reference.kind != "tuple" or reference.brackets != "()") and len(named) < 2:
         return False
     if answer.kind == "equation" and not answer.words and len(answer.parts) == 2:
         left, right = answer.parts
@@ -78,18 +81,34 @@ def _other_order(question: Question, reference: Answer, answer: Answer) -> bool:
         values = [part.parts[1] for part in equations]
     if len({*names}) < len(reference.parts) or len(names) != len(reference.parts) or len(values) != len(names):
         return False
+    if {*named} == {*names}:
+        order, wanted = [*named], [*named.values()]
+    else:
+        order, wanted = _order(question, names), [*reference.parts]
+    numbers = [part for part in (*values, *wanted) if part.kind == "scalar" and part.node and not names_of(part.node)]
+    if order is None or len(named) == 1 or len(numbers) < 2 * len(values):
+        return False
+    pairs = ((values[names.index(name)], part) for name, part in zip(order, wanted, strict=True))
+    return any(same_value(part.node or ZERO, value.node or ZERO, [MOST_WORK]) is False for value, part in pairs)
+
+
+def _order(question: Question, names: list[str]) -> list[str] | None:
+    """These names as a tuple of the question has them, or by the alphabet."""
     written = [[each.strip() for each in match[1].split(",")] for match in _TUPLE.finditer(question.text)]
     order = next((each for each in written if {*each} == {*names}), None)
-    if order is None and all(len(name) == 1 for name in names):
-        order = sorted(names)
-    if order is None:
-        return False
-    pairs = ((values[names.index(name)], part) for name, part in zip(order, reference.parts, strict=True))
-    return any(same_value(part.node or ZERO, value.node or ZERO, [MOST_WORK]) is False for value, part in pairs)
+    return order or (sorted(names) if all(len(name) == 1 for name in names) else None)
+
+
+def _restricted(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`f(n) = n for all even n`."""
+    return answer.domain in ("even", "odd", "prime") and not reference.domain
 
 
 def _odds(question: Question, reference: Answer, answer: Answer) -> bool:
     """`1:6` for a probability of 1/6."""
+    spoken = {words.word(token) for token in answer.tokens}
+    if "odds" in spoken and "odds" not in question.text.lower():
+        return True
     return answer.kind == "ratio" and reference.kind == "scalar" and question.says(_PROBABILITY)
 
 
@@ -144,6 +163,6 @@ def _other_event(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 _DIFFERENCES = (
-    _unknown, _other_size, _other_side, _other_order, _odds, _misnamed, _extremes_swapped, _negative_change,
-    _two_truths, _respectively, _other_event,
+    _unknown, _other_size, _other_side, _other_order, _restricted, _odds, _misnamed, _extremes_swapped,
+    _negative_change, _two_truths, _respectively, _other_event,
 )  # fmt: skip

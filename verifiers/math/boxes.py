@@ -38,6 +38,7 @@ _DENIED = re.compile(
 _FAILS = re.compile(
     r"(?:does not|do not|is not|isn't|doesn't|is wrong|is incorrect|is extraneous|fails?|except|excluding|would hold)\b"
 )
+_COUNTED = re.compile(r"\$? ((?!and\b|or\b|is\b|are\b|so\b|then\b)[a-z]+(?: [a-z]+s)?)\b(?=[ ,.$])")
 _OR = re.compile(r",?\s*or\s+((?:(?!\b(?:if|when|for|depending)\b)[^,;.]|\.(?=\d)){1,40})")
 _SAME = re.compile(r"\b(?:approximately|about|roughly|equivalently|simply|around)\b|≈|\\approx")
 _COMPARED = re.compile(
@@ -118,11 +119,17 @@ def behind_box(response: str) -> str:
 
 
 def boxes_apart(response: str) -> list[str]:
-    """The contents of several boxes in one paragraph without a word that takes one back; empty for anything else."""
+    """The contents of several boxes in one paragraph without a word that takes one back, each with the noun that it
+    counts; empty for anything else."""
     text, found = _answered(response)
     between = text[found[0].end : found[-1].start] if found else ""
-    is_one = "\n\n" not in between and not _RETRACTING.search(between)
-    return [each.content for each in found if each.content] if len(found) > 1 and is_one else []
+    if len(found) < 2 or "\n\n" in between or _RETRACTING.search(between):
+        return []
+    nouns = [_COUNTED.match(text, box.end) for box in found]
+    return [
+        f"{box.content}\\text{{ {noun[1]}}}" if noun else box.content or ""
+        for box, noun in zip(found, nouns, strict=True)
+    ]
 
 
 def denied(response: str, compares: bool) -> str:

@@ -75,7 +75,8 @@ def verify_math(response: str, reference: str, finished: bool = True, question: 
     if words := denied(response, bool(_COMPARING.search(question))):
         why = f"{_shown(verdict.extracted or '')} stands beside {words!r}"
     for other in filter(None, (alternative(response), retracted_for(response))):
-        if verify_answer(other, reference, question=question).outcome is not Outcome.PASSED:
+        also = verify_answer(other, reference, question=question)
+        if also.outcome is not Outcome.PASSED and also.decided_by != "unevaluated":
             why = f"the response also answers {_shown(other)}"
     return (
         replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why) if why else verdict
@@ -88,7 +89,9 @@ def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
     behind = behind_box(response) if answer and not reference_fault(reference) else ""
     verdict = verify_answer(_qualified(answer, behind, reference) if behind else answer, reference, response, question)
     apart = boxes_apart(response) if verdict.outcome is Outcome.FAILED else []
-    if apart and len(apart) == len(parse_answer(reference_text(reference)).parts):  # Length: 8. Width: 5.
+    wanted = parse_answer(reference_text(reference)) if apart else Answer("text")
+    are_named = wanted.kind != "tuple" or all("=" in each for each in apart)
+    if apart and len(apart) == len(wanted.parts) and are_named:  # Length: 8. Width: 5.
         listed = verify_answer(", ".join(apart), reference, response, question)
         return listed if listed.outcome is Outcome.PASSED else verdict
     return verdict

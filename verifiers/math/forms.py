@@ -27,7 +27,7 @@ from ratchet.verifiers.math.quantities import with_letter_unit
 from ratchet.verifiers.math.question import Question
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.tokens import spelled
-from ratchet.verifiers.math.units import is_measure
+from ratchet.verifiers.math.units import DEGREE, is_measure
 
 _TRIGONOMETRIC = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 
@@ -54,6 +54,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
     wanted = [unit[:2] for unit in (asked and asked[1], reference.unit) if unit]  # to hours, minutes and seconds
     if question.says(_CONVERT) and asked and answer.unit and answer.unit[:2] not in wanted:
         return f"the question asks for {asked[0]}"
+    if asked and asked[1] == DEGREE and theirs.unit is None and "\\pi" in theirs.symbols - ours.symbols:
+        return "the question asks for degrees"
     is_bare = ours.unit is None and with_letter_unit(ours, apart=True).unit is None
     if not asked and is_bare and theirs.unit and (given := question.unit_instead(theirs.unit)):
         return f"the question measures in {given}"

@@ -164,6 +164,8 @@ def integers_in(interval: Answer) -> Answer | None:
 def bounds(answer: Answer) -> tuple[str, int | None, int | None] | None:
     r"""Name, least and greatest of consecutive integers: of `k > 1`, of `k \in \{2, 3, ...\}`, of a list of them; None
     for a bound that is not there, and for anything else."""
+    if answer.domain not in ("", "Z", "N", "N0"):
+        return None
     if answer.kind == "tuple" and answer.variable and len(answer.parts) == 2 and len(answer.brackets) == 2:
         low, high = (end.value for end in answer.parts)
         least = None if low is None else math.floor(low) + 1 if answer.brackets[0] == "(" else math.ceil(low)

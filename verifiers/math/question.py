@@ -12,7 +12,7 @@ from ratchet.verifiers.math.parts import trimmed
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import parse_answer
 from ratchet.verifiers.math.tokens import Tokens, Unreadable, spelled, tokenize
-from ratchet.verifiers.math.units import NO_UNITS, Unit, parse_unit
+from ratchet.verifiers.math.units import DEGREE, NO_UNITS, Unit, parse_unit
 
 _I, _S = re.IGNORECASE, re.DOTALL
 _WORDS_AND_NUMBERS = re.compile(r"(?<![a-z\\])[a-z]+|[0-9]+(?:[.][0-9]+)?")
@@ -169,8 +169,9 @@ class Question:
 
     @functools.cached_property
     def last_sentence(self) -> str:
-        """What it ends with, mostly the request."""
-        return _SENTENCE.split(self.text.strip())[-1]
+        """Its last request, or what it ends with."""
+        sentences = _SENTENCE.split(self.text.strip())
+        return next((each for each in reversed(sentences) if _REQUEST.search(each)), sentences[-1])
 
     def names(self, name: str) -> bool:
         """True if it has this name of a variable."""
@@ -287,6 +288,8 @@ class Question:
             is_name = len(text) == 1 and (not match[0].startswith("in") or "$" in match[0])
             if unit is not None and not is_adjunct and not is_name:
                 units[unit._replace(words=())] = text
+        if not units and re.search(r"\bdegree[- ]measure", self.text):
+            return "degrees", DEGREE
         return next(iter((text, unit) for unit, text in units.items())) if len(units) == 1 else None
 
     @functools.cached_property
