@@ -1,6 +1,7 @@
 """What the question adds to a reference, and what it lets an answer leave out or say in another way: its unit, base,
 modulus, conditions, names, order."""
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
 _INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
 _LEAST = {"positive": 1, "natural": 1, "nonnegative": 0, "non-negative": 0}
+_PERMUTATIONS = re.compile(r"[ ,]*(?:and )?(?:all )?(?:of )?(?:(?:its|their|the) )?permutations?(?: thereof)?\Z")
 _DEFINITION = re.compile(
     r"\b(?:let|set|put|define|denote|write|where|with)\s+\$\s*([A-Za-z])\s*=\s*([^$,;=<>]{1,60})\$", re.IGNORECASE
 )
@@ -146,6 +148,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if _bounds_agree(question, reference, answer):
         yield reference, reference
     yield from _defined(question, reference, answer)
+    if (listed := _permuted(answer)) is not None:
+        yield reference, listed
     yield from _in_question_order(question, reference, answer)
     if reference.kind == answer.kind == "moment" and "year" not in answer.words:
         year = re.search(r" year (\d+)", reference.words)
@@ -221,6 +225,21 @@ def _defined(question: Question, reference: Answer, answer: Answer) -> Iterator[
             )
             if one.node != reference.stated.node or other.node != value.node:
                 yield one, other
+
+
+def _permuted(answer: Answer) -> Answer | None:
+    """The tuples of `(1, 2, 3) and all permutations` in every order; None for anything else."""
+    match = _PERMUTATIONS.search(answer.spelling)
+    core = parse_answer(answer.spelling[: match.start()]) if match else answer
+    members = core.parts if is_list(core) else (core,)
+    if not match or any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in members):
+        return None
+    orders = {
+        tuple(entry.text for entry in order): replace(part, parts=order)
+        for part in members
+        for order in itertools.permutations(part.parts)
+    }
+    return Answer("collection", answer.tokens, parts=tuple(orders.values()))
 
 
 def _in_question_order(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:

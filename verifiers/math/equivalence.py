@@ -44,7 +44,9 @@ _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
 _CONDITION = re.compile(
     r"(?:(?:for|where|with|if|when|and)\b|[\s,])*([A-Za-z])\s*(?:[<>≤≥≠]|\\(?:[lg]eq?|neq?)(?![a-z]))"
 )
-_COMPARING = re.compile(r"\bthan\b|\bdifference\b|\bby how\b", re.IGNORECASE)
+_COMPARING = re.compile(
+    r"\bthan\b|\bdifference\b|\bby how\b|\bhow (?:many|much) (?:more|fewer|less)\b|\bcompar|\bexceed", re.IGNORECASE
+)
 _BESIDE = re.compile(
     r"(?:\\[,;: ]|~|\s)*(\\?%|(?:dozen|hundred|thousand|million|billion)\b"
     r"|\\(?:text|mathrm)\s*\{([^{}]*)\}(?:\s*\^\s*\{?[23]\}?)?)"

@@ -27,7 +27,7 @@ _UNBOXED = "the answer was read without a box, which earns no reward in training
 _LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
 """Characters at the end of a response that are read if it has no box."""
 _MATH_BLOCK = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
-_FORMULA = re.compile(r"(?:\$([^$]+)\$|\\\((.+?)\\\))[.,]?")
+_FORMULA = re.compile(r"(?:\$((?:\\\$|[^$])+)\$|\\\((.+?)\\\))[.,]?")
 _BOLD = re.compile(r"(?:\*\*|__)([^*_\n]+)(?:\*\*|__)|\\textbf\{([^{}]*)\}")
 _MARKUP = re.compile(
     r"(?:(?<![\w)])|(?<=[a-z]{2}))\*\*|\*\*(?!-?\d|\(-?\d)"  # and not the power of x**2

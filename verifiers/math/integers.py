@@ -45,7 +45,8 @@ def congruence(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     if not name and any(token.isa("\\in") for token in before):
         *name, residue = split(trimmed(before), "\\in")
         residue = residue[1:-1] if residue[:1] and residue[0].isa("\\{") and residue[-1].isa("\\}") else ()
-    if len(name) > 1 or not residue or not modulus or any(t.isa("=", "<", ">", "\\equiv") for t in residue + modulus):
+    name, steps = name[:1], name[1:]  # x \\equiv 10 \\equiv 3
+    if not residue or not modulus or any(t.isa("=", "<", ">", "\\equiv") for t in residue + modulus):
         return None
     if len(listed(modulus, in_braces=True)) > 1:
         return None
@@ -58,6 +59,10 @@ def congruence(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     wanted, variable = parse(modulus, depth), "".join(map(spelled, name))
     if any(part.percent or (part.kind != "scalar" and len(values) > 1) for part in (*values, wanted)):
         return None
+    for step in steps:
+        passed, last = parse(step, depth).value, values[0].value
+        if passed is None or last is None or not wanted.value or (passed - last) % wanted.value or len(values) > 1:
+            return None
     parts = [Answer("congruence", tokens, parts=(value, wanted), variable=variable) for value in values]
     return parts[0] if len(parts) == 1 else Answer("collection", tokens, parts=tuple(parts), words="or")
 
