@@ -59,7 +59,7 @@ def _other_side(question: Question, reference: Answer, answer: Answer) -> bool:
         return reference.kind == "scalar"
     if letters and any(token.isa("\\cdot") for token in left.tokens) and left.text not in written:
         return reference.kind == "scalar" and "product" not in question.text
-    derived = _DERIVATIVE.fullmatch(left.text.replace(" ", "").replace("\\frac", "\\frac"))
+    derived = _DERIVATIVE.fullmatch(left.text.replace(" ", ""))
     asked = {match.groups() for match in _DERIVATIVE.finditer(question.text)}
     return derived is not None and derived.groups() not in asked and derived.groups()[::-1] in asked
 

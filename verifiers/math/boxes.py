@@ -29,28 +29,8 @@ _WITHIN = re.compile(
 _SIGNED = re.compile(r"(?:\A|=)\s*(?:-|\\pm)\s*\Z")
 _FUNCTION = re.compile(r"(?<![A-Za-z\\])([A-Za-z]\([a-z]\))\s*=\s*\Z")
 _NEIGHBORS = re.compile(r"=|\\(?:approx|quad|qquad|text|Rightarrow|implies|[,;:])|[,&\n]|\.\s*\Z")
-_DENIED = re.compile(
-    r"\b(?:(?:not|cannot|can't|never)(?: be)?|except|instead of|other than|half(?: of)?|twice|double|minus"
-    r"|(?:reciprocal|predecessor|successor|supplement|complement|negative|opposite|square|inverse) of"
-    r"|(?:one|somewhat|strictly) (?:more|less|greater|smaller|larger) than)[\s$]*(?:\\[(\[]\s*)?\Z",
-    re.IGNORECASE,
-)
-_FAILS = re.compile(
-    r"(?:does not|do not|is not|isn't|doesn't|is wrong|is incorrect|is extraneous|fails?|except|excluding|would hold)\b"
-)
-_COUNTED = re.compile(r"\$? ((?!and\b|or\b|is\b|are\b|so\b|then\b)[a-z]+(?: [a-z]+s)?)\b(?=[ ,.$])")
-_OR = re.compile(r",?\s*or\s+((?:(?!\b(?:if|when|for|depending)\b)[^,;.]|\.(?=\d)){1,40})")
-_SAME = re.compile(r"\b(?:approximately|about|roughly|equivalently|simply|around)\b|≈|\\approx")
-_COMPARED = re.compile(
-    r"(?:(?!is\b|are\b)\w+ )?(?:(?:more|less|fewer|larger|smaller|greater|longer|shorter|older|younger|higher|lower)"
-    r" than|short of|too (?:few|many|much))\b"
-)
 _FARTHEST = 60
 """Characters between two boxes of one answer."""
-_REST_OF_SENTENCE = re.compile(r"(?:[^.;?!\n]|\.(?=[\d.])|(?<=\.)\.){0,80}")
-_RETRACTING = re.compile(r"\b(?:correction|actually|oops|misread|mistake|wrong|incorrect)\b", re.IGNORECASE)
-_STATED = re.compile(r"(?:\b(?:is|are|be|equals)\b|=)[^\w=.-]*(-?\d+(?:[.,]\d+)*)[^\w=]*\Z")
-_MATH_SIGNS = re.compile(r"(?<!\\)\$|\\[()\[\]]")
 
 
 class Box(NamedTuple):
@@ -99,63 +79,16 @@ def boxed_answer(response: str) -> str | None:
     there is none, or if the last one is not closed (the response was truncated, and an earlier box does not count), is
     empty, or is longer than 2,048 characters.
     """
-    text, found = _answered(response)
+    text, found = answered(response)
     answer = _joined(text, found) if found and found[-1].content else ""
     return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
 
 
 @functools.lru_cache(maxsize=4)
-def _answered(response: str) -> tuple[str, list[Box]]:
+def answered(response: str) -> tuple[str, list[Box]]:
     """What follows the thinking, and the boxes in it."""
     text = after_thinking(response) or ""
     return text, boxes(text) if "\\boxed" in text else []
-
-
-def behind_box(response: str) -> str:
-    """What the sentence of the last box says behind it, without dollar signs: `bits`, `where k = 0, 1, 2, ...`"""
-    text, found = _answered(response)
-    rest = _REST_OF_SENTENCE.match(text, found[-1].end) if found else None
-    return _MATH_SIGNS.sub("", rest[0]).strip(" ,") if rest else ""
-
-
-def boxes_apart(response: str) -> list[str]:
-    """The contents of several boxes in one paragraph without a word that takes one back, each with the noun that it
-    counts; empty for anything else."""
-    text, found = _answered(response)
-    between = text[found[0].end : found[-1].start] if found else ""
-    if len(found) < 2 or "\n\n" in between or _RETRACTING.search(between):
-        return []
-    nouns = [_COUNTED.match(text, box.end) for box in found]
-    return [
-        f"{box.content}\\text{{ {noun[1]}}}" if noun else box.content or ""
-        for box, noun in zip(found, nouns, strict=True)
-    ]
-
-
-def denied(response: str, compares: bool) -> str:
-    """The words beside the last box that make another value of it: `not`, `half of`, `does not`; also `more than`, if
-    the question does not compare; else ""."""
-    text, found = _answered(response)
-    if not found:
-        return ""
-    before = _DENIED.search(text, max(0, found[-1].start - _FARTHEST), found[-1].start)
-    behind = behind_box(response)
-    after = _FAILS.match(behind) or (not compares and _COMPARED.match(behind))
-    return before[0].strip(" $\n\\([") if before else after[0] if after else ""
-
-
-def alternative(response: str) -> str:
-    """The other value of `3 or 4`, with 3 in the last box; "" if there is none."""
-    other = _OR.match(behind_box(response))
-    return other[1] if other and re.search(r"\d", other[1]) and not _SAME.search(other[1]) else ""
-
-
-def retracted_for(response: str) -> str:
-    """The number that a response ends with where it takes its last box back (`Actually, it is 30`); else ""."""
-    text, found = _answered(response)
-    rest = text[found[-1].end :] if found else ""
-    stated = _STATED.search(rest[-_FARTHEST:]) if _RETRACTING.search(rest) else None
-    return stated[1] if stated else ""
 
 
 def _joined(text: str, found: list[Box]) -> str:

@@ -13,24 +13,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS
-from ratchet.verifiers.math import context, forms
+from ratchet.verifiers.math import beside_box, context, forms
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.asked import names_another
-from ratchet.verifiers.math.boxes import (
-    alternative,
-    behind_box,
-    boxed_answer,
-    boxes_apart,
-    denied,
-    no_answer_reason,
-    retracted_for,
-)
+from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
 from ratchet.verifiers.math.choices import lettered
 from ratchet.verifiers.math.comparison import Evidence, same_answer
-from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
-from ratchet.verifiers.math.units import NO_UNITS, is_measure, parse_unit
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 from ratchet.verifiers.outcome import Outcome, Verdict
 
@@ -41,19 +31,6 @@ _NUMBER_AND_WORDS = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)[^\d\\]*[A-Za-z]{2}[^\d\\
 _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split())
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
 _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
-_CONDITION = re.compile(
-    r"(?:(?:for|where|with|if|when|and)\b|[\s,])*([A-Za-z])\s*(?:[<>≤≥≠]|\\(?:[lg]eq?|neq?)(?![a-z]))"
-)
-_COMPARING = re.compile(
-    r"\bthan\b|\bdifference\b|\bby how\b|\bhow (?:many|much) (?:more|fewer|less)\b|\bcompar|\bexceed", re.IGNORECASE
-)
-_BESIDE = re.compile(
-    r"(?:\\[,;: ]|~|\s)*(\\?%|(?:dozen|hundred|thousand|million|billion)\b"
-    r"|\\(?:text|mathrm)\s*\{([^{}]*)\}(?:\s*\^\s*\{?[23]\}?)?)"
-)
-"""A percent sign, a magnitude, or a typeset unit behind a box."""
-_LONGEST_UNIT = 3
-"""Words of a unit behind a box."""
 _LONGEST_QUESTION = 8192
 """In characters; what is asked is not looked for in a longer one."""
 
@@ -73,49 +50,30 @@ def verify_math(response: str, reference: str, finished: bool = True, question: 
     verdict = _verify_boxed(response, reference, question)
     if verdict.outcome is not Outcome.PASSED:
         return verdict
-    why = ""
-    if words := denied(response, bool(_COMPARING.search(question))):
-        why = f"{_shown(verdict.extracted or '')} stands beside {words!r}"
-    for other in filter(None, (alternative(response), retracted_for(response))):
+    denial = beside_box.denial(response, question)
+    why = f"it stands beside {denial!r}" if denial else ""
+    for other in beside_box.others(response):
         also = verify_answer(other, reference, question=question)
         if also.outcome is not Outcome.PASSED and also.decided_by != "unevaluated":
             why = f"the response also answers {_shown(other)}"
-    return (
-        replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why) if why else verdict
-    )
+    if why:
+        return replace(verdict, outcome=Outcome.FAILED, fraction=0.0, decided_by="retracted", detail=why)
+    return verdict
 
 
 def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
     """Judges the last box, or those of a sentence that has one for each part of the reference."""
     answer = boxed_answer(response) or ""
-    behind = behind_box(response) if answer and not reference_fault(reference) else ""
-    verdict = verify_answer(_qualified(answer, behind, reference) if behind else answer, reference, response, question)
-    apart = boxes_apart(response) if verdict.outcome is Outcome.FAILED else []
+    if answer and not reference_fault(reference):
+        answer = beside_box.qualified(answer, response, bool(parse_answer(reference_text(reference)).domain))
+    verdict = verify_answer(answer, reference, response, question)
+    apart = beside_box.apart(response) if verdict.outcome is Outcome.FAILED else []
     wanted = parse_answer(reference_text(reference)) if apart else Answer("text")
     are_named = wanted.kind != "tuple" or all("=" in each for each in apart)
     if apart and len(apart) == len(wanted.parts) and are_named:  # Length: 8. Width: 5.
         listed = verify_answer(", ".join(apart), reference, response, question)
         return listed if listed.outcome is Outcome.PASSED else verdict
     return verdict
-
-
-def _qualified(answer: str, behind: str, reference: str) -> str:
-    """The answer with its unit where that is behind the box, or with what is said of its letters there, if the
-    reference says something of them too."""
-    alone = parse_answer(answer)
-    if alone.kind == "scalar" and alone.node and not (names_of(alone.node) or alone.unit or alone.percent):
-        if (beside := _BESIDE.match(behind)) and (beside[2] is None or parse_unit(beside[2])):
-            return f"{answer} {beside[1]}"
-        spoken = behind.replace("\\text", "").replace("{", "").replace("}", "").split()[:_LONGEST_UNIT]
-        for end in range(len(spoken), 0, -1):
-            unit = parse_unit(text := " ".join(spoken[:end]).rstrip(","))
-            if unit and is_measure(unit) and len(text) > 1 and text.lower() not in NO_UNITS:
-                return f"{answer} \\text{{ {text}}}"
-    qualified = f"{answer} {behind}"
-    condition = _CONDITION.match(behind)
-    is_said = parse_answer(reference_text(reference)).domain and not alone.domain
-    is_said = is_said and (parse_answer(qualified).domain or (condition and condition[1] in alone.letters.split()))
-    return qualified if is_said else answer
 
 
 def verify_answer(answer: str, reference: str, response: str | None = None, question: str = "") -> Verdict:
