@@ -383,7 +383,8 @@ def _renamed(question: Question, reference: Answer, answer: Answer) -> Iterator[
         named = ["y"] if "y" in sides else [side[:1] for side in sides]
         is_other = sides[0][:1] != sides[1][:1] and any(map(question.names, named))
         if all(map(_DEFINED.fullmatch, sides)) and not is_other:  # y for f(x), T_n for a_n, a(n)
-            yield tuple(replace(each.parts[-1], domain=each.domain) for each in (reference, answer))
+            values = [replace(each.parts[-1], domain=each.domain) for each in (reference, answer)]
+            yield values[0], values[1]
     is_chemical = question.says(_CHEMICAL) and reactions.reaction(reference.tokens)
     if is_chemical and is_chemical == reactions.reaction(answer.tokens):
         yield reference, reference
