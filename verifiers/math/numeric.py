@@ -9,6 +9,7 @@ expressions are equal if they are wherever both are real. Work is limited.
 """
 
 import functools
+import math
 import operator
 import random
 from fractions import Fraction
@@ -304,6 +305,8 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind == "floor":
         return acb(_real(value).floor())
     if kind == "log_base":
+        if (exponent := _exact_logarithm(node, point)) is not None:
+            return acb(exponent)
         return acb(_positive(_evaluate(node[2], point, work)).log() / _positive(value).log())
     # A function: of real arguments of moderate size.
     real = _positive(value) if kind == "ln" else _real(value)
@@ -314,6 +317,15 @@ def _operation(node: Node, point: Point, work: list[int]) -> Any:
     if kind[-1] == "h":
         _exponential(acb(real), work)
     return acb(getattr(real, _ARB.get(kind, kind))())
+
+
+def _exact_logarithm(node: Node, point: Point) -> int | None:
+    """3 for log_2 8, whose floor would otherwise stay undecided; None if it is no whole number from 0 to 512."""
+    base, power = (rational_value(part, point) for part in node[1:])
+    if base is None or power is None or base.denominator > 1 or power.denominator > 1 or base < 2 or power < 1:
+        return None
+    exponent = round(math.log(power, base))
+    return exponent if exponent <= _LARGEST_EXPONENT and base**exponent == power else None
 
 
 def _by_gamma(node: Node, point: Point, work: list[int]) -> acb:
