@@ -3,7 +3,6 @@ modulus, conditions, names, order."""
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -11,8 +10,7 @@ from fractions import Fraction
 from ratchet.verifiers.math import families, integers, permutations, reactions, restated, words
 from ratchet.verifiers.math.answer import Answer, with_name
 from ratchet.verifiers.math.expression import parse_expression
-from ratchet.verifiers.math.forms import is_of_primes
-from ratchet.verifiers.math.nodes import ZERO, Node, is_prime, kinds_of, names_of, nodes_of, replaced
+from ratchet.verifiers.math.nodes import ZERO, Node, names_of, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.quantities import with_letter_unit
@@ -50,11 +48,6 @@ _EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) ther
 _COORDINATES = re.compile(r"\b(?:coordinate|point|pair|vert(?:ex|ice)|midpoint|cent(?:er|re))s?\b", re.IGNORECASE)
 _IN_ORDER = re.compile(r"\bin (?:this|that|the given) order\b|\brespectively\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
-_NO_CLOSED_FORM = re.compile(
-    r"\bsimplif|\bas an? (?:integer|decimal|whole|number)|\bdecimal\b|\bdigits?\b"
-    r"|\bpower\b|\bfactorial\b|\bsquared\b|\bcubed\b|\bremainder\b|\bscientific\b|\bnearest\b|\bround|\bexpand|\bexponent",
-    re.IGNORECASE,
-)
 _ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
@@ -71,8 +64,6 @@ _DECIMAL_COMMA = re.compile(r"(?<![\d,])\d+(?:,|\{,\})\d{1,2}(?!\d|,\d)|[à-ÿ]"
 _RATIO = re.compile(r"\bratio of\b(?!.*(?:\bform\b|\w\s*:\s*\w|\bintegers\b|\bterms\b))", re.IGNORECASE | re.DOTALL)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
 _INFINITE = ("name", "\\infty")
-_MOST_NUMBERS = 6
-_CLOSED = {"^", "binomial", "factorial"}
 Pair = tuple[Answer, Answer]
 
 
@@ -437,45 +428,3 @@ def _ordered(question: Question, reference: Answer, answer: Answer) -> Iterator[
     texts = answer.spelling.split()
     if [*answer.spelling] == letters or (texts[::2] == letters and {*texts[1::2]} == {sign}):
         yield reference, reference
-
-
-def allows_closed_form(question: Question, answer: Answer) -> bool:
-    """True if powers, factorials, binomials or a product of primes answer for the number that they are: nobody asks to
-    compute them, and they are not the question's own arithmetic."""
-    value = answer.stated
-    if value.kind != "scalar" or not value.node or names_of(value.node) or question.says(_NO_CLOSED_FORM):
-        return False
-    kinds, numbers = kinds_of(value.node), [each[1] for each in nodes_of(value.node) if each[0] == "number"]
-    if len(numbers) > _MOST_NUMBERS or kinds - _CLOSED - {"+", "-", "*", "/", "number"}:
-        return False
-    if any(number.denominator > 1 for number in numbers):
-        return False
-    given = {*re.findall(r"\d+", question.text)}
-    if not kinds & _CLOSED:
-        return kinds <= {"*", "number"} and all(map(is_prime, numbers)) and not given & {str(each) for each in numbers}
-    own = Counter(abs(number) for number in numbers if number)
-    is_own = any(
-        own <= Counter(token.value for token in formula)
-        and not (formula[0].kind == "name" and formula[1:2][0].isa("_"))
-        for formula in question.formulas
-        if len(formula) > 1
-    )
-    primes = {node[1] for node in nodes_of(value.node) if node[0] == "*" for node in node[1:] if node[0] == "number"}
-    is_factored = is_of_primes(value.node) and not given & {str(each) for each in primes}
-    return (is_factored or not _is_padded(value.node)) and not is_own
-
-
-def _is_padded(node: Node) -> bool:
-    """True if it has a sum with zero, a product with one, or products of plain numbers beside its powers."""
-    if node[0] in _CLOSED or node[0] == "number":
-        return False
-    if node[0] in "+-" and ("number", Fraction(0)) in node[1 if node[0] == "+" else 2 :]:
-        return True
-    factors = [*_plain_factors(node)]
-    return len(factors) > 1 or Fraction(1) in factors or any(_is_padded(part) for part in node[1:])
-
-
-def _plain_factors(node: Node) -> Iterator[Fraction]:
-    if node[0] in ("*", "/"):
-        for part in node[1:]:
-            yield from [part[1]] if part[0] == "number" else _plain_factors(part)

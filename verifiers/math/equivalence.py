@@ -18,6 +18,7 @@ from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.asked import names_another
 from ratchet.verifiers.math.boxes import boxed_answer, no_answer_reason
 from ratchet.verifiers.math.choices import lettered
+from ratchet.verifiers.math.closed_forms import allows_closed_form
 from ratchet.verifiers.math.comparison import Evidence, same_answer
 from ratchet.verifiers.math.question import read
 from ratchet.verifiers.math.structure import parse_answer
@@ -115,7 +116,7 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
         texts = (answer, f"{reference}%")
     said = parsed = context.rounded(asked, parsed)
     decision = _compared(wanted, parsed, texts)
-    if decision.tier == "unevaluated" and context.allows_closed_form(asked, parsed):
+    if decision.tier == "unevaluated" and allows_closed_form(asked, parsed):
         decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
     readings = () if decision.same else context.other_readings(asked, wanted, parsed, answer)
     for pair in readings:

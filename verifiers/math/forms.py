@@ -313,17 +313,11 @@ def _is_decomposed(answer: Answer, reference: Answer) -> bool:
 
 def _has_same_terms(answer: Answer, reference: Answer) -> bool:
     """True if a sum or product of numbers has the reference's: 1/2 + 1/3, not 1/6 + 4/6."""
-    ours, theirs = (_operands(each.node or ZERO) for each in (reference, answer))
+    sign = "+" if reference.node and reference.node[0] == "+" else "*"
+    ours, theirs = (
+        [rational_value(part) for part in factors_of(each.node or ZERO, sign)] for each in (reference, answer)
+    )
     return len(ours) < 2 or None in ours or sorted(ours, key=str) == sorted(theirs, key=str)
-
-
-def _operands(node: Node) -> list[Fraction | None]:
-    """The values of the terms of a sum, or of the factors of a product."""
-    terms, sign = [node], node[0] if node[0] in ("+", "*") else ""
-    while sign and (inner := next((each for each in terms if each[0] == sign), None)):
-        at = terms.index(inner)
-        terms[at : at + 1] = inner[1:]
-    return [rational_value(term) for term in terms]
 
 
 def is_of_primes(node: Node | None) -> bool:

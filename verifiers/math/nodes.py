@@ -37,9 +37,9 @@ def is_prime(value: Fraction) -> bool:
     return value.denominator == 1 and 1 < value < 10**6 and all(value % each for each in range(2, int(value**0.5) + 1))
 
 
-def factors_of(node: Node) -> list[Node]:
-    """The factors of a product, in order."""
-    return factors_of(node[1]) + factors_of(node[2]) if node[0] == "*" else [node]
+def factors_of(node: Node, sign: str = "*") -> list[Node]:
+    """The factors of a product, or with `+` the terms of a sum, in order."""
+    return factors_of(node[1], sign) + factors_of(node[2], sign) if node[0] == sign else [node]
 
 
 def minus(node: Node) -> Node:

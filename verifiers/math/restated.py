@@ -24,6 +24,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _RESTATED = VOCABULARY["restated"]
 _NEUTRAL, _DENYING, _ALTERING = (frozenset(_RESTATED[each].split()) for each in ("neutral", "denying", "changing"))
 _HEDGED = frozenset(VOCABULARY["final_answer"]["denied"].split())
+_ALTERING |= frozenset(VOCABULARY["foreign_changing"].split())
 _CHANGING = frozenset(VOCABULARY["no_nouns"].split()) - _NEUTRAL | _DENYING | _ALTERING
 _APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _BEHIND, _REASONS, _REJECTING = (
     frozenset(_RESTATED[each].split())
@@ -36,7 +37,6 @@ _DECIDES = re.compile(
 _ALTERNATIVES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", re.IGNORECASE)
 _WINNING = frozenset(["wins", "win", "winning", "strategy", "correct", "true"])
 _AROUND = _NEUTRAL | _LEADING | _BEHIND | _WINNING
-NEXT = frozenset(["after", "next", "following", "previous", "yesterday", "tomorrow"])
 _LONGEST_SENTENCE, _MORE_WORDS = 24, 3
 _EXTREMES = re.compile(r"\b(?:maxim|minim|largest|smallest|greatest|least|extreme)", re.IGNORECASE)
 _WHOLE = re.compile(r"\bintegers?\b|\bwhole numbers?\b", re.IGNORECASE)
@@ -111,7 +111,7 @@ def says(question: Question, reference: Answer, sentence: Answer, short: Answer)
     asked = _letters(question.text)
     others = {word for match in _ALTERNATIVES.finditer(question.text) for word in _letters(match[0])}
     others = {word for word in others if asked.count(word) == 1} - {"or", *_letters(short.words)}
-    others |= NEXT | {*_letters(short.words)}  # false, of `false that it is false`
+    others |= words.NEXT | {*_letters(short.words)}  # false, of `false that it is false`
     for begin in range(len(tokens)):
         for end in range(begin + 1, min(len(tokens), begin + len(short.tokens) + _MORE_WORDS) + 1):
             if (begin, end) == (0, len(tokens)) or prose(tokens[begin:end]).replace(" ", "") != wanted:

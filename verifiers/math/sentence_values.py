@@ -23,7 +23,7 @@ _TAKING_BACK, _CHANGING, _FOLLOWING, _COUNTED, _RESULTING, _PLACES = (
     frozenset(_WORDS[each].split())
     for each in ("taking_back", "changing", "following", "counted", "resulting", "places")
 )
-_NEXT = ("after", "next", "following", "previous")
+_CHANGING |= frozenset(VOCABULARY["foreign_changing"].split())
 _REASONS = ("from", "since", "because")
 _APPROXIMATELY = frozenset(VOCABULARY["restated"]["approximately"].split())
 _PUNCTUATION = (",", ".", ":", ";", "(", ")", "'", '"', "-", "!", "`")
@@ -56,7 +56,7 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
                 continue
             core = trimmed(tokens[begin:end])
             is_spoken = all(words.word(token) or token.kind == "name" for token in core)
-            if is_spoken and begin and spoken[begin - 1] in _NEXT:
+            if is_spoken and begin and spoken[begin - 1] in words.NEXT:
                 continue
             if not core or (is_spoken and end < len(tokens) and (begin or spoken[end] not in ("is", "works"))):
                 continue

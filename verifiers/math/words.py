@@ -28,6 +28,7 @@ _ROMAN = {name: rank for rank, name in enumerate(["i", "ii", "iii", "iv", "v", "
 _RANKED = frozenset(VOCABULARY["ranked"].split())
 _COMPASS = frozenset(["north", "south", "east", "west"])
 _CORNERS = {"NE": "northeast", "NW": "northwest", "SE": "southeast", "SW": "southwest"}
+NEXT = frozenset(["after", "next", "following", "previous", "yesterday", "tomorrow"])
 _DAYS = {name[:length]: name for name in _WEEKDAYS for length in (3, 4)}
 _SPOKEN_TIME = re.compile(
     r"(?:an? )?(?:(?P<minutes>\d+)(?: minutes?)?|(?P<quarter>1/4|quarter)|(?P<half>1/2|half)) "
