@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import Format, RawRow, restored, unicode_text
+from ratchet.data_curation.readers.columns import Format, RawRow, parse_structure, restored, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.rl_formats import openthoughts, verified
@@ -87,6 +87,10 @@ def _ratchet(row: RawRow) -> Row:
     if not isinstance(problem["prompt"], str) or not problem["prompt"].strip():
         raise Malformed("prompt", "missing or empty")
     unicode_text("prompt", problem["prompt"])
+    metadata = parse_structure(problem["metadata"] or "{}", "metadata")
+    if not isinstance(metadata, dict):
+        raise Malformed("metadata", f"{type(metadata).__name__} instead of an object")
+    problem["metadata"] = problem["metadata"] if metadata else "{}"
     return problem | {"released": RawRow(problem).take_date("released")}
 
 

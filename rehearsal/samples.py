@@ -138,8 +138,9 @@ def _first_rows(file: Path, target: Path) -> None:
     name = file.name.removesuffix(".gz")
     opened: Any = gzip.open if file.name.endswith(".gz") else open
     if name.endswith(".parquet"):
-        batch = next(pq.ParquetFile(file).iter_batches(ROWS))
-        pq.write_table(pa.Table.from_batches([batch]), target)
+        table = pq.ParquetFile(file)
+        batches = islice(table.iter_batches(ROWS), 1)
+        pq.write_table(pa.Table.from_batches(batches, table.schema_arrow), target)
     elif name.endswith((".jsonl", ".ndjson")):
         with opened(file, "rt", encoding="utf-8") as lines, opened(target, "wt", encoding="utf-8") as out:
             out.writelines(islice(lines, ROWS))

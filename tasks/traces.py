@@ -28,6 +28,7 @@ from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.tasks.teacher import TeacherAttempts, teacher_code, teacher_seed
+from ratchet.training.curriculum import allot
 from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
@@ -133,7 +134,7 @@ def _chosen(start: WarmStart, traces: Sequence[Trace], rng: Random) -> list[Trac
         numbers = rng.sample(range(len(traces)), min(start.traces, len(traces)))
     else:
         numbers = list[int]()
-        for domain, wanted in _wanted(start, []).items():
+        for domain, wanted in allot(start.traces, start.mix, least=0).items():
             there = [n for n, trace in enumerate(traces) if trace.problem.domain == domain]
             numbers += rng.sample(there, min(wanted, len(there)))
     return [traces[n] for n in sorted(numbers)]
@@ -189,7 +190,8 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
     Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
     learn to stop in the middle.
     """
-    prompt, seed, wanted = run.recipe.model.prompt, run.recipe.seed, _wanted(start, list(problems))
+    prompt, seed = run.recipe.model.prompt, run.recipe.seed
+    wanted = allot(start.traces, start.mix or dict.fromkeys(problems, 1.0), least=0)
     teachers = {domain: start.teacher or run.recipe.curation_of(domain).teacher for domain in wanted}
     parameters = {
         "wanted": wanted,
@@ -230,14 +232,6 @@ def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Art
         run, TEACHER_TRACES, "warm-start", parameters=parameters, inputs=list(problems.values()), make=make,
         title="teacher traces", check=check, code=[*teacher_code(*teachers.values()), *code_of(wanted)],
     )  # fmt: skip
-
-
-def _wanted(settings: WarmStart, domains: Sequence[str]) -> dict[str, int]:
-    """The number of traces of each domain; the last gets the rounding remainder."""
-    mix = settings.mix or dict.fromkeys(domains, 1.0)
-    *first, last = mix
-    wanted = {domain: round(settings.traces * mix[domain] / sum(mix.values())) for domain in first}
-    return wanted | {last: settings.traces - sum(wanted.values())}
 
 
 def _answers(attempts: list[dict[str, Any]], prompts: Mapping[str, str], domain: str, wanted: int) -> pa.Table:

@@ -329,11 +329,11 @@ class Curriculum:
         self.decisions.clear()  # these are on disk already
 
 
-def allot(places: int, shares: Mapping[str, float]) -> dict[str, int]:
-    """`places` in proportion to `shares`, at least one each, by largest remainder; the first of equal ones wins."""
+def allot(places: int, shares: Mapping[str, float], least: int = 1) -> dict[str, int]:
+    """`places` in proportion to `shares`, at least `least` each, by largest remainder; the first of equal ones wins."""
     whole = sum(shares.values())
-    counts = dict.fromkeys(shares, 1)
-    for _ in range(places - len(shares) if shares else 0):
+    counts = dict.fromkeys(shares, least)
+    for _ in range(places - least * len(shares) if shares else 0):
         counts[max(shares, key=lambda domain: places * shares[domain] / whole - counts[domain])] += 1
     return counts
 

@@ -41,7 +41,7 @@ def rows(folders: Sequence[Path]) -> Iterator[Row | Malformed]:
 
 def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
     """Raises Malformed for what cannot be judged here."""
-    facts = yaml.safe_load((package / "problem.yaml").read_text()) or {}
+    facts = _mapping(package / "problem.yaml")
     kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
     if odd := {"multi-pass", "submit-answer"} & kinds:
         raise Malformed("problem.yaml", f"a problem of the type {odd.pop()}")
@@ -55,8 +55,10 @@ def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
         size += file.stat().st_size
         if size <= max_bytes and file.with_suffix(".ans").exists():
             tests.append({"input": file.read_text(), "output": file.with_suffix(".ans").read_text()})
-            arguments.append(flags[file.parent])
-    limits = facts.get("limits") or {}
+            if file.with_suffix(".args").exists():
+                raise Malformed("data", f"{file.stem}.args: programs with arguments are not run here")
+            arguments.append(_own_flags(file.with_suffix(".yaml"), flags[file.parent]))
+    limits = facts["limits"] if isinstance(facts.get("limits"), dict) else {}
     files, accepted = _included(package), submissions(package, "accepted")
     language = _asked(files, [language for language, _ in accepted])
     row: Row = {
@@ -154,11 +156,28 @@ def _flags(package: Path, common: str) -> dict[Path, str]:
     some."""
     own: dict[Path, str] = {package: ""}
     for folder in sorted(path for path in (package / "data", *package.glob("data/**")) if path.is_dir()):
-        file = folder / "testdata.yaml"
-        group: Any = yaml.safe_load(file.read_text()) if file.exists() else None
-        flags = group.get("output_validator_flags") if isinstance(group, dict) else None
-        own[folder] = own[folder.parent] if flags is None else str(flags)
+        legacy = _own_flags(folder / "testdata.yaml", own[folder.parent])
+        own[folder] = _own_flags(folder / "test_group.yaml", legacy)
     return {folder: f"{common} {flags}".strip() for folder, flags in own.items()}
+
+
+def _own_flags(file: Path, inherited: str) -> str:
+    """The validator's arguments that a file of a group or a test gives: text in the legacy format, a list since
+    2023-07."""
+    facts = _mapping(file) if file.exists() else {}
+    flags = facts.get("output_validator_flags", facts.get("output_validator_args"))
+    if isinstance(flags, list):
+        if odd := next((each for each in flags if len(str(each).split()) != 1), None):
+            raise Malformed("output_validator_args", f"{odd!r} is not one word")
+        return " ".join(map(str, flags))
+    return inherited if flags is None else str(flags)
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    facts = yaml.safe_load(file.read_text()) or {}
+    if not isinstance(facts, dict):
+        raise Malformed(file.name, f"{type(facts).__name__} instead of names and values")
+    return facts
 
 
 def _checker(package: Path, facts: Mapping[str, Any], kinds: set[str]) -> dict[str, Any] | None:

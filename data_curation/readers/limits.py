@@ -29,7 +29,8 @@ def read_seconds(value: Any, column: str) -> float | None:
         return (value.get("seconds") or 0) + (value.get("nanos") or 0) / 1e9 or None
     number, factor = _number_and_factor(value, column, SECONDS, "a time limit like '2 seconds'")
     if factor is None:
-        factor = 1e-3 if column.endswith("ms") or number >= _FROM_MILLISECONDS else 1
+        implied = 1e-3 if column.endswith("ms") or number >= _FROM_MILLISECONDS else 1
+        factor = SECONDS.get(_last_word(column)) or implied
     return number * factor or None
 
 
@@ -37,10 +38,14 @@ def read_megabytes(value: Any, column: str) -> float | None:
     """A memory limit in megabytes; None for none. Raises Malformed for what is no size."""
     number, factor = _number_and_factor(value, column, MEGABYTES, "a memory limit like '256 MB'")
     if factor is None:
-        named = next((unit for unit in ("bytes", "kb", "mb") if column.endswith(f"_{unit}")), "")
         implied = 1e-6 if number >= _FROM_BYTES else 1e-3 if number >= _FROM_KILOBYTES else 1
-        factor = MEGABYTES[named] or implied
+        factor = MEGABYTES.get(_last_word(column)) or implied
     return number * factor or None
+
+
+def _last_word(column: str) -> str:
+    """What a column's name says of its unit: `s` of `time_limit_s`."""
+    return column.rpartition("_")[2].casefold()
 
 
 def _number_and_factor(

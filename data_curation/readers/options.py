@@ -175,27 +175,32 @@ def _texts(row: RawRow) -> tuple[list[str], Sequence[str], int | None]:
 
 def _listed(value: Any) -> tuple[list[str], Sequence[str], int | None]:
     if isinstance(value, dict) and isinstance(texts := value.get("text", value.get("choices")), list):
-        labels = value.get("label", value.get("labels"))
+        labels, texts = value.get("label", value.get("labels")), [*map(_text, texts)]
         if isinstance(labels, list) and sorted({*map(str, labels)}) == ["0", "1"] and labels.count(1) == 1:
-            return [str(text).strip() for text in texts], ascii_uppercase, labels.index(1)
+            return texts, ascii_uppercase, labels.index(1)
         known = isinstance(labels, list) and len(labels) == len(texts)
-        return (
-            [str(text).strip() for text in texts],
-            [str(label) for label in labels or ()] if known else ascii_uppercase,
-            None,
-        )
+        return _stripped(texts), [str(label) for label in labels or ()] if known else ascii_uppercase, None
     if isinstance(value, dict):
-        texts, labels = [str(text).strip() for text in value.values() if text is not None], [*map(str, value)]
-        return texts, labels[: len(texts)], None
+        given = {str(label): _text(text) for label, text in value.items() if text is not None}
+        return [*given.values()], [*given], None
     if not isinstance(value, list):
         return [], ascii_uppercase, None
     parts = [part[0] if isinstance(part, list) and len(part) == 1 else part for part in value]
     labels = [part.get("label", part.get("key", part.get("aoVal"))) for part in parts if isinstance(part, dict)]
-    texts = ["" if (text := text_of(part)) is None else str(text).strip() for part in parts]
-    while texts and texts[-1] in ("", "N/A"):  # behind the options; one between them keeps its letter
-        texts.pop()
     known = len(labels) == len(parts) and all(isinstance(label, str) for label in labels)
+    texts = _stripped([_text(text_of(part)) for part in parts])
     return texts, [*map(str, labels)] if known else ascii_uppercase, None
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def _stripped(texts: list[str]) -> list[str]:
+    """Options without empty ones behind them; one between them keeps its letter."""
+    while texts and texts[-1] in ("", "N/A"):
+        texts = texts[:-1]
+    return texts
 
 
 def _in_one_text(column: str, value: str) -> Any:

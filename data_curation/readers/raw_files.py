@@ -294,7 +294,10 @@ def _csv_rows(file: BinaryIO, path: Path, delimiter: str) -> Iterator[Row | Malf
     csv.field_size_limit(sys.maxsize)
     lines = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
     try:
-        header = [name.strip() or f"column {number}" for number, name in enumerate(next(lines), 1)]
+        try:
+            header = [name.strip() or f"column {number}" for number, name in enumerate(next(lines), 1)]
+        except csv.Error as error:
+            raise RatchetError(f"{path}: its header is not valid CSV ({error}).") from error
         if twice := sorted({name for name in header if header.count(name) > 1}):
             raise RatchetError(
                 f"{path}: its header names {', '.join(twice)} more than once. Give each column one name."

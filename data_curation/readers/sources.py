@@ -41,15 +41,11 @@ def local_files(name: str | Path) -> list[Path]:
     its reader to report. Raises RatchetError when there are no files, NotFetched when the Hub does not provide them."""
     text = str(name)
     path = Path(text).expanduser()
-    if path.is_dir():
-        if kattis.packages(path):
-            return [path]
-        files = _some(data_files(path), text)
-        return [path] if has_a_file_per_row(files) else files
     if path.exists():
-        return [path]
+        return _some(_files_of(path), text)
     if not text.startswith("hf://") and re.search(r"[*?\[]", text):
-        return _some(sorted(Path(file) for file in glob(str(path), recursive=True)), text)
+        matches = sorted(Path(match) for match in glob(str(path), recursive=True))
+        return _some([*dict.fromkeys(file for match in matches for file in _files_of(match))], text)
     match = _ON_HUB.fullmatch(text)
     is_hub = text.startswith("hf://") or (
         match and not match["files"] and not text.startswith((".", "/", "~")) and not text.endswith(SUFFIXES)
@@ -60,6 +56,14 @@ def local_files(name: str | Path) -> list[Path]:
         raise RatchetError(f"{text}: not a name on the Hub. Use hf://datasets/ORG/NAME, or …/NAME/FILE.parquet.")
     revision = (match["revision"] or "main").replace("%2F", "/")  # refs%2Fconvert%2Fparquet
     return _fetched(text, match["repo"], revision, match["files"])
+
+
+def _files_of(path: Path) -> list[Path]:
+    """A file itself; the data files of a folder, or the folder where it is read as one file."""
+    if not path.is_dir() or kattis.packages(path):
+        return [path]
+    files = data_files(path)
+    return [path] if has_a_file_per_row(files) else files
 
 
 def source_names(files: Sequence[Path]) -> list[str]:
