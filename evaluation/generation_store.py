@@ -75,7 +75,8 @@ class GenerationStore:
         for path in sorted(self.directory.glob("*.parquet")):
             try:
                 table = pq.read_table(path, columns=KEY_COLUMNS)
-            except (pa.ArrowException, OSError):
+            except (pa.ArrowException, OSError) as error:
+                _check_disk(error, path)
                 path.unlink()
                 continue
             for key in zip(*(table[name].to_pylist() for name in KEY_COLUMNS), strict=True):
@@ -122,9 +123,16 @@ def read_part(path: Path) -> dict[Key, dict[str, Any]]:
             raise OSError("its rows are not those that were written")
         rows = table.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
+        _check_disk(error, path)
         path.unlink(missing_ok=True)
         raise RatchetError(f"{path} is damaged ({error}). Run again: its generations are sampled again.") from error
     return {_key(row): row for row in rows}
+
+
+def _check_disk(error: Exception, path: Path) -> None:
+    """Raises RatchetError for an error of the disk, which says nothing of the file; Arrow gives it a number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise RatchetError(f"{path} cannot be read ({error}). Run again when it can: what it has is kept.") from error
 
 
 def _hash(table: pa.Table) -> bytes:

@@ -64,14 +64,12 @@ def generated(run: RunContext, name: str) -> Artifact:
     parameters = {"by": generator.by, "version": version, "settings": generator.settings, "seed": recipe.seed}
 
     def make(draft: Draft) -> None:
-        try:
-            note = function(draft.path, recipe.seed, **generator.settings)
-        except TypeError as error:
-            raise RatchetError(f"generate.{name}: {error}.") from error
+        note = function(draft.path, recipe.seed, **generator.settings)
         for file in sorted(draft.path.glob("*.parquet")):
             draft.counts[file.stem] = pq.read_metadata(file).num_rows
         for file in sorted(draft.path.glob("*.jsonl")):
-            draft.counts[file.stem] = sum(1 for _ in open(file, "rb"))
+            with file.open("rb") as lines:
+                draft.counts[file.stem] = sum(1 for _ in lines)
         if note:
             run.reporter.note(note)
         draft.result.headline = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in draft.counts.items())

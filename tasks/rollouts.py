@@ -69,7 +69,9 @@ class KeptRollouts:
     def of_artifact(cls, stage: Artifact, store: ArtifactStore) -> "KeptRollouts":
         parameters = stage.manifest.parameters
         asked, either = parameters["stage"], parameters.get("verified") == "either"
-        graded = [domain for domain in asked["mix"] if is_graded(domain, asked.get("graded", ()))]
+        mixes = [asked["mix"], *(each["do"].get("mix") or {} for each in asked["interventions"])]
+        domains = dict.fromkeys(domain for mix in mixes for domain in mix)
+        graded = [domain for domain in domains if is_graded(domain, asked.get("graded", ()))]
         problems = [each.kept for each in store.parents(stage) if each.kind == "problems" and each.kept.is_file()]
         settings = JudgeSettings(bool(graded), either, asked.get("total_time_limit_s"))
         return cls(stage.name, stage.path, problems, graded, settings, parameters["prompt"].get("response_prefix", ""))

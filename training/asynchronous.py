@@ -17,7 +17,7 @@ updates as there are batches in flight (Little's law), so no more prompts are be
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import fmean
@@ -30,7 +30,7 @@ from ratchet.infra.inference.engine import InferenceEngine
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.curriculum import Batch, Curriculum
-from ratchet.training.groups import Group, Rollout, group, rollout_from_json, rollout_to_json, with_advantages
+from ratchet.training.groups import Group, Rollout, rewarded, rollout_from_json, rollout_to_json, with_advantages
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import TRUNCATED, RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
@@ -244,13 +244,15 @@ class AsyncSampler:
     def _groups(self, chosen: Sequence[InFlight], batch: Batch) -> list[Group]:
         rollouts = [r for each in chosen for r in each.rollouts]
         check_infra_errors(rollouts, self._max_infra_errors)
-        groups = [members for each in chosen for members in self._graded(each, batch.stage)]
-        return with_advantages(groups, batch.stage)
+        return self._with_advantages(chosen, batch.stage)
 
     @staticmethod
-    def _graded(each: InFlight, stage: Stage) -> list[Group]:
-        """Compute rewards with the response limit with which the group was begun."""
-        return group(each.rollouts, stage.model_copy(update={"max_response_tokens": each.limit}))
+    def _with_advantages(chosen: Iterable[InFlight], stage: Stage) -> list[Group]:
+        """Groups of one batch, each rewarded with the response limit with which it was begun."""
+        groups = list[Group]()
+        for each in chosen:
+            groups += rewarded(each.rollouts, stage.model_copy(update={"max_response_tokens": each.limit}))
+        return with_advantages(groups, stage)
 
     def _measure(self, chosen: Sequence[InFlight], step: int) -> None:
         """Metrics of a batch, and the mean number of rounds that a group takes."""
@@ -273,9 +275,8 @@ class AsyncSampler:
 
     def leftover(self) -> list[Group]:
         """Complete groups of a stage that ended early, which no step learned from."""
-        stage = self._curriculum.stage
         complete = (each for each in self.in_flight if each.complete)
-        return [members for each in complete for members in self._graded(each, stage)]
+        return self._with_advantages(complete, self._curriculum.stage)
 
     def report(self, collected: Collected) -> Metrics:
         """Metrics of the batch, and of the round before it."""

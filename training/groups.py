@@ -115,14 +115,18 @@ def soft_overlong(length: int, limit: int, buffer: int) -> float:
 
 def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
     """The rollouts of each problem, which follow one another, with rewards and advantages."""
+    return with_advantages(rewarded(rollouts, stage), stage)
+
+
+def rewarded(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
+    """The rollouts of each problem, which follow one another, with rewards and without advantages."""
 
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
         return rollout.outcome is not Outcome.INFRA_ERROR and not masked
 
     by_problem = (tuple(each) for _, each in groupby(rollouts, key=lambda rollout: rollout.problem_id))
-    groups = [Group(own, tuple(reward(r, stage) for r in own), tuple(map(valid, own))) for own in by_problem]
-    return with_advantages(groups, stage)
+    return [Group(own, tuple(reward(r, stage) for r in own), tuple(map(valid, own))) for own in by_problem]
 
 
 def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:

@@ -104,7 +104,8 @@ def own_logprobs(
 
     def part(hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         logprobs = (own_logits(model, hidden) / temperature).log_softmax(-1)
-        return logprobs.gather(-1, targets[:, None]).squeeze(-1), -(logprobs.exp() * logprobs).sum(-1)
+        entropies = torch.special.entr(logprobs.exp()).sum(-1)  # 0 for what the model's code rules out
+        return logprobs.gather(-1, targets[:, None]).squeeze(-1), entropies
 
     parts = [
         checkpoint(part, *each, use_reentrant=False)

@@ -37,6 +37,7 @@ def train(
         start = validation.run(curriculum.stage)
         curriculum.interventions.set_floors(kept_scores(start))
         # `result: best` returns to it where every later validation is below a floor.
+        journals.sync()
         checkpoints.save(0, states(curriculum, learner, source, alarms), start["validation"])
     while not curriculum.finished:
         clock = Clock()

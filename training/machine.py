@@ -5,8 +5,10 @@ recipe's type; its shares were measured with a model of 135 million parameters. 
 own machines, for plans on the same accelerator.
 """
 
+import itertools
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -153,13 +155,21 @@ def local_machine(dtype: str = "float32") -> Machine:
         answer = subprocess.run(query, capture_output=True, text=True)
         if answer.returncode == 0 and (lines := answer.stdout.splitlines()):
             name, mebibytes = lines[0].rsplit(",", 1)
-            words, count = set(re.split(r"[^A-Z0-9]+", name.upper())), len(lines)
-            if model := next((each for each in KNOWN if each in words), None):
+            words, count = set(re.split(r"[^A-Z0-9]+", name.upper())), _visible(len(lines))
+            if count and (model := next((each for each in KNOWN if each in words), None)):
                 machine = _gpus(model, count, count)
-                return replace(machine, memory=min(machine.memory, float(mebibytes) * 2**20), cores=cores)
-            if machine := _unknown_gpus(name.strip(), count, cores):
+                told = int(mebibytes) * 2**20 if mebibytes.strip().isdigit() else machine.memory  # or [N/A]
+                return replace(machine, memory=min(machine.memory, told), cores=cores)
+            if count and (machine := _unknown_gpus(name.strip(), count, cores)):
                 return machine
     return Machine("CPU", 1, memory_bytes(), cores * core_flops(dtype), CPU_BANDWIDTH, cores, rates=CPU)
+
+
+def _visible(count: int) -> int:
+    """How many of this machine's `count` GPUs CUDA_VISIBLE_DEVICES leaves."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
+    before_invalid = itertools.takewhile(lambda device: device.strip() not in ("", "-1"), named)
+    return min(count, len([*before_invalid]))
 
 
 @cache

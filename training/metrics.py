@@ -62,8 +62,8 @@ class Utilization:
             Thread(target=self._watch, args=(torch.cuda.current_device(),), daemon=True).start()
 
     def _watch(self, device: int) -> None:
-        """NVML knows only the last moment."""
-        with suppress(ModuleNotFoundError, RuntimeError):  # not installed, or no driver that tells
+        """Read the GPU's utilization again and again: NVML has only that of the last moment."""
+        with suppress(Exception):  # not installed, no driver that tells, or not for this kind of GPU
             while True:
                 self._gpu.append(torch.cuda.utilization(device))
                 time.sleep(UTILIZATION_S)

@@ -99,11 +99,12 @@ class OnPolicySampler:
         if batch.stage.advanced.tail_batching:
             every, rollouts = rollouts, _within_cap(rollouts, batch)
             if not rollouts:  # all of its prompts are long: a step needs some to learn from
+                collected.deferred_tokens += sum(len(r.response) for r in every)
                 return self._sample(replace(batch, cap=None), collected)
             self._curriculum.defer(batch, _longest(every))
             kept = {r.problem_id for r in rollouts}
             collected.unlearned += group([r for r in every if r.problem_id not in kept], batch.stage)
-            collected.deferred_tokens = sum(len(r.response) for r in every if r.problem_id not in kept)
+            collected.deferred_tokens += sum(len(r.response) for r in every if r.problem_id not in kept)
         check_infra_errors(rollouts, self._max_infra_errors)
         collected.rounds += 1
         groups = group(rollouts, batch.stage)

@@ -277,7 +277,10 @@ class Preflight:
         """Verdicts on reference answers, each for its own problem and for the next, against what a step needs."""
         if domain not in self.spec.problems:
             raise Skip(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
-        problems = from_table(next(pq.ParquetFile(self.spec.problems[domain]).iter_batches(JUDGED)))
+        first = next(pq.ParquetFile(self.spec.problems[domain]).iter_batches(JUDGED), None)
+        if first is None or not first.num_rows:
+            raise Skip(f"{self.spec.problems[domain]} has no problems")
+        problems = from_table(first)
         answers = [p.golden_solutions[0] if p.golden_solutions else domain_of(domain).reference(p) for p in problems]
         pairs = [pair for i, p in enumerate(problems) for pair in ((p, answers[i]), (p, answers[i - 1]))]
         mine = pairs[self.rank :: self.ranks] or pairs[:1]

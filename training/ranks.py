@@ -168,13 +168,15 @@ def machine_slots(count: int) -> Iterator[int | None]:
         os.mkfifo(os.path.join(directory, "pipe"))
     (shared,) = (path for of, path in gather((machine, directory)) if of == machine and path)
     slots = os.open(os.path.join(shared, "pipe"), os.O_RDWR)
-    if directory:
-        os.write(slots, b"." * count)
-    barrier()
-    if directory:
-        shutil.rmtree(directory)  # the pipe exists while it is open
-    yield slots
-    os.close(slots)
+    try:
+        if directory:
+            os.write(slots, b"." * count)
+        barrier()
+        if directory:
+            shutil.rmtree(directory)  # the pipe exists while it is open
+        yield slots
+    finally:
+        os.close(slots)
 
 
 def tally(name: str) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.files import disk_errors, replacing
+from ratchet.data_curation.base.files import HALF_WRITTEN, disk_errors, replacing
 from ratchet.training.groups import Group, Rollout
 from ratchet.verifiers.outcome import Outcome
 
@@ -66,7 +66,8 @@ class RolloutLog:
         self._writes, self._seconds = rank == 0 and keep != "samples", 0.0
         if rank == 0 and self._directory.is_dir():
             for file in self._directory.iterdir():
-                if (step := _step(file)) is None or step > last_step:  # None: half-written
+                step = _step(file)
+                if file.name.endswith(HALF_WRITTEN) or (step is not None and step > last_step):
                     file.unlink()
 
     def write(

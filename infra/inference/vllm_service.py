@@ -226,12 +226,12 @@ def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path
     if policy.rank == 0:
         with ThreadPoolExecutor(len(services)) as pool:
             loading = [pool.submit(service.load_weights_from, str(directory), version) for service in services]
-        shutil.rmtree(directory)
+        shutil.rmtree(directory, ignore_errors=True)
         for number, future in enumerate(loading):
             try:
                 future.result()
-            except RatchetError as error:
-                failed[number] = str(error)
+            except Exception as error:  # the other ranks wait for what is sent below
+                failed[number] = str(error) or repr(error)
     shared = [failed]
     torch.distributed.broadcast_object_list(shared, src=0)
     (failed,) = shared

@@ -184,7 +184,10 @@ def _active(name: str) -> str:
 def _squeue(*which: str) -> list[list[str]]:
     """Number, state and reason of each job, including ended ones for some minutes. Raises Unreachable."""
     query = ["squeue", "--noheader", "--states=all", "--format=%i|%T|%r", *which]
-    done = subprocess.run(query, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Unreachable(str(error)) from error
     if done.returncode and "Invalid job id" not in done.stderr:
         raise Unreachable(done.stderr.strip() or f"squeue ended with code {done.returncode}")
     return [line.split("|") for line in done.stdout.splitlines()]
