@@ -147,7 +147,7 @@ def runs(
     if for_ != "verl":
         raise RatchetError(f"A curriculum can be written for verl, not for {for_!r}.")
     curated = curated_problems(load_recipe(recipe, set_ or ()), load_settings(home))
-    lines = write_runs(load_recipe(recipe, set_ or (), fit=False), curated, output.expanduser())
+    lines = write_runs(load_recipe(recipe, set_ or (), fit=False), curated, output)
     if options.json:
         print_json({"directory": str(output), "written": lines})
         return

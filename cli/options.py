@@ -102,6 +102,13 @@ class PlainGroup(_NamedTypes, TyperGroup):
     """A group of commands whose `--help` names types as Click does."""
 
 
+def _expanded(value: Any) -> Any:
+    """Paths with a home directory for `~`, which a shell leaves in `--output=~/kept`."""
+    if isinstance(value, list):
+        return [_expanded(each) for each in value]
+    return value.expanduser() if isinstance(value, Path) else value
+
+
 INTERRUPTED = 130
 """Exit code of a command that a signal ended."""
 
@@ -113,7 +120,7 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
     def run(*, as_json: bool, quiet: bool, **arguments: Any) -> None:
         output.use(as_json, quiet)
         try:
-            command(**arguments)
+            command(**{name: _expanded(value) for name, value in arguments.items()})
         except KeyboardInterrupt:
             say_where_it_stopped()
             raise typer.Exit(INTERRUPTED) from None

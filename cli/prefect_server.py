@@ -1,5 +1,6 @@
 """The Prefect server of one command: it ends with the command, however that ends."""
 
+import http.client
 import importlib
 import json
 import os
@@ -218,5 +219,5 @@ def _answers(address: str) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=2) as answer:
             return answer.status == 200
-    except OSError:
+    except (OSError, http.client.HTTPException):  # nothing there, or another service
         return False

@@ -88,10 +88,10 @@ def verify(
 
     The exit code is 0 when the response passes; for a file, when every row could be judged.
 
-    Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
-
     With `--rollouts`, kept rollouts are judged again by the current verifier; those whose reward would now differ are
     counted and listed, and `--output` gets all of them.
+
+    Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
     Example: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
 
@@ -108,7 +108,15 @@ def verify(
         chosen = load_recipe(recipe)
         use_domains(chosen)  # math-verify too, if it takes either
         settings = chosen.verification.settings(fraction=True)
+    if output and not output.parent.is_dir():
+        raise RatchetError(f"There is no directory {output.parent} to write {output.name} in. Make it first.")
     if rollouts:
+        ignored = {
+            "--input": input_, "--problems": problems, "--problem": problem, "--gold": gold, "--question": question,
+            "--response": response, "--pred": pred, "--solution": solution, "--either": either, "--boxed": boxed,
+        }  # fmt: skip
+        if given := [name for name, value in ignored.items() if value]:
+            raise RatchetError(f"--rollouts judges as its stage did: leave out {', '.join(given)}.")
         verify_rollouts(load_settings(home), rollouts, filter_of(step, domain), output, workers)
         return
     if not domain:
@@ -240,8 +248,6 @@ def _verify_file(
     from ratchet.data_curation.base.files import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
-    if not target.parent.is_dir():
-        raise RatchetError(f"There is no directory {target.parent} to write {target.name} in. Make it first.")
     begin, counts, faults = time.monotonic(), Counter[tuple[str, str]](), []
     shown = TextColumn("judging {task.description}"), TextColumn("{task.completed:,.0f} rows")
     progress = Progress(*shown, console=console, transient=True, disable=options.quiet or not console.is_terminal)

@@ -39,7 +39,8 @@ def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int
             yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise RatchetError(
-            "A worker process was killed, perhaps for memory. Run again with fewer: --set workers=1."
+            "A worker process was killed, perhaps for memory. Run again where there is more, or with fewer workers "
+            "(`workers`)."
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)

@@ -230,13 +230,15 @@ class RemoteVerifierPool(Pool):
             self._answered(server, reply)
             after = reply.headers.get("retry-after", "")
             wait_s = min(float(after), LONGEST_BACKOFF_S) if after.isdecimal() else 1.0
-            server.reason, server.not_before = reason, time.monotonic() + wait_s
+            with self._changed:
+                server.reason, server.not_before = reason, time.monotonic() + wait_s
             return reason, 0
         if status in (401, 403, 408) or status >= 500:
             with self._changed:
                 server.failed(reason)
             return reason, int(status not in (401, 403, 503))
-        server.reason = reason  # the request is invalid because of one of its items, which is then sent alone
+        with self._changed:  # the request is invalid because of one of its items, which is then sent alone
+            server.reason = reason
         return reason, TRIES if alone else 1
 
 

@@ -261,14 +261,25 @@ def server_token(file: Path) -> tuple[str, str]:
     if token := os.environ.get(TOKEN_VARIABLE, "").strip():
         return token, f"environment variable {TOKEN_VARIABLE}"
     file.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        file.touch(0o600, exist_ok=False)
-        file.write_text(secrets.token_urlsafe(32) + "\n")
+    if not file.exists():
+        _create(file, secrets.token_urlsafe(32) + "\n")
     if file.stat().st_mode & 0o077:
         raise RatchetError(f"{file} has the judge's token and others can read it: chmod 600 {file}")
     if not (token := file.read_text().strip()):
         raise RatchetError(f"{file} is empty: remove it to get a new token")
     return token, str(file)
+
+
+def _create(file: Path, text: str) -> None:
+    """Make a private file, whole at once, unless another process has just made it."""
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    try:
+        temporary.touch(0o600)
+        temporary.write_text(text)
+        with suppress(FileExistsError):
+            os.link(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def serve_until_stopped(server: RewardServer, listening: socket.socket) -> None:
