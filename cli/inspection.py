@@ -32,7 +32,7 @@ LONGEST = 800
 
 
 def show_steps(plan: "Sequence[PlannedStep]") -> None:
-    """Every step in order, with its inputs, and whether it would run."""
+    """Print every step in order, with its inputs, and whether it would run."""
     table, rows = columns("step", "action", "key", "made from"), step_facts(plan)
     for step, row in zip(plan, rows, strict=True):
         if row["action"] == "skipped":
@@ -78,7 +78,7 @@ def _action(step: "PlannedStep") -> str:
 
 
 def show_result(run: "RunContext", result: Any) -> None:
-    """The result of a run, and where to look."""
+    """Print the result of a run, and where to look."""
     artifact = run.outcome(result)
     console.print()
     print_rows(_summary_table(artifact))
@@ -150,7 +150,7 @@ def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
 
 
 def _show_curation(artifact: Artifact) -> None:
-    """The funnel of a data set, and up to ten rows that each rule dropped."""
+    """Print the funnel of a data set, and up to ten rows that each rule dropped."""
     import pyarrow.parquet as pq
 
     from ratchet.data_curation.funnel import funnel, reason, samples, shortened
@@ -178,8 +178,8 @@ def _show_curation(artifact: Artifact) -> None:
 
 
 def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:
-    """Everything these were made from, up to the raw files; or `down` to the scores, everything made from them. Each
-    artifact once, below its nearest relative."""
+    """Print everything these were made from, up to the raw files; or, `down` to the scores, everything made from them.
+    Each artifact stands once, below its nearest relative."""
     following = lineage.used_by if down else lineage.made_from
     tree, shown = Tree("\n[bold]used by[/]" if down else "\n[bold]made from[/]"), set[str]()
 

@@ -104,7 +104,7 @@ def filter_of(
     step: str = "", domain: str = "", problem: str = "", outcome: str = "", decided_by: str = "", reward: str = "",
     tokens: str = "", text: str = "",
 ) -> "RolloutFilter":  # fmt: skip
-    """Raises RatchetError for a range or an outcome that is none."""
+    """A filter from the options of a command. Raises RatchetError for an invalid range or outcome."""
     from ratchet.training.rollout_log import OUTCOMES, RolloutFilter
 
     if outcome and outcome not in OUTCOMES:

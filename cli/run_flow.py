@@ -142,7 +142,7 @@ def _own_losses(recipe: "Recipe", plan: "Sequence[PlannedStep]") -> "Iterator[tu
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:
-    """Record the decision; whether the run goes on here."""
+    """Record the decision; True if the run continues in this process."""
     from ratchet.cli.prefect_server import resumed
     from ratchet.tasks.approval import decide
 

@@ -93,7 +93,7 @@ def print_command(command: str, where: Console = console) -> None:
 
 
 def columns(*names: str) -> Table:
-    """Print a table without lines."""
+    """A table without lines, with these columns."""
     return Table(*names, box=None, padding=(0, 2, 0, 0))
 
 

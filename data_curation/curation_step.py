@@ -78,8 +78,8 @@ def _one_by_one(judge: Callable[[pa.Table], Split], batches: Iterable[pa.Table],
 
 @dataclass
 class StepContext:
-    """What a step may use besides its settings. The defaults are those of a Python program; a recipe's run gives its
-    own."""
+    """Inputs and services of a step, besides its settings. The defaults are those of a Python program; a recipe's run
+    gives its own."""
 
     domain: str = "math"
     curation: Curation = field(default_factory=Curation)

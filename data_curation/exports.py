@@ -30,7 +30,7 @@ ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Source:
-    """What a row is made from."""
+    """A problem to export, and its number."""
 
     problem: Problem
     number: int

@@ -102,8 +102,8 @@ class FilePreview(BaseModel):
 def preview_file(
     path: str | Path, domain: str = "math", columns: Columns | None = None, source: str = "", rows: int = ROWS_LOOKED_AT
 ) -> FilePreview:
-    """How the first `rows` rows of a file are read. Raises RatchetError as `read_problems` does for a file that is
-    missing, unreadable or in no known layout."""
+    """Preview how the first `rows` rows of a file are read. Raises RatchetError as `read_problems` does for a file that
+    is missing, unreadable or in no known layout."""
     path = Path(path)
     file = open_raw_file(path, domain, columns, source or source_names([path])[0])
     rejected, templates, ignored = Counter[str](), Counter[str](), set[str]()

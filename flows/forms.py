@@ -75,8 +75,8 @@ def _fields(section: type[Section], path: str) -> dict[str, Any]:
 
 def _emptied(field: FieldInfo, at: At) -> tuple[Any, Any]:
     """An empty default: text and lists are empty as such, other values absent."""
-    bounds = [mark for mark in field.metadata if not isinstance(mark, str)]
-    kind = Annotated[field.annotation, *bounds] if bounds else field.annotation
+    limits = [mark for mark in field.metadata if not isinstance(mark, str)]
+    kind = Annotated[field.annotation, *limits] if limits else field.annotation
     empty = "" if field.annotation is str else () if isinstance(field.default, tuple) and not field.default else None
     return Annotated[kind | None if empty is None else kind, at], Field(empty, description=field.description)
 

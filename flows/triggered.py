@@ -13,11 +13,11 @@ from prefect.client.schemas.objects import State
 
 from ratchet.data_curation.base.bounds import Samples
 from ratchet.data_curation.settings.curation import Steps
-from ratchet.flows import curate as curating
-from ratchet.flows import evaluate as evaluating
-from ratchet.flows import pipeline as whole
-from ratchet.flows import report as reporting
-from ratchet.flows import train as training
+from ratchet.flows import curate as curate_flow
+from ratchet.flows import evaluate as evaluate_flow
+from ratchet.flows import pipeline as pipeline_flow
+from ratchet.flows import report as report_flow
+from ratchet.flows import train as train_flow
 from ratchet.flows.cancellation import unless_cancelled
 from ratchet.flows.flow import Flow
 from ratchet.flows.forms import ALL_STEPS, CurationChanges, EvaluationChanges, StepOrAll, TrainingChanges
@@ -41,7 +41,7 @@ def pipeline(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    return _run(whole.pipeline, recipe, (*changes.overrides(), *overrides))
+    return _run(pipeline_flow.pipeline, recipe, (*changes.overrides(), *overrides))
 
 
 @flow(name="curate")
@@ -67,10 +67,10 @@ def curate(
     """
     if step == ALL_STEPS and (following or again):
         raise RatchetError("Choose a step: `following` and `again` are about one.")
-    one = None if step == ALL_STEPS else step
-    steps = Steps(start=one, refresh=(step,) * again) if following else Steps(only=one, refresh=(step,) * again)
-    flow = curating.curate.named(f"{steps.only or 'curate'}-{domain}")
-    return _run(flow, recipe, (*changes.overrides(domain=domain), *overrides), domain, steps=steps)
+    one, refresh = None if step == ALL_STEPS else step, (step,) if again else ()
+    steps = Steps(start=one, refresh=refresh) if following else Steps(only=one, refresh=refresh)
+    named = curate_flow.curate.named(f"{steps.only or 'curate'}-{domain}")
+    return _run(named, recipe, (*changes.overrides(domain=domain), *overrides), domain, steps=steps)
 
 
 @flow(name="train")
@@ -89,7 +89,7 @@ def train(
         recipe: A shipped recipe by name, or a file.
         overrides: Any field of the recipe, as `training.stages.0.steps=20`.
     """
-    return _run(training.train, recipe, (*changes.overrides(), *overrides), None, stage, start)
+    return _run(train_flow.train, recipe, (*changes.overrides(), *overrides), None, stage, start)
 
 
 @flow(name="evaluate")
@@ -111,7 +111,7 @@ def evaluate(
         overrides: Any field of the recipe, as `evaluation.max_tokens=32768`.
     """
     return _run(
-        evaluating.evaluate, recipe, (*changes.overrides(), *overrides), model,
+        evaluate_flow.evaluate, recipe, (*changes.overrides(), *overrides), model,
         select=lambda loaded: select_benchmarks(loaded, benchmarks, samples),
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def compare(evaluations: list[str], allow_mismatch: bool = False) -> str | State
     """
     if len(evaluations) < 2:
         raise RatchetError("Name two or more evaluations.")
-    return _run(reporting.report.named("compare"), Recipe(name="comparisons"), (), evaluations, not allow_mismatch)
+    return _run(report_flow.report.named("compare"), Recipe(name="comparisons"), (), evaluations, not allow_mismatch)
 
 
 @flow(name="report")
@@ -136,7 +136,7 @@ def report(evaluations: tuple[str, ...] = ()) -> str | State[Any]:
     Args:
         evaluations: `evaluation/…`, in order; empty means the newest.
     """
-    return _run(reporting.report, Recipe(name="reports"), (), evaluations)
+    return _run(report_flow.report, Recipe(name="reports"), (), evaluations)
 
 
 def _run(

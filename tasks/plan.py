@@ -137,8 +137,9 @@ class Plan:
         if self.machine.is_cpu or self.machine.count // FEWER < max(1, self.training.engine.gpus):
             return None
         plan, count, cores = copy(self), self.machine.count // FEWER, self.machine.cores // FEWER
-        for name in ("stages", "overhead", "evaluation", "hours", "smaller"):  # of the whole machine
-            plan.__dict__.pop(name, None)
+        for name, value in vars(type(self)).items():
+            if isinstance(value, cached_property) and name != "shape":  # the others depend on the machine
+                plan.__dict__.pop(name, None)
         plan.machine = replace(self.machine, count=count, cores=cores, in_one=min(self.machine.in_one, count))
         return plan
 

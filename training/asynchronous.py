@@ -90,7 +90,10 @@ class Round:
         self.started, self.ended = time.perf_counter(), math.inf
         self._read, self._error = read, None
         self._thread = threading.Thread(target=self._run, name="sampling", daemon=True) if beside else None
-        self._thread.start() if self._thread else self._run()
+        if self._thread:
+            self._thread.start()
+        else:
+            self._run()
 
     def _run(self) -> None:
         try:

@@ -96,12 +96,14 @@ class Checkpoints:
         model, or of another number of ranks.
         """
         path = self._newest()
-        return path and (self._load(path), json.loads((path / "state.json").read_text()))
+        if path is None:
+            return None
+        return self._load(path), json.loads((path / "state.json").read_text())
 
     def restore_best(self) -> int | None:
         """Load the checkpoint that validated best; its step, or None when none did. Collective."""
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
-        return path and self._load(path)
+        return None if path is None else self._load(path)
 
     def _load(self, path: Path) -> int:
         self._policy.load_state(path)

@@ -192,8 +192,11 @@ class Curriculum:
 
     def draw_more(self, counts: Mapping[str, int]) -> tuple[Problem, ...]:
         """The next prompts of these domains, at most a batch's. Does not change the state."""
-        places = self._places()
-        drawn = [i for domain, places in places.items() for i in self._next(domain, min(places, counts.get(domain, 0)))]
+        drawn = [
+            problem_id
+            for domain, places in self._places().items()
+            for problem_id in self._next(domain, min(places, counts.get(domain, 0)))
+        ]
         return tuple(self._problems[problem_id] for problem_id in drawn)
 
     @property
@@ -253,7 +256,7 @@ class Curriculum:
         following = stream.epoch + 1
         for problem_id in stream.active:
             rate = stream.rates.get(problem_id)
-            rule = "" if rate is None else "easy_in_epoch" if rate >= wanted.easy else ""
+            rule = "easy_in_epoch" if rate is not None and rate >= wanted.easy else ""
             if rate is not None and wanted.hard is not None and rate <= wanted.hard:
                 rule = "hard_in_epoch"
             if rule:

@@ -63,7 +63,7 @@ def _without_limit(stage: Stage) -> Stage:
 
 
 class Skip(Exception):
-    """Why there is nothing to check."""
+    """There is nothing to check; the message says why."""
 
 
 def run(spec: TrainingSpec) -> int:

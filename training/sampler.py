@@ -95,10 +95,10 @@ class Sampler:
         self._engine.receive(version)
         if self._engine.has_own_weights:
             pushed = time.perf_counter()
-            difference = self._probe(version)
+            gap = self._probe(version)
             self.facts = {
                 "weight_version": float(self._pushes), "weight_seconds": pushed - started,
-                "weight_probe": difference, "weight_probe_seconds": time.perf_counter() - pushed,
+                "weight_probe": gap, "weight_probe_seconds": time.perf_counter() - pushed,
             }  # fmt: skip
         return version
 

@@ -72,7 +72,7 @@ class Domain:
         return next(iter(self.templates))
 
     def fault(self, problem: Problem) -> str:
-        """Why no response to this problem can be judged; "" if responses can."""
+        """The reason why no response to this problem can be judged; "" if there is none."""
         missing = [name for name in self.requires if not getattr(problem, name)]
         return f"it has no {' and no '.join(missing)}" if missing else ""
 
@@ -96,7 +96,7 @@ class Domain:
         score, before it has any problem."""
 
     def score(self, problem: Problem, answer: str) -> float:
-        """From 0 to 1; 1 for a right answer."""
+        """Score an answer: from 0 to 1, 1 if it is right."""
         raise NotImplementedError(f"the domain {self.name} has neither score nor judged")
 
     def prepare(self, submission: Submission) -> Verdict | Work:
@@ -109,7 +109,7 @@ class Domain:
         return self.judged(submission.problem, answer, submission.settings)
 
     def judged(self, problem: Problem, answer: str, settings: JudgeSettings) -> Verdict | Work:
-        """`prepare` for the answer of a finished response."""
+        """Judge the answer of a finished response, as `prepare` does."""
         if self.isolation == "inline":
             return scored(self.score(problem, answer), answer)
         facts = (self.name, problem.problem_id, problem.metadata, *(getattr(problem, field) for field in self.requires))
@@ -124,7 +124,7 @@ class Domain:
         return {}
 
     def import_paths(self) -> tuple[str, ...]:
-        """The modules that ask and judge; those of its curation are behind `curation`."""
+        """Import paths of the code that asks and judges, for artifact keys; `curation` has those of its curation."""
         return (type(self).__module__,)
 
     def for_judging(self, problem: Problem) -> Problem:

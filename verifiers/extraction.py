@@ -1,4 +1,4 @@
-"""What is read of a response: the text after its thinking, and its program. Boxed answers: `math/boxes.py`."""
+"""Parts of a response: the text after its thinking, and its program. Boxed answers: `math/boxes.py`."""
 
 import itertools
 import re

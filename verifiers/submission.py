@@ -1,4 +1,4 @@
-"""What to judge, and how."""
+"""One response to judge, and the settings of the judge."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ from ratchet.verifiers.problem import Problem
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """How responses are judged.
+    """Settings of the judge, the same for all responses.
 
     With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed test
     decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds for

@@ -1,1 +1,1 @@
-"""What the steps stand on, and the pipeline too: settings, durable files, tables of problems, requests to models."""
+"""Shared by the curation steps and the pipeline: settings, durable files, tables of problems, requests to models."""

@@ -18,7 +18,7 @@ ROW_GROUP = 1 << 17
 
 
 class StepResult(BaseModel):
-    """What a step records of its output in the manifest; each kind of artifact may add fields."""
+    """Facts about a step's output that its manifest records; each kind of artifact may add fields."""
 
     headline: str = ""
     """The result in one line."""

@@ -1,4 +1,4 @@
-"""What the file that a problem was read from says about it: topics, difficulty, contest."""
+"""Facts about a problem from the file that it was read from: topics, difficulty, contest."""
 
 import json
 import math

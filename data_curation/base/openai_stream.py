@@ -97,11 +97,11 @@ class Answer:
             for choice in (body.get("choices") or [])[:1]:
                 part = choice.get("delta") or choice.get("message") or {}
                 text, thought = _split(part.get("content"))
-                self.text.append("" + text)
+                self.text.append(_text(text))
                 self.thought.append(thought + (part.get("reasoning_content") or part.get("reasoning") or ""))
-                self.refusal.append("" + (part.get("refusal") or ""))
+                self.refusal.append(_text(part.get("refusal") or ""))
                 if (reason := choice.get("finish_reason")) is not None:
-                    self.reason = "" + reason or self.reason
+                    self.reason = _text(reason) or self.reason
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CallFailed(f"not a chat completion ({error!r}): {shown(event.decode(errors='replace'))}") from error
 
@@ -126,6 +126,12 @@ def with_thought(text: str, thought: str, ended: bool) -> str:
     if not thought:
         return text
     return f"<think>\n{thought}\n</think>\n{text}" if text or ended else f"<think>\n{thought}"
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{type(value).__name__} instead of text")
+    return value
 
 
 def _split(content: Any) -> tuple[str, str]:

@@ -11,9 +11,9 @@ from ratchet.verifiers.problem import Problem
 
 
 class PromptFormat(Section):
-    """How a problem becomes the user turn. Fields besides `response_prefix` are templates by name, which replace the
-    domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and `{tests}` (all of them) are
-    filled in, then the chat template is applied."""
+    """Format of the user turn that is made from a problem. Fields besides `response_prefix` are templates by name,
+    which replace the domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and `{tests}`
+    (all of them) are filled in, then the chat template is applied."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -26,7 +26,7 @@ class PromptFormat(Section):
 
 
 def template_fault(template: str, placeholders: Collection[str]) -> str:
-    """Why this cannot be a template with these placeholders; "" if it can."""
+    """The reason why a text is no template with these placeholders; "" if it is one."""
     try:
         filled = template.format(**dict.fromkeys(placeholders, "\0"))
     except (LookupError, ValueError, AttributeError) as error:

@@ -65,7 +65,7 @@ class Match(NamedTuple):
 
 
 def match(row: Text, item: Text) -> Match:
-    """How a row and an item that share n-grams belong together.
+    """Classify what a row and an item that share n-grams have in common.
 
     `copy`: no text has numbers that the other one lacks, or only one of them has. `variant`: the aligned parts have
     other numbers. `passage`: each text has a question of its own beside them.

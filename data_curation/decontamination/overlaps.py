@@ -51,7 +51,7 @@ _PLACES = 16  # repetitions of an n-gram within an item that are followed
 
 
 class Overlap(NamedTuple):
-    """What a row has in common with an item: coverage, and the number of distinct n-grams."""
+    """The n-grams that a row shares with an item: coverage, and the number of distinct ones."""
 
     item: int
     coverage: float

@@ -85,7 +85,7 @@ def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
 
 
 class Wording(IntEnum):
-    """How far the words of two texts differ."""
+    """Kinds of differences between the words of two texts, the smallest first."""
 
     SAME = 0
     ADDED = 1
@@ -185,9 +185,10 @@ def _exchanged(text: str, its_text: str) -> bool:
 
 
 def wording(text: str, its_text: str) -> Wording:
-    """How far the words of two texts differ. Instructions, pronouns, synonyms and typos do not count. One or two words
-    make another problem if one stands for another, unless it is a name or is replaced throughout; if only one text has
-    a comparison, quantity, place or negation; and if the questions are about two things that both texts mention."""
+    """Classify the difference between the words of two texts. Instructions, pronouns, synonyms and typos do not count.
+    One or two words make another problem if one stands for another, unless it is a name or is replaced throughout; if
+    only one text has a comparison, quantity, place or negation; and if the questions are about two things that both
+    texts mention."""
     words, its_words = _telling_words(text), _telling_words(its_text)
     only, its_only = words - its_words, its_words - words
     for sides in _SIDES:

@@ -110,7 +110,8 @@ StepChoice = str | dict[str, dict[str, Any]]
 
 
 class Curation(Section):
-    """How the problems of one domain are curated; docs/reference/curation.md lists the steps of each domain."""
+    """Settings by which the problems of one domain are curated; docs/reference/curation.md lists the steps of each
+    domain."""
 
     inputs: tuple[str, ...] = ()
     """Raw files in any published format: files, directories, globs, names on the Hugging Face Hub (`org/name`,
@@ -149,7 +150,7 @@ CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION
 
 
 class Steps(Section):
-    """Which steps of a curation to run; default: all that are not finished yet."""
+    """The steps of a curation to run; default: all that are not finished yet."""
 
     only: CurationStep | None = None
     """Run only this step. Its inputs must exist, except benchmarks: `decontaminate` reads those itself."""

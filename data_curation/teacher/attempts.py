@@ -116,7 +116,7 @@ def collect_attempts(
 
 
 def known_attempts(prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int) -> Bill:
-    """What `collect_attempts` would ask for, and how much of it the journal has. Reads only."""
+    """Count the answers that `collect_attempts` would ask for, and those that the journal has. Reads only."""
     collection = _Collection(prompts, teacher, seed)
     collection.read(journal_file)
     return collection.bill

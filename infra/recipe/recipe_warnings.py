@@ -1,4 +1,4 @@
-"""Why a recipe's scores may not be trusted, seen from the recipe alone: shown with plans and when a run starts."""
+"""Warnings about a recipe's scores, from the recipe alone: shown with plans and when a run starts."""
 
 from collections.abc import Iterator
 

@@ -193,18 +193,18 @@ class Stage(Section):
 
     @property
     def longest_response(self) -> int:
-        """Tokens, including interventions."""
+        """The longest response limit in tokens, including interventions."""
         return max([self.max_response_tokens, *(each.do.max_response_tokens or 0 for each in self.interventions)])
 
     @property
     def most_rollouts(self) -> int:
-        """Responses per prompt, in any epoch, including interventions."""
+        """The most responses per prompt in any epoch, including interventions."""
         now = max(self.rollouts) if isinstance(self.rollouts, tuple) else self.rollouts
         return max([now, *(each.do.rollouts or 0 for each in self.interventions)])
 
     @property
     def fewest_rollouts(self) -> int:
-        """Responses per prompt, in any epoch, including interventions."""
+        """The fewest responses per prompt in any epoch, including interventions."""
         now = min(self.rollouts) if isinstance(self.rollouts, tuple) else self.rollouts
         return min([now, *(each.do.rollouts or now for each in self.interventions)])
 

@@ -58,8 +58,8 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
 
 
 def delete(settings: Settings, garbage: Garbage) -> None:
-    """Journals last: after an interruption they still lead to the rest. Raises RatchetError as soon as a run is active
-    in the home."""
+    """Delete the garbage, journals last: after an interruption they still lead to the rest. Raises RatchetError as soon
+    as a run is active in the home."""
     _require_quiet(settings)
     for directory in garbage.directories:
         _require_quiet(settings)

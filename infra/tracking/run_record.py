@@ -92,7 +92,7 @@ def read_run(journal: Path) -> RunRecord | None:
 
 
 def all_runs(settings: Settings) -> Iterator[RunRecord]:
-    """Newest first."""
+    """Every run of the home, newest first."""
     yield from filter(None, map(read_run, sorted(settings.journals.glob("*.jsonl"), reverse=True)))
 
 

@@ -140,7 +140,7 @@ class WholeRun(Mirrored):
         self._begin()
 
     def _begin(self) -> None:
-        """Nothing has been sent."""
+        """Start over, as if nothing had been sent."""
         self._offset, self._status, self._experiment = 0, "KILLED", ""
         self._titles: dict[str, str] = {}
         self._sink: Sink | None = None

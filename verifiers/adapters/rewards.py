@@ -1,4 +1,4 @@
-"""What every adapter does: judge a batch of responses to the problems of its rows, and say what was not judged."""
+"""Shared by the adapters: judge a batch of responses to the problems of its rows, and say what was not judged."""
 
 import functools
 import inspect

@@ -39,7 +39,8 @@ _SPACE = re.compile(rb"(\s+)")
 
 @dataclass(frozen=True)
 class Comparison:
-    """How outputs and values are compared. `arguments` are the flags of Kattis's validator; a test may have more."""
+    """Settings by which outputs and returned values are compared. `arguments` are the flags of Kattis's validator; a
+    test may have more."""
 
     mode: str = "tokens"
     arguments: tuple[str, ...] = ()

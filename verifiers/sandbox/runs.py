@@ -88,8 +88,7 @@ class Talker:
 
 @dataclass(frozen=True)
 class Conversation:
-    """How a program ended by itself, None if its interactor ended first; how the interactor ended; and the seconds it
-    took."""
+    """The results of a program, None if its interactor ended first, and of the interactor; and the seconds it took."""
 
     program: TestRun | None
     interactor: TestRun
