@@ -21,11 +21,12 @@ import torch
 from ratchet.data_curation.base.journal import Journal
 from ratchet.training import cluster, ranks
 from ratchet.training.estimate import estimate
-from ratchet.training.machine import ENGINE_START_S, GIB, PROCESS_START_S
+from ratchet.training.machine import ENGINE_START_S, PROCESS_START_S
 from ratchet.training.preflight import Preflight, Skip
 from ratchet.training.specification import TrainingSpec
 from ratchet.training.step_time import ALL_REDUCE_S
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import GIB
 
 LINES = "assumptions.jsonl"
 WIDTHS = (1, 4, 16, 64, 256)

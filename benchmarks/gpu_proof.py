@@ -48,9 +48,10 @@ from ratchet.training import cluster, growth, ranks  # noqa: E402
 from ratchet.training import logprobs as tiles  # noqa: E402
 from ratchet.training.estimate import estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
-from ratchet.training.machine import GIB, local_machine  # noqa: E402
+from ratchet.training.machine import local_machine  # noqa: E402
 from ratchet.training.packing import Sample, collate  # noqa: E402
 from ratchet.training.shape import Shape  # noqa: E402
+from ratchet.verifiers.processes import GIB  # noqa: E402
 
 BIG = GrownModel(
     hidden_size=1536, layers=28, attention_heads=12, key_value_heads=2, intermediate_size=8960,

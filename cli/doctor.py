@@ -16,9 +16,8 @@ from ratchet.cli.terminal import console, output, print_json
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.versions import library_versions
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import core_count, memory_bytes
+from ratchet.verifiers.processes import GIB, core_count, memory_bytes
 
-GIB = 2**30
 Check = tuple[bool, str, str]
 
 

@@ -11,11 +11,10 @@ from ratchet.cli.terminal import columns, console, errors, hint, output, print_j
 from ratchet.infra.settings import load_settings
 from ratchet.tasks.progress import duration
 from ratchet.verifiers.errors import RatchetError, nearest
+from ratchet.verifiers.processes import GIB
 
 if TYPE_CHECKING:
     from ratchet.tasks.plan import Plan
-
-GIB = 2**30
 
 
 def plan(

@@ -110,8 +110,9 @@ def run_flow(
 def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]") -> tuple[str, list[str]]:
     """Time and memory of the training in a line, if it would run on this machine; and why it cannot."""
     from ratchet.tasks.curation import curated_files
-    from ratchet.tasks.plan import GIB, Plan
+    from ratchet.tasks.plan import Plan
     from ratchet.tasks.progress import duration
+    from ratchet.verifiers.processes import GIB
 
     try:
         planned = Plan(recipe, settings, curated=curated_files(plan))

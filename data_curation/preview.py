@@ -28,7 +28,7 @@ from ratchet.data_curation.readers.templates import Statement
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 
-ROWS_LOOKED_AT, ROWS_SHOWN = 1000, 3
+ROWS_LOOKED_AT = 1000
 _SHOWN = 300
 _READ = ("prompt", "answer", "tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb", "released")
 CONCERNS = {

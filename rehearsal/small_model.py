@@ -23,6 +23,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.rehearsal.prepare import RAMBLING
 from ratchet.training import ranks
+from ratchet.training.growth import TEXT_TOKENS
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import MicroBatch, Policy, Sample
 from ratchet.training.warm_start import learning_rate
@@ -34,7 +35,6 @@ SHAPE = {
 OF_THE_WEIGHTS = ("dtype", "torch_dtype", "quantization_config")
 VOCABULARY = 2048
 BEGIN, END, USER, ASSISTANT = "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"
-TEXT_TOKENS = ("<think>", "</think>", "```")
 TEMPLATE = (
     "{% for message in messages %}{{ ('" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "') + "
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"

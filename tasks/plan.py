@@ -18,7 +18,6 @@ from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.training.estimate import LIMITS, Estimate, estimate, pass_seconds, pressures, scaled
 from ratchet.training.machine import (
-    GIB,
     local_machine,
     machine_of,
     measured_file,
@@ -29,6 +28,7 @@ from ratchet.training.pass_rates import share_sampled
 from ratchet.training.shape import Shape
 from ratchet.training.step_time import unconfirmed
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import GIB
 
 GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "length") for factor in (10, 100))]
 

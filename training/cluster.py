@@ -15,8 +15,8 @@ import torch
 
 from ratchet.data_curation.base.files import disk_errors
 from ratchet.training import ranks
-from ratchet.training.machine import GIB
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import GIB
 
 SLOW_LINK = 0.3
 """Share of the ranks' median bandwidth; a slower link is broken or shared."""

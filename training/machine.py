@@ -21,9 +21,7 @@ from pathlib import Path
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.infra.recipe.training import Hardware
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.processes import core_count, memory_bytes
-
-GIB = 2**30
+from ratchet.verifiers.processes import GIB, core_count, memory_bytes
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from ratchet.training.estimate import estimate
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
 from ratchet.training.losses.terms import mismatch
-from ratchet.training.machine import GIB, KILLED, LINES, Machine, local_machine, write_rates
+from ratchet.training.machine import KILLED, LINES, Machine, local_machine, write_rates
 from ratchet.training.memory import PER_STEP_MEMORY, PROMPT_TOKENS
 from ratchet.training.metrics import memory
 from ratchet.training.policy import Policy
@@ -42,7 +42,7 @@ from ratchet.training.step_time import update_seconds
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.processes import core_count
+from ratchet.verifiers.processes import GIB, core_count
 from ratchet.verifiers.serving.local_pool import open_pool
 
 JUDGED = 48

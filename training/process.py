@@ -136,12 +136,12 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
         restored = checkpoints.restore()
         if restored:
             for name, part in loop.stateful(curriculum, learner, source, alarms).items():
-                if name in restored[1]:  # older checkpoints have no alarms
-                    part.load_state_dict(restored[1][name])
+                part.load_state_dict(restored[1][name])
         else:
             rates = None
             if spec.pass_rates:
-                rates = {i: pass_rate(*count) for i, count in _read_counts(spec.pass_rates).items()}
+                lines = (line for _, line in journal.read_lines(spec.pass_rates))
+                rates = {i: pass_rate(*count) for line in lines for i, count in line["counts"].items()}
             curriculum.start(rates)
         done = restored[0] if restored else -1
         journals = Journals(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
@@ -186,7 +186,7 @@ def _pass_counts(
         return count[2] >= responses or (count[2] > 0 and settled(*count[:2], responses - count[2], limit, error))
 
     counts = dict.fromkeys((p.problem_id for p in candidates), (0, 0, 0))
-    for file in journals.glob(f"*-{PASS_RATES}"):
+    for file in journals.glob(f"*-{PASS_RATES}") if ranks.rank() == 0 else ():
         for _, line in journal.read_lines(file):
             counts |= {i: tuple(count) for i, count in line["counts"].items() if count[2] > counts[i][2]}
     counts = ranks.broadcast(counts)
@@ -207,10 +207,6 @@ def _pass_counts(
             counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
             sampled = until
     return counts
-
-
-def _read_counts(path: Path) -> dict[str, tuple[int, int]]:
-    return {i: tuple(count) for _, line in journal.read_lines(path) for i, count in line["counts"].items()}
 
 
 def _judges(cores: int, ranks: int) -> int:

@@ -54,6 +54,7 @@ Keep = Literal["all", "samples"] | int
 """`training.keep_rollouts`."""
 ROLLOUT_BYTES, LOGPROB_BYTES = 2.5, 3.65
 """Bytes on disk for each response token, and for its log-probability (docs/reference/training.md)."""
+COPIED_FILES, COPIED_BYTES = 50, 100_000_000
 _STEP = re.compile(r"step-(\d{8})\.parquet")
 
 
@@ -127,10 +128,10 @@ def rollout_files(work: Path) -> list[tuple[int, Path]]:
     return sorted((step, file) for file in files if (step := _step(file)) is not None)
 
 
-def newest_files(work: Path, most: int = 50, room: int = 100_000_000) -> list[Path]:
-    """The files of the newest steps, so many and together so many bytes at most: a tracking server gets a copy."""
-    chosen: list[Path] = []
-    for _, file in reversed(rollout_files(work)[-most:]):
+def newest_files(work: Path) -> list[Path]:
+    """The files of the newest steps, of which a tracking server gets a copy."""
+    chosen, room = list[Path](), COPIED_BYTES
+    for _, file in reversed(rollout_files(work)[-COPIED_FILES:]):
         room -= file.stat().st_size
         if room < 0:
             break

@@ -15,6 +15,9 @@ from typing import Any
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.exec_guard import PR_SET_PDEATHSIG
 
+GIB = 2**30
+"""Bytes of a gibibyte."""
+
 
 def guarded(argv: Sequence[str]) -> list[str]:
     """The command line behind a guard that asks the kernel for SIGTERM when the parent dies, then becomes `argv`."""

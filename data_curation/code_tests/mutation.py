@@ -1,7 +1,7 @@
 """Mutants of a program, with one small fault each, which a set of tests should detect. Nothing here runs a program."""
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -21,8 +21,8 @@ Fault = tuple[str, str, Any]
 """Kind of a fault, the changed field of a syntax tree's node, and the field's new value."""
 
 
-def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> list[str]:
-    """Up to `limit` programs that differ from `source` by one small fault, spread over all kinds of fault (or `kinds`).
+def mutants(source: str, limit: int) -> list[str]:
+    """Up to `limit` programs that differ from `source` by one small fault, spread over all kinds of fault.
     The same source gives the same mutants; source that cannot be parsed has none.
 
     Faults inside a `while` come last: such mutants may loop forever, which costs a test its whole time limit.
@@ -32,8 +32,7 @@ def mutants(source: str, limit: int, kinds: Container[str] | None = None) -> lis
         by_kind: dict[str, list[tuple[ast.AST, bool, Fault]]] = {}
         for node, in_while in _working_nodes(tree):
             for fault in _faults(node):
-                if kinds is None or fault[0] in kinds:
-                    by_kind.setdefault(fault[0], []).append((node, in_while, fault))
+                by_kind.setdefault(fault[0], []).append((node, in_while, fault))
         rng = Random(source)
         queues = [rng.sample(candidates, len(candidates)) for _, candidates in sorted(by_kind.items())]
         chosen: dict[str, bool] = {}

@@ -13,8 +13,8 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
 from ratchet.infra.inference.own_path import windows
 from ratchet.infra.inference.products import Packed, by_onednn
+from ratchet.infra.inference.twin import PLAIN
 
-FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 ROTARY = ("default", "linear", "llama3", "yarn")
 """Rotary embeddings whose angle depends on the position only."""
 SPAN = 1024
@@ -26,7 +26,7 @@ def fits(model: Any) -> bool:
     config = model.config
     return (
         model.device.type == "cpu"
-        and config.model_type in FAMILIES
+        and config.model_type in PLAIN
         and len(windows(config)) == 1
         and config.hidden_act == "silu"
         and config.rope_parameters["rope_type"] in ROTARY

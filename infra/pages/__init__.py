@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from markupsafe import Markup, escape
 
 PAGES = Path(__file__).parent
-FIRST, LAST, MUTED, GRID, INK = "#a3adbd", "#3056d3", "#6b7280", "#e7eaf0", "#1f2937"
+FIRST, LAST, MUTED, INK = "#a3adbd", "#3056d3", "#6b7280", "#1f2937"
 DROPPED = "#d9730d"
 
 

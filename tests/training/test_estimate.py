@@ -14,7 +14,6 @@ from ratchet.training.logprobs import TILES as LOGIT_TILES
 from ratchet.training.machine import (
     CPU,
     CPU_BANDWIDTH,
-    GIB,
     KNOWN,
     LEAST_PER_CLOCK,
     PER_CLOCK,
@@ -31,6 +30,7 @@ from ratchet.training.machine import (
 from ratchet.training.memory import PIECES, TILES, WHOLE
 from ratchet.training.shape import Shape
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.processes import GIB
 from tests.training.conftest import MICRO
 from tests.training.published_steps import PUBLISHED
 

@@ -1,6 +1,7 @@
 """A parsed answer."""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -73,6 +74,10 @@ class Answer:
     def letters(self) -> str:
         """`text` with runs of letters as products of names."""
         return spelled(single_letters(self.tokens))
+
+
+Parse = Callable[[Tokens, int], Answer]
+"""Parses a part of an answer; the number is its depth."""
 
 
 def flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:

@@ -12,13 +12,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, Parse
 from ratchet.verifiers.math.numerals import plain
 from ratchet.verifiers.math.parts import listed, split, trimmed
 from ratchet.verifiers.math.tokens import Token, Tokens, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-Parse = Callable[[Tokens, int], Answer]
 _WORDS = VOCABULARY["integers"]
 _NEUTRAL, _INTEGERS = (frozenset(_WORDS[each].split()) for each in ("neutral", "integers"))
 _PARITIES = {"even": 0, "odd": 1}

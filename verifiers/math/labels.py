@@ -1,14 +1,11 @@
 """Lists whose values have names in words, or a place of their own: `length 12 cm, width 5 cm`, `13 R 2`, `12 by 5`."""
 
-from collections.abc import Callable
-
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, Parse
 from ratchet.verifiers.math.parts import listed, top_level
 from ratchet.verifiers.math.tokens import Token, Tokens
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-Parse = Callable[[Tokens, int], Answer]
 _MOST_WORDS = 2
 _NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
 _VERBS = ("is", "of", "has", "have", "had", "gets", "receives", "weighs", "costs")

@@ -1,16 +1,14 @@
 """Ratios: `3:4:5`, `3 to 4`, `a:b:c = 3:4:5`."""
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, Parse
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.parts import split, split_at, top_level
 from ratchet.verifiers.math.regions import line
 from ratchet.verifiers.math.tokens import Tokens
 
-Parse = Callable[[Tokens, int], Answer]
 _MOST_TERMS = 5
 
 

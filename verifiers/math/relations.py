@@ -1,18 +1,15 @@
 """Equations, memberships and inequalities."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 from ratchet.verifiers.math import regions
-from ratchet.verifiers.math.answer import Answer, flattened
+from ratchet.verifiers.math.answer import Answer, Parse, flattened
 from ratchet.verifiers.math.nodes import minus, names_of, rational_value
 from ratchet.verifiers.math.numerals import plain
 from ratchet.verifiers.math.parts import split, top_level
 from ratchet.verifiers.math.regions import variable_of
 from ratchet.verifiers.math.tokens import Token, Tokens, spelled
-
-Parse = Callable[[Tokens, int], Answer]
 
 
 def unequal(members: list[Tokens], depth: int, parse: Parse) -> Answer | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, Parse
 from ratchet.verifiers.math.nodes import minus
 from ratchet.verifiers.math.parts import top_level, trimmed
 from ratchet.verifiers.math.tokens import Tokens
@@ -74,7 +74,6 @@ def quantified(tokens: Tokens) -> str:
     return " ".join(["some", *["not"] * negations, *stems]) if len(stems) > 1 else ""
 
 
-Parse = Callable[[Tokens, int], Answer]
 _JOINING = frozenset(VOCABULARY["joining"].split())
 _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 

@@ -1,16 +1,13 @@
 r"""Values with what they hold for: `1 if x > 0, -1 if x < 0`, `A is a knight and B is a knave`, `2k, k = 0, 1, 2`."""
 
-from collections.abc import Callable
-
 from ratchet.verifiers.math import words
-from ratchet.verifiers.math.answer import Answer, flattened
+from ratchet.verifiers.math.answer import Answer, Parse, flattened
 from ratchet.verifiers.math.families import INTEGERS
 from ratchet.verifiers.math.numerals import plain
 from ratchet.verifiers.math.parts import listed, split, top_level, trimmed
 from ratchet.verifiers.math.tokens import Token, Tokens, single_letters
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-Parse = Callable[[Tokens, int], Answer]
 _WORDS = VOCABULARY["statements"]
 _IF, _ASSIGNING = (frozenset(_WORDS[each].split()) for each in ("if", "assigning"))
 _CONDITIONS = _IF | {"otherwise"}

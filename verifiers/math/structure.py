@@ -19,7 +19,7 @@ from ratchet.verifiers.math import (
     vectors,
     words,
 )
-from ratchet.verifiers.math.answer import Answer, flattened
+from ratchet.verifiers.math.answer import Answer, Parse, flattened
 from ratchet.verifiers.math.domains import qualified
 from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.matching import GROUP
@@ -32,7 +32,6 @@ from ratchet.verifiers.math.sentences import claim, quantified
 from ratchet.verifiers.math.tokens import Token, Tokens, Unreadable, spelled, tokenize
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
-Parse = Callable[[Tokens, int], Answer]
 Shape = Callable[[Tokens, int], Answer | None]
 _MAX_PARTS, _MAX_DEPTH = 64, 12
 _OF_ALL, _TENDING, _CLOSED, _OPEN = (

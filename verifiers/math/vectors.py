@@ -1,18 +1,16 @@
 r"""Matrices, cases, and lines and planes: answers made of rows and entries."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import families, regions, words
-from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.answer import Answer, Parse
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import names_of
 from ratchet.verifiers.math.parts import closing, split, top_level, trimmed
 from ratchet.verifiers.math.tokens import Tokens
 
-Parse = Callable[[Tokens, int], Answer]
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 
 
