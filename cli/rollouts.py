@@ -130,12 +130,10 @@ def _range(option: str, text: str, most: Any) -> Any:
 
 
 def _directories(what: str, home: Path | None) -> list[tuple[str, Path]]:
-    from ratchet.training.rollout_log import rollout_files
+    from ratchet.tasks.rollouts import stage_directory, stages_of
 
-    if (directory := Path(what)).is_dir() and rollout_files(directory):
+    if directory := stage_directory(what):
         return [(directory.name, directory)]
-    from ratchet.tasks.rollouts import stages_of
-
     return [(stage.name, stage.path) for stage in stages_of(load_settings(home), what)]
 
 

@@ -335,7 +335,7 @@ def _prompts(
 ) -> dict[str, tuple[int, ...]]:
     """The token ids of every prompt, by its digest. Raises RatchetError, before sampling starts, if one is too long."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())
-    positions = config.get("max_position_embeddings")
+    positions = config.get("text_config", config).get("max_position_embeddings")
     prompts: dict[str, tuple[int, ...]] = {}
     for batch, requests in todo:
         new = {asked.key[2]: asked for asked in requests if asked.key[2] not in prompts}

@@ -93,4 +93,4 @@ def _read(path: str) -> tuple[int | None, Any]:
         from ratchet.infra.inference import models  # torch and transformers: seconds
 
         tokenizer, config = models.check_model(path), models.read_config(path)
-    return getattr(config.get_text_config(), "max_position_embeddings", None), tokenizer
+    return models.max_positions(config), tokenizer

@@ -54,6 +54,12 @@ def stages_of(settings: Settings, what: str) -> list[Artifact]:
     return sorted(kept.values(), key=lambda each: each.manifest.finished_at)
 
 
+def stage_directory(what: str) -> Path | None:
+    """The directory of a stage's rollouts, finished or not, if `what` is one."""
+    work = Path(what).expanduser()
+    return work.resolve() if work.is_dir() and rollout_files(work) else None
+
+
 @dataclass(frozen=True)
 class KeptRollouts:
     """The rollouts of a stage, and what they are judged by."""
@@ -89,11 +95,10 @@ class KeptRollouts:
 def kept_rollouts(settings: Settings, what: str) -> list[KeptRollouts]:
     """The rollouts of the stages that `stages_of` names, or of a stage's directory: the `work` of `train_stage`, or an
     unfinished one in the store. Raises RatchetError if there are none."""
-    work = Path(what).expanduser()
-    if not (work.is_dir() and rollout_files(work)) or (work / "manifest.json").is_file():
+    work = stage_directory(what)
+    if work is None or (work / "manifest.json").is_file():
         store = ArtifactStore(settings.artifacts)
         return [KeptRollouts.of_artifact(stage, store) for stage in stages_of(settings, what)]
-    work = work.resolve()
     specifications = (work / "spec.json", settings.logs / f"{work.name}.spec.json")
     if (file := next(filter(Path.is_file, specifications), None)) is None:
         raise RatchetError(f"{work}: there is no spec.json, which says what its responses are judged by.")

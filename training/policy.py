@@ -17,6 +17,7 @@ import torch
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 from torch import nn
 
+from ratchet.infra.inference.models import max_positions
 from ratchet.infra.inference.products import limit_threads, multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
@@ -124,7 +125,7 @@ class Policy:
     @property
     def positions(self) -> int | None:
         """Most tokens of a prompt and its response together; None if the model has no limit."""
-        return getattr(self.model.config, "max_position_embeddings", None)
+        return max_positions(self.model.config)
 
     @property
     def version(self) -> int:

@@ -48,6 +48,11 @@ def read_config(path: str) -> Any:
         return AutoConfig.for_model(**shape)
 
 
+def max_positions(config: Any) -> int | None:
+    """The most tokens of a prompt and its response together; None if the model has no limit."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
 def read_generation_config(path: str) -> GenerationConfig:
     """The generation settings of a directory or Hub name; without a generation_config.json those in its config.json, as
     transformers takes them. Raises RatchetError if they cannot be read."""

@@ -17,7 +17,7 @@ from transformers.cache_utils import CacheLayerMixin
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
-from ratchet.infra.inference.models import read_model, stop_token_ids
+from ratchet.infra.inference.models import max_positions, read_model, stop_token_ids
 from ratchet.infra.inference.own_path import FULL, SLIDING, own_logits, windows
 from ratchet.infra.inference.products import float32_head, limit_threads, logits, multiply_by_onednn
 from ratchet.infra.inference.twin import plain_head
@@ -122,7 +122,7 @@ class TransformersEngine:
 
     def _read(self, requests: Sequence[Request], sampling: Sampling) -> "Rows":
         """The requests' prompts, read: each distinct one once."""
-        limit = getattr(self.model.config, "max_position_embeddings", None)
+        limit = max_positions(self.model.config)
         device = self.model.get_output_embeddings().weight.device
         prompts = [check_tokens(request, sampling, limit) for request in requests]
         distinct = list(dict.fromkeys(prompts))
