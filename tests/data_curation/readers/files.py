@@ -3,12 +3,12 @@
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import yaml
 
 from ratchet.data_curation.base.problem_table import from_table
 
 HERE = Path(__file__).parent
+SOLUTIONS = yaml.safe_load((HERE / "solutions.yaml").read_text(encoding="utf-8"))
 
 
 def write_json(path, rows):
@@ -18,11 +18,6 @@ def write_json(path, rows):
 
 def write_lines(path, rows):
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
-    return path
-
-
-def write_parquet(path, rows):
-    pq.write_table(pa.Table.from_pylist(rows), path)
     return path
 
 

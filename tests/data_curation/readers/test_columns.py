@@ -7,9 +7,7 @@ from datetime import date
 import pytest
 
 from ratchet.data_curation.base.problem_table import from_table
-from ratchet.data_curation.read import read_files, read_problems
-from ratchet.data_curation.rule_filter import filter_by_rules
-from ratchet.data_curation.split import joined
+from ratchet.data_curation.read import read_problems
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import write_json
 
@@ -58,30 +56,11 @@ def test_a_published_layout_may_come_as_csv(tmp_path):
     assert (problem.answer, json.loads(problem.metadata)) == ("2", {"column 1": "0"})
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"prompt": "question", "answer": "target"}, "m.csv: there is no column 'question'.*answer, day, kind, target"),
-        ({"prompt": "task", "difficulty": "kind"}, "no field 'difficulty'"),
-        ({"prompt": "task", "answer": "task"}, "'task' is mapped to two fields"),
-    ],
-)
-def test_columns_that_cannot_be_mapped_are_errors(tmp_path, columns, message):
-    with pytest.raises(RatchetError, match=message):
-        read_problems(csv_file(tmp_path / "m.csv"), "math", columns)
-
-
 def test_a_column_of_json_lines_may_be_absent_from_most_rows(tmp_path):
     rows = [{"q": f"Find {n} + 1.", "a": str(n + 1)} for n in range(60)] + [{"q": "Find 0.", "a": "0", "url": "x.org"}]
     (tmp_path / "m.jsonl").write_text("\n".join(map(json.dumps, rows)))
     columns = {"prompt": "q", "answer": "a", "source_url": "url"}
     assert from_table(read_problems(tmp_path / "m.jsonl", "math", columns).kept)[-1].source_url == "x.org"
-
-
-def test_a_file_of_which_nothing_can_be_read_is_an_error(tmp_path):
-    (tmp_path / "m.jsonl").write_text('{"problem": 1, "answer": "1", "text": "Find 1."}\n' * 3)
-    with pytest.raises(RatchetError, match=r"not one row.*problem: int instead of text.*answer, problem, text"):
-        read_problems(tmp_path / "m.jsonl", "math")
 
 
 def test_wrong_lines_of_a_csv_are_set_aside_with_their_place(tmp_path):
@@ -99,28 +78,6 @@ def test_a_csv_of_another_encoding_or_with_a_name_twice_is_an_error(tmp_path):
     for name, message in (("latin", "not UTF-8"), ("twice", "answer more than once")):
         with pytest.raises(RatchetError, match=f"{name}.csv.*{message}"):
             read_problems(tmp_path / f"{name}.csv", "math")
-
-
-def test_gsm8k_answers_are_the_last_line_of_a_worked_solution(tmp_path):
-    worked = "He has 9*2 = $<<9*2=18>>18.\n#### 1,018"
-    (tmp_path / "g.jsonl").write_text(json.dumps({"question": "How much does he have?", "answer": worked}))
-    [problem] = from_table(read_problems(tmp_path / "g.jsonl", "math").kept)
-    assert (problem.answer, json.loads(problem.metadata)) == ("1,018", {"solution": worked})
-
-
-def test_published_word_problems_are_read_without_loss(shared_data):
-    files = [shared_data / "word_problems" / f"{name}.jsonl.gz" for name in ("gsm8k_train", "gsm8k_test", "svamp")]
-    if not all(file.exists() for file in files):
-        pytest.skip("the word problems are not here")
-    split = joined(read_files(files, "math"))
-    assert not len(split.rejected)
-    rows = from_table(split.kept)
-    assert all(row.answer and len(row.answer) <= 20 for row in rows)
-    svamp = [row.prompt for row in rows if row.source == "svamp"]
-    assert svamp[1].startswith("Marco and his dad") and svamp[1].endswith("How much did Marco's strawberries weigh?")
-    dropped = filter_by_rules(split.kept).rejected
-    assert dropped.column("rule").to_pylist().count("long_answer") == 0
-    assert len(dropped) < 0.02 * len(rows)
 
 
 def by_columns(tmp_path, row, columns, domain="math"):
@@ -157,10 +114,13 @@ def test_options_in_columns_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "named"),
     [
+        ({"prompt": "question", "answer": "key"}, "rows.json: there is no column 'question'.*ask, key, w"),
+        ({"prompt": "ask", "difficulty": "w"}, "no field 'difficulty'"),
+        ({"prompt": "ask", "answer": "ask"}, "'ask' is mapped to two fields"),
         ({"prompt": "ask", "options": "w, z"}, "'z'"), ({"prompt": "ask", "options": "w, ask"}, "'ask'"),
         ({"prompt": "ask", "options": "w"}, "field|w"), ({"prompt": "ask", "option": "w"}, "options"),
     ],
 )  # fmt: skip
-def test_wrong_options_are_named(tmp_path, columns, named):
+def test_columns_that_cannot_be_mapped_are_errors(tmp_path, columns, named):
     with pytest.raises(RatchetError, match=named):
         by_columns(tmp_path, {"ask": "How many?", "w": "3", "key": "4"}, columns)

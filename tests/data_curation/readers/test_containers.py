@@ -1,18 +1,19 @@
-"""The files that rows come in, whatever their names say."""
+"""The files that rows come in, whole and broken, whatever their names say. `test_layouts.py` has a row of each."""
 
 import csv
 import gzip
 import json
 import tarfile
 import zipfile
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
+from tests.data_curation.readers.files import write_json, write_lines
 
 ROWS = [{"problem": f'What is "{number}"\nplus 2?', "answer": str(number + 2)} for number in range(5)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -72,18 +73,55 @@ def tarred(path):
         archive.add(path.parent / "inner.json", "inner.json")
 
 
-OTHERS = {
-    "XML or HTML": lambda path: path.write_text("<?xml version='1.0'?><rows/>"),
-    "a tar archive": tarred,
-    "a PDF": lambda path: path.write_bytes(b"%PDF-1.4 rows"),
-}
+ROW = {"problem": "Add 1 and 1.", "answer": "2"}
+TORN = gzip.compress(f"{json.dumps(ROW)}\n".encode() * 1000)[:-20]
+CUT = json.dumps({"data": [ROW, ROW]}, indent=1)[:-5]
+UNREAD = {"problem": 1, "answer": "1", "text": "Find 1."}
+BROKEN = {  # how a file is written, and what is said of it
+    "absent.json": (lambda path: None, "no such file"),
+    "torn.json": (lambda path: path.write_text('[{"problem": "P"'), "not valid JSON"),
+    "cut.json": (lambda path: path.write_text(CUT), "not valid JSON"),
+    "torn.jsonl.gz": (lambda path: path.write_bytes(TORN), "cannot be read"),
+    "torn.parquet": (lambda path: path.write_bytes(b"PAR1 nothing"), "cannot be read"),
+    "empty.jsonl": (lambda path: path.write_text("\n\n"), "Is it the right file"),
+    "unknown.json": (
+        lambda path: write_json(path, [{"text": "P", "label": 1}]), "unknown math format, its columns are label, text",
+    ),
+    "unread.jsonl": (
+        lambda path: write_lines(path, [UNREAD] * 3),
+        "not one row.*problem: int instead of text.*answer, problem, text",
+    ),
+    "markup.json": (
+        lambda path: path.write_text("<?xml version='1.0'?><rows/>"), "this is XML or HTML. Read are Parquet",
+    ),
+    "archive.json": (tarred, "this is a tar archive. Read are Parquet"),
+    "page.json": (lambda path: path.write_bytes(b"%PDF-1.4 rows"), "this is a PDF. Read are Parquet"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("what", OTHERS)
-def test_what_is_no_table_is_named(what, tmp_path):
-    OTHERS[what](tmp_path / "rows.json")
-    with pytest.raises(RatchetError, match=f"rows.json: this is {what}. Read are Parquet"):
-        read_problems(tmp_path / "rows.json", "math")
+@pytest.mark.parametrize("name", BROKEN)
+def test_files_that_cannot_be_read_are_errors_that_name_them(name, tmp_path):
+    write, message = BROKEN[name]
+    write(tmp_path / name)
+    with pytest.raises(RatchetError, match=f"(?s){name}.*{message}"):
+        read_problems(tmp_path / name, "math")
+
+
+def test_what_curation_kept_can_be_read_again(tmp_path):
+    split = read_problems(write_json(tmp_path / "m.json", [ROW]), "math")
+    pq.write_table(split.kept, tmp_path / "kept.parquet")
+    again = read_problems(tmp_path / "kept.parquet", "math")
+    assert again.summary["files"] == {"kept.parquet (ratchet)": 1}
+    assert again.kept.drop(["source", "source_id"]).equals(split.kept.drop(["source", "source_id"]))
+
+
+def test_a_window_is_half_open_and_what_is_outside_is_told(tmp_path):
+    days = ["2024-07-31", "2024-08-01", "2025-01-31", "2025-02-01", None]
+    rows = [{"problem": f"P{i}?", "answer": "1", "date": day} for i, day in enumerate(days)]
+    window = (date(2024, 8, 1), date(2025, 2, 1))
+    split = read_problems(write_lines(tmp_path / "dated.jsonl", rows), "math", window=window)
+    assert split.kept.column("prompt").to_pylist() == ["P1?", "P2?"]
+    assert split.summary["dropped"] == {"malformed": 0, "other_domain": 0, "empty": 0, "outside_window": 3}
 
 
 def test_a_conversation_alone_is_a_problem_and_its_reply_no_reference(tmp_path):
@@ -95,8 +133,18 @@ def test_a_conversation_alone_is_a_problem_and_its_reply_no_reference(tmp_path):
 
 
 CHAT = [{"from": "human", "value": "Add 1 and 1."}, {"from": "assistant", "ground_truth": {"value": "2"}}]
-ROW = {"problem": "Add 1 and 1.", "answer": "2"}
+ASKED = [{"role": "user", "content": "Add 1 and 1."}]
+VERL = {"reward_model": {"ground_truth": "2"}, "prompt": ASKED, "ability": "math"}
 LISTS = {  # the text of a file, and its rows: kept, malformed
+    "a row under each name, as of BigCodeBench": (json.dumps({"a/1": ROW, "a/2": ROW}), 2, 0),
+    "an indented row under each name": (json.dumps({"a/1": ROW, "a/2": ROW}, indent=1), 2, 0),
+    "rows beside what is said of them, as of GAOKAO-Bench": (
+        json.dumps({"keywords": "MCQ", "note": [{"by": "x"}], "example": [ROW, ROW]}, indent=1), 2, 0,
+    ),
+    "rows in an object on one line": (json.dumps({"version": "1.0", "data": [ROW, ROW]}), 2, 0),
+    "one row with a chat in it": (json.dumps(ROW | {"data": [{"role": "user", "content": "Subtract."}]}), 1, 0),
+    "one row with a chat and an object": (json.dumps(VERL), 1, 0),
+    "blank lines and a byte order mark": (f"\ufeff\n{json.dumps(ROW)}\n\n\n{json.dumps(ROW)}", 2, 0),
     "chats in an array": (json.dumps([CHAT, CHAT]), 2, 0),
     "an indented array of chats": (json.dumps([CHAT, CHAT], indent=1), 2, 0),
     "one chat": (json.dumps(CHAT), 1, 0),
@@ -108,7 +156,7 @@ LISTS = {  # the text of a file, and its rows: kept, malformed
     "an array of arrays of rows": (json.dumps([[ROW, ROW], [ROW]], indent=1), 3, 0),
     "an array, then a row": (f"{json.dumps([ROW])}\n{json.dumps(ROW)}\n", 2, 0),
     "rows with a column that chats have": (json.dumps([ROW | {"from": "a book"}] * 2), 2, 0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", LISTS)
@@ -118,10 +166,5 @@ def test_lists_are_chats_or_several_rows(what, tmp_path):
     split = read_problems(tmp_path / "rows.jsonl", "math")
     assert [(row["prompt"], row["answer"]) for row in split.kept.to_pylist()] == [("Add 1 and 1.", "2")] * kept
     assert [row["rule"] for row in split.rejected.to_pylist()] == ["malformed"] * malformed
-
-
-def test_options_that_the_reader_appends_are_recognized(tmp_path):
-    options = {"question": "How much is 3 + 4?", "options": ["A)5", "B)7", "C)9", "D)11", "E)12"], "correct": "B"}
-    (tmp_path / "rows.json").write_text(json.dumps([options]))
-    (rejected,) = filter_by_rules(read_problems(tmp_path / "rows.json", "math").kept).rejected.to_pylist()
-    assert rejected["rule"] == "multiple_choice" and json.loads(rejected["evidence"])["options"][1] == "B)7"
+    numbers = [*split.kept["source_id"].to_pylist(), *split.rejected["source_id"].to_pylist()]
+    assert sorted(numbers) == [str(number) for number in range(kept + malformed)]

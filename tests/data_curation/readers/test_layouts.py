@@ -1,5 +1,5 @@
 """One row of each of some hundred published data sets, written after their cards, and of each shape that a field may
-have: what it reads as, or the field for which it is refused."""
+have: what it reads as, the rule that drops it for its reference, or the field for which it is refused."""
 
 import contextlib
 import json
@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
+from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import HERE, write_json
 
@@ -25,6 +26,9 @@ def test_each_published_layout_reads_as_its_publisher_meant(tmp_path, layout):
         return
     split = read_problems(path, layout["domain"])
     assert len(split.kept) == 1, split.rejected["evidence"].to_pylist()
+    for rule, said in layout.get("dropped", {}).items():
+        (row,) = filter_by_rules(split.kept).rejected.to_pylist()
+        assert row["rule"] == rule and said in row["evidence"]
     (problem,) = from_table(split.kept)
     lists = {"tests": json.loads(problem.tests or "[]"), "golden": problem.golden_solutions or []}
     read = vars(problem) | lists | {"released": str(problem.released), "metadata": json.loads(problem.metadata)}
@@ -76,19 +80,3 @@ def test_a_strange_value_anywhere_costs_its_row_alone(tmp_path, layout):
     split = read_problems(path, layout["domain"])
     assert len(split.kept) + len(split.rejected) == len(rows)
     assert {"0", str(len(rows) - 1)} <= {*split.kept["source_id"].to_pylist()}
-
-
-def test_a_time_in_seconds_is_a_date_and_a_year_is_none(tmp_path):
-    rows = [{"problem": "P?", "answer": "1", "date": date} for date in (1_722_470_400, 1_722_470_400.5, 2024, 1e308)]
-    split = read_problems(write_json(tmp_path / "m.json", rows), "math")
-    assert [str(date) for date in split.kept["released"].to_pylist()] == ["2024-08-01"] * 2
-    assert [json.loads(row["evidence"])["field"] for row in split.rejected.to_pylist()] == ["date"] * 2
-
-
-def test_rows_inside_an_object_on_one_line(tmp_path):
-    row = {"problem": "P?", "answer": "1"}
-    (tmp_path / "m.json").write_text(json.dumps({"version": "1.0", "data": [row, row]}))
-    assert len(read_problems(tmp_path / "m.json", "math").kept) == 2
-    chat = {"data": [{"role": "user", "content": "P?"}], "problem": "P?", "answer": "1"}
-    (tmp_path / "c.json").write_text(json.dumps(chat))
-    assert len(read_problems(tmp_path / "c.json", "math").kept) == 1
