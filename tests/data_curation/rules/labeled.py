@@ -8,8 +8,6 @@ A row of the corpus has `domain`, `rule`, `takes` (what a person says), `text`, 
     python -m tests.data_curation.rules.labeled --speed FILE DOMAIN    # rows of a file per CPU second
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

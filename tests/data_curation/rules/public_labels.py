@@ -8,8 +8,6 @@ with a column of statements.
     python -m tests.data_curation.rules.public_labels DATA/*.json*
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Iterable, Iterator

@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.rule_filter import filter_by_rules
@@ -104,50 +106,8 @@ def test_evidence_counts_the_bytes_of_a_prompt_with_other_than_ascii_characters(
     assert row["rule"] == "proof" and cut(row["prompt"], evidence["span"]) == evidence["text"]
 
 
-KEPT = {
-    "proof": [
-        "Show all the target keys of the game. How many keys are there if 3 rows have 4 keys each?",
-        "A panel has keys 1 to 9. Show all the target key numbers that can be reached by adding 3, as one product.",
-        "Show all steps, each of which can be checked, and give the value of $17^2 - 13^2$.",
-        "A museum must show every painting that has a frame. It has 40 paintings, a quarter of them "
-        "unframed. Count those on show.",
-        "The display will show both digits that are lit. Evaluate their sum when the clock reads 09:41.",
-        "A sign can show all letters that have an axis of symmetry. The word OHIO is displayed. Count "
-        "the letters shown.",
-    ],
-    "true_false": [
-        "A test has ten true or false questions. What is the minimum number of students such that two "
-        "have the same answers?",
-        "Each program reads an integer and outputs TRUE or FALSE. How many programs differ on the "
-        "inputs 1, 2, 3 and 4?",
-        "A quiz is made of 6 questions, each of which is true or false. In how many ways can all be answered?",
-        "Lena guesses whether each of 5 statements is true or false. What is the probability that she "
-        "is right 4 times?",
-        "A test has ten true or false questions. What is the minimum number of answers that a student needs to pass?",
-        "A program outputs TRUE or FALSE. How many programs of 3 lines output TRUE?",
-        "A circuit has 3 inputs, and each input is true or false. How many rows does its truth table have?",
-    ],
-    "figure": [
-        r"The shaded region is described by $x^2 + y^2 \le 4$ and $x \ge 0$. What is its area?",
-        r"Shade the region described by $|x| + |y| \le 3$. What is the area of the shaded region?",
-        "Two concentric circles have radii 3 and 5. The ring between them is shaded. What is the area "
-        "of the shaded region?",
-        "A square of side 8 has a quarter circle of radius 8 about one corner. What is the area of the "
-        "shaded region outside the quarter circle?",
-        "The part of a 6 by 4 rectangle below its diagonal is shaded. Find the area of the shaded part.",
-    ],
-    "interactive": [
-        "Given a list in which -1 stands for an unknown value, print the number of ways to fill it.",
-        "Cars wait for the result of a race at a gate that lets at most k cars through. Print the number of seconds.",
-        "People wait for an elevator. Their weights are unknown to the operator. Given the weights, print the rides.",
-        "You are given your answer and the jury's answer, two integers. Print the absolute difference of the two.",
-        "Clients wait for a response. The length of each request is known, the server's speed is "
-        "unknown. Print the least speed.",
-        "A spy sends a secret word to each of n agents. Print the number of letters sent.",
-        "The jury's answers to n questions are given, followed by those of m teams. Print the best team's score.",
-    ],
-}
-"""By the rule of which they have a word, but not what the rule is about."""
+STATEMENTS = yaml.safe_load((Path(__file__).parent / "statements.yaml").read_text(encoding="utf-8"))
+KEPT = STATEMENTS["kept"]
 
 
 @pytest.mark.parametrize("rule", KEPT)
@@ -158,24 +118,11 @@ def test_a_word_of_a_rule_alone_drops_nothing(rule):
     assert filter_by_rules(table).rejected.to_pylist() == []
 
 
-PICTURES = {
-    "Based on <image1>, what is the value of x? The side is 5 and the angle is 30 degrees.": True,
-    "How many of the 12 pieces in <image1> are black?": True,
-    "How many apples are in <image1>?": True,
-    "<image1> What is the area of the triangle?": True,
-    "The diagram shows two overlapping squares. What is the overlap?": True,
-    "The picture shows 7 cubes glued together. How many faces can be seen from the front?": True,
-    "The diagram on the right shows 5 squares of different sizes. Find the perimeter of the whole shape.": True,
-    "<image1> A right triangle has legs 3 and 4. Find the hypotenuse.": False,
-    "The diagram shows a right triangle with legs 3 and 4. Find the hypotenuse.": False,
-    "The diagram shows a square of side 4. A point is 3 from one side. How far is it from the opposite side?": False,
-    "The figure shows that $2 + 2 = 4$. What is $2 + 3$?": False,
-}
-
-
-@pytest.mark.parametrize("statement", PICTURES)
-def test_a_picture_that_is_shown_and_not_described_is_missed(statement):
-    assert (RULES["math", "figure"](problem("math", statement), LIMITS) is not None) == PICTURES[statement]
+@pytest.mark.parametrize("said", STATEMENTS["pictures"])
+def test_a_picture_that_is_shown_and_not_described_is_missed(said):
+    for statement in STATEMENTS["pictures"][said]:
+        is_taken = RULES["math", "figure"](problem("math", statement), LIMITS) is not None
+        assert is_taken == (said == "needed"), statement
 
 
 EXAMPLES = {(sign, name): each for sign, some in read_patterns().items() for name, each in some.items()}
