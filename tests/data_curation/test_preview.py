@@ -1,9 +1,6 @@
 import json
 
-import pytest
-
 from ratchet.data_curation.preview import FilePreview, preview_file, preview_sources
-from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import write_json, write_lines
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
@@ -43,8 +40,3 @@ def test_tests_and_limits_of_code_and_no_more_rows_than_asked_for(tmp_path):
     assert preview.rows == 5 and [shown.row for shown in preview.shown] == [0, 2, 4]
     assert preview.shown[0].read["tests"] == '[{"input": "1", "output": "2"}]'
     assert preview.shown[0].read["time_limit_s"] == "0.5"
-
-
-def test_a_file_in_no_known_layout_is_an_error(tmp_path):
-    with pytest.raises(RatchetError, match="unknown math format"):
-        preview_file(write_json(tmp_path / "u.json", [{"label": 1}]), "math")

@@ -76,25 +76,3 @@ def test_math_contains_aime_problems_twice(math):
     for row in split.rejected.to_pylist():
         evidence = json.loads(row["evidence"])
         assert row["rule"] == "exact" or equivalent(*evidence.get("answers", ["", ""])), row
-
-
-@pytest.mark.slow
-def test_leetcode_against_humaneval(shared_data):
-    split = read_problems(shared_data / "code_raw/LeetCodeDataset-v0.2.0-train.jsonl.gz", "code")
-    assert split.summary["rows_out"] == 1890
-    assert all(split.kept.column("tests").to_pylist())
-    items = read_problems(shared_data / "benchmarks/HumanEval.jsonl.gz", "code").kept
-    ruled = filter_by_rules(split.kept)
-    assert (
-        ruled.summary["dropped"]["platform_template"] >= 100 and 50 <= ruled.summary["dropped"]["special_judge"] <= 120
-    )
-    assert 1500 <= len(ruled.kept) <= 1750
-    clean = decontaminate(ruled.kept, items, Decontamination(ngram=14))
-    assert len(clean.rejected) == 0
-    assert len(deduplicate(clean.kept, Deduplication()).rejected) <= 5
-
-
-def test_code_contests_is_mostly_without_solutions(shared_data):
-    rows = read_problems(shared_data / "benchmarks/code_contests_test.json", "code").kept
-    assert len(rows) == 165 and all(rows.column("tests").to_pylist())
-    assert len(filter_by_rules(rows).kept) == 0

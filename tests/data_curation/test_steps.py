@@ -5,8 +5,6 @@ from typing import ClassVar
 
 import pytest
 
-from ratchet.data_curation import steps as module
-from ratchet.data_curation.deduplication.copies import Deduplicate
 from ratchet.data_curation.domains import CurationPlan, plan_of
 from ratchet.data_curation.rule_filter import FilterByRules
 from ratchet.data_curation.rules import OTHER_RULES
@@ -14,7 +12,6 @@ from ratchet.data_curation.settings.curation import Curation, Rules
 from ratchet.data_curation.steps import STEPS, ProblemFilter, StepContext, run_steps, step_of, steps_of
 from ratchet.verifiers.domains import DOMAINS, domain_of, known_domains
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.registry import Registry
 from tests.data_curation.conftest import problems
 
 
@@ -115,8 +112,3 @@ def test_members_of_installed_packages_have_names(package):
     assert OTHER_RULES.get("no_seven") is no_seven and OTHER_RULES.path("no_seven") == f"{__name__}:no_seven"
     with pytest.raises(RatchetError, match="drop_short"):
         STEPS.get("drop_shrot")
-
-
-def test_without_a_group_nothing_is_looked_for():
-    assert Registry("thing", {}, callable).names == [] and module.STEPS.names[0] == "rules"
-    assert step_of(Deduplicate()) == Deduplicate()

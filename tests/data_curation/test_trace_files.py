@@ -1,10 +1,7 @@
 """Traces from files in each layout, and what is set aside."""
 
-import csv
 import json
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.prompts import PromptFormat, user_message
@@ -40,18 +37,6 @@ def test_chats_and_pairs_are_taken_as_they_stand(tmp_path, row):
     traces, rejected = read(tmp_path / "t.jsonl", [row])
     assert pairs(traces) == [("What is 1 + 1?", "It is \\boxed{2}.")] and not rejected
     assert (traces[0].problem.source, traces[0].problem.source_id) == ("t", "0")
-
-
-def test_own_columns_in_parquet_and_csv(tmp_path):
-    rows = [{"ask": "What is\n1 + 1?", "reply": "2", "messages": "x"}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a")
-    with (tmp_path / "b").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    for name in "ab":
-        traces, _ = read_traces(tmp_path / name, name, "math", boxed, {"prompt": "ask", "response": "reply"})
-        assert pairs(traces) == [("What is\n1 + 1?", "2")]
 
 
 def test_a_mapped_column_may_first_occur_in_a_late_row(tmp_path):

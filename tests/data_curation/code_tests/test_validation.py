@@ -35,15 +35,6 @@ def row(name: str, golden: list[str], tests: list) -> dict:
     }  # fmt: skip
 
 
-def test_tests_without_a_solution_are_counted_and_called_unchecked(pool):
-    table = to_table([row("none", [], STRONG), row("few", [], STRONG[:2]), row("sound", [GOLDEN], STRONG)])
-    split = validate_tests(table, TestValidation(), pool)
-    assert split.kept.column("source_id").to_pylist() == ["none", "sound"]
-    assert split.rejected.column("rule").to_pylist() == ["too_few_tests"] and split.summary["unchecked"] == 1
-    facts = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
-    assert facts[0] == {"tests": 6, "unchecked": True} and facts[1]["mutants"] > 0
-
-
 def test_each_rule_takes_its_own(pool):
     table = to_table([
         row("sound", [GOLDEN], STRONG),
@@ -52,17 +43,20 @@ def test_each_rule_takes_its_own(pool):
         row("weak tests", [GOLDEN], WEAK),
         row("second solution passes", ["def solve(xs): return 1", GOLDEN], STRONG),
         row("broken solution", ["def solve(xs) return"], STRONG),
+        row("no solution", [], STRONG),
+        row("few and no solution", [], STRONG[:2]),
     ])  # fmt: skip
     split = validate_tests(table, TestValidation(), pool)
-    assert split.kept.column("source_id").to_pylist() == ["sound", "second solution passes"]
+    assert split.kept.column("source_id").to_pylist() == ["sound", "second solution passes", "no solution"]
     assert rejected(split) == {
-        "few": "too_few_tests", "wrong tests": "golden_fails", "weak tests": "weak_tests",
-        "broken solution": "golden_fails",
+        "few": "too_few_tests", "few and no solution": "too_few_tests", "wrong tests": "golden_fails",
+        "weak tests": "weak_tests", "broken solution": "golden_fails",
     }  # fmt: skip
     evidence = json.loads(split.rejected.column("evidence").to_pylist()[1])
     assert evidence["failures"][0]["decided_by"] == "wrong_answer"
-    strength = json.loads(split.kept.column("metadata").to_pylist()[0])["validate_tests"]
-    assert strength == {"tests": len(STRONG), "mutants": strength["mutants"]} and strength["mutants"] > 0
+    facts = [json.loads(text)["validate_tests"] for text in split.kept.column("metadata").to_pylist()]
+    assert facts[0] == {"tests": len(STRONG), "mutants": facts[0]["mutants"]} and facts[0]["mutants"] > 0
+    assert facts[2] == {"tests": len(STRONG), "unchecked": True} and split.summary["unchecked"] == 1
 
 
 def test_a_slow_solution_and_its_mutants_get_the_time_of_the_problem(pool):
@@ -110,10 +104,11 @@ def test_a_golden_solution_somewhat_beyond_its_limit_rejects_no_row(pool, monkey
     widened = patience._widened
     monkeypatch.setattr(patience, "_widened", lambda submission, wider: widened(submission, 10 * wider))
     rows = [
-        row(name, [spinning(seconds, "len(xs)")], COUNTED) | {"time_limit_s": 0.1}
+        row(name, [spinning(seconds, "len(xs)")], COUNTED[:1]) | {"time_limit_s": 0.1}
         for name, seconds in (("slowed", 0.2), ("slow", 9999))
     ]
-    split = validate_tests(to_table(rows), TestValidation(min_mutants_killed=0), pool)
+    settings = TestValidation(min_tests=1, min_mutants_killed=0, max_mutants=1)
+    split = validate_tests(to_table(rows), settings, pool)
     assert split.kept.column("source_id").to_pylist() == ["slowed"]
     [evidence] = split.rejected.column("evidence").to_pylist()
     assert json.loads(evidence)["failures"][0]["decided_by"] == "time_limit"

@@ -8,8 +8,6 @@ published files.
     python -m tests.data_curation.decontamination.labels DATA
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

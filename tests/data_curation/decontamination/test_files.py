@@ -1,9 +1,5 @@
 import gzip
 import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +9,6 @@ import pytest
 from ratchet.data_curation.decontamination.files import PREFIX, decontaminate_files
 from ratchet.data_curation.tokens import cut
 from ratchet.verifiers.errors import RatchetError
-from tests.waiting import happens
 
 ITEM = "A wheel of radius 7 rolls along a straight road for 12 turns. How far from its start does it stop?"
 OTHER_ITEM = r"Find all pairs of integers $(x, y)$ with $\dfrac{1}{x} + \dfrac{1}{y} = \dfrac{1}{2021}$ and $x \le y$."
@@ -98,15 +93,20 @@ def test_json_lines_of_any_kind_are_accounted_for(tmp_path, benchmark_file):
     assert summary["columns_as_json"] == ["big", "extra", "mixed", "other"]
 
 
-def test_many_rows_and_several_inputs_keep_their_order(tmp_path, benchmark_file):
+def test_stopped_and_called_again_many_rows_of_several_inputs_keep_their_order(tmp_path, benchmark_file):
     texts = [f"{CLEAN} Number {i}." if i % 1000 else COPY for i in range(20_000)]
     pq.write_table(pa.table({"text": texts, "n": range(20_000)}), tmp_path / "a.parquet")
     (tmp_path / "b.json").write_text(json.dumps([{"text": OTHER_ITEM, "more": True}]))
-    seen = []
-    summary = decontaminate_files(
-        [tmp_path / "a.parquet", tmp_path / "b.json"], [benchmark_file], tmp_path / "out",
-        progress=lambda done, total: seen.append((done, total)),
-    )  # fmt: skip
+    arguments, seen = ([tmp_path / "a.parquet", tmp_path / "b.json"], [benchmark_file], tmp_path / "out"), []
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        decontaminate_files(*arguments, progress=stop)
+    assert list(tmp_path.glob(".out.partial/*")) and not (tmp_path / "out").exists()
+    summary = decontaminate_files(*arguments, progress=lambda done, total: seen.append((done, total)))
+    assert not list(tmp_path.glob(".out*"))
     kept, rejected = rows(tmp_path / "out" / "kept.parquet"), rows(tmp_path / "out" / "rejected.parquet")
     assert [row["n"] for row in kept] == [i for i in range(20_000) if i % 1000]
     assert [row["n"] for row in rejected] == [*range(0, 20_000, 1000), None] and rejected[-1]["more"] is True
@@ -144,20 +144,6 @@ def test_an_unusable_file_is_named_and_nothing_is_left(tmp_path, benchmark_file,
     with pytest.raises(RatchetError, match=r"nowhere.json"):
         decontaminate_files([tmp_path / "nowhere.json"], [benchmark_file], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted({name, benchmark_file.name})
-
-
-def test_killed_half_way_there_is_no_output_and_the_same_call_makes_it(tmp_path, benchmark_file):
-    pq.write_table(pa.table({"text": [COPY, CLEAN] * 200_000}), tmp_path / "rows.parquet")
-    call = f"decontaminate_files([r'{tmp_path}/rows.parquet'], [r'{benchmark_file}'], r'{tmp_path}/out')"
-    command = f"from ratchet.data_curation.decontamination.files import decontaminate_files; {call}"
-    process = subprocess.Popen([sys.executable, "-c", command], env={**os.environ})
-    assert happens(lambda: list(tmp_path.glob(".out.partial/kept.parquet")))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert list(tmp_path.glob(".out.partial/*")) and not (tmp_path / "out").exists()
-    pq.write_table(pa.table({"text": [COPY, CLEAN] * 50}), tmp_path / "rows.parquet")
-    summary = decontaminate_files([tmp_path / "rows.parquet"], [benchmark_file], tmp_path / "out")
-    assert (summary["kept"], summary["rejected"]) == (50, 50) and not list(tmp_path.glob(".out*"))
 
 
 @pytest.mark.parametrize(

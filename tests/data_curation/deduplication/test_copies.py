@@ -133,6 +133,7 @@ OTHER_TESTS = '[{"call": {"args": [[1, 2]], "kwargs": {}}, "output": 2}]'
         ("code", SALE.replace("trades", "trdaes").replace("prices[i]", "`prices[i]`"), {}, True),
         ("code", SALE.replace("any trades", "all trades"), {"tests": [TESTS, TESTS]}, True),
         ("code", SALE, {"tests": [TESTS, OTHER_TESTS], "entry_point": ["f", "g"]}, False),
+        ("code", SALE, {"entry_point": ["f", "g"]}, True),  # of two functions, and no exact copy
         # what other domains judge by says nothing of the problem
         ("instructions", BASE.replace("week", "month"), {"tests": ['[{"id": "punctuation:no_comma"}]'] * 2}, False),
         ("science", BASE.replace("week", "month"), {"tests": ['{"unit": "m"}'] * 2, "answer": ["3", "3"]}, False),
@@ -185,9 +186,14 @@ def test_texts_that_differ_in_one_meaningful_word_are_different_problems():
         assert not run(problems("math", *texts, answer=[answer] * len(texts)))[1]
 
 
+LEAST = "Find the least value of $x^2+37y^2$ for whole numbers $x$ and $y$ whose product is 74, and explain."
+
+
 @pytest.mark.parametrize(
     ("text", "other", "is_copy"),
     [
+        (LEAST, LEAST.replace("least", "greatest"), False),
+        (f"{BASE} How many are left?", f"{BASE} How many in all?", False),
         ("6 storks and 3 birds sat there. 2 more birds came. How many more storks than birds sit there now?",
          "6 birds and 3 storks sat there. 2 more storks came. How many more birds than storks sit there now?", False),
         ("Jo got 6 mails in the morning, 3 at noon and some at night, 10 in all. How many did Jo get at noon?",
@@ -198,18 +204,9 @@ def test_texts_that_differ_in_one_meaningful_word_are_different_problems():
          "Bo has a van for 250 dollars. The van needs 4 tires of 35 dollars. What does the van cost altogether?", True),
     ],
 )  # fmt: skip
-def test_a_comparison_is_no_unit_and_a_new_name_no_other_problem(text, other, is_copy):
+def test_the_opposite_and_another_comparison_are_other_problems_and_a_new_name_is_none(text, other, is_copy):
     _, rejected = run(problems("math", text, other, answer=["11", "11"]))
     assert len(rejected) == is_copy
-
-
-def test_the_question_turned_to_its_opposite_is_another_problem():
-    least = "Find the least value of $x^2+37y^2$ for whole numbers $x$ and $y$ whose product is 74, and explain."
-    for text, other in (
-        (least, least.replace("least", "greatest")),
-        (BASE + " How many are left?", BASE + " How many in all?"),
-    ):
-        assert not run(problems("math", text, other, answer=["1517", "1517"]))[1]
 
 
 @pytest.mark.parametrize(
@@ -268,11 +265,6 @@ def test_bands_miss_one_pair_at_the_threshold_in_a_hundred(threshold):
     bands, rows = bands_of(Deduplication(jaccard=threshold))
     assert (1 - threshold**rows) ** bands <= MAX_MISSED and bands * rows <= 128
     assert (1 - threshold ** (rows + 1)) ** (128 // (rows + 1)) > MAX_MISSED
-
-
-def test_the_same_statement_for_two_functions_is_no_exact_copy():
-    split, rejected = run(problems("code", FAR, FAR, entry_point=["f", "g"]))
-    assert rejected["1"][0] == "near" and len(split.kept) == 1
 
 
 def test_no_rows_and_one_row():

@@ -18,18 +18,15 @@ def test_the_bands_of_the_paper():
     assert split.rejected.column("rule").to_pylist() == ["too_short", "too_short"]
 
 
-def test_the_share_that_is_kept_of_the_middle_band_is_the_recipes():
-    limits = LIMITS.model_copy(update={"downsample_keep": 0.2})
-    split = filter_by_length(rows([3000.0] * 2000), limits, seed=0)
-    assert 340 < len(split.kept) < 460
-    draws = [json.loads(evidence)["draw"] for evidence in split.rejected.column("evidence").to_pylist()]
-    assert 0.2 <= min(draws) < max(draws) <= 1
-
-
-def test_the_middle_band_is_thinned_at_the_rate_and_by_identity_alone():
+def test_the_middle_band_is_thinned_at_the_recipes_rate_and_by_identity_alone():
     many = rows([3000.0] * 2000)
-    kept = filter_by_length(many, LIMITS, seed=0).kept
-    assert 900 < len(kept) < 1100
-    part = filter_by_length(many.slice(0, 700), LIMITS, seed=0).kept
-    assert part.column("problem_id").to_pylist() == kept.column("problem_id").to_pylist()[: len(part)]
-    assert filter_by_length(many, LIMITS, seed=1).kept.column("problem_id") != kept.column("problem_id")
+    for share in (0.2, 0.5):
+        limits = LIMITS.model_copy(update={"downsample_keep": share})
+        split = filter_by_length(many, limits, seed=0)
+        assert abs(len(split.kept) - 2000 * share) < 60
+        draws = [json.loads(evidence)["draw"] for evidence in split.rejected.column("evidence").to_pylist()]
+        assert share <= min(draws) < max(draws) <= 1
+    kept = split.kept.column("problem_id").to_pylist()
+    part = filter_by_length(many.slice(0, 700), limits, seed=0).kept
+    assert part.column("problem_id").to_pylist() == kept[: len(part)]
+    assert filter_by_length(many, limits, seed=1).kept.column("problem_id").to_pylist() != kept

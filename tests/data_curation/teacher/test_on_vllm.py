@@ -13,9 +13,8 @@ from urllib.request import urlopen
 import pytest
 
 from ratchet.data_curation.base.openai_engine import OpenAIEngine
-from ratchet.data_curation.teacher.attempts import collect_attempts, problem_prompts
 from ratchet.verifiers.errors import RatchetError
-from tests.data_curation.teacher.test_attempts import ASKED, BAD_DAY, FORMAT, SUMS, ask
+from tests.data_curation.teacher.test_attempts import ASKED, BAD_DAY, SUMS, ask, collect
 from tests.infra.tiny_endpoint import FaultyProxy, grow_model
 
 PYTHON = os.environ.get("RATCHET_TEST_VLLM") or (sys.executable if importlib.util.find_spec("vllm") else "")
@@ -63,9 +62,8 @@ def test_a_bad_day_in_front_of_vllm_changes_no_answer(vllm, tmp_path):
     proxy = FaultyProxy(vllm, BAD_DAY)
     try:
         quiet = ask(vllm.url, tmp_path / "quiet.jsonl")
-        assert quiet["finish_reason"].to_pylist().count("length") > 0 and set(quiet["counted_by"].to_pylist()) == {
-            "teacher"
-        }
+        assert "length" in quiet["finish_reason"].to_pylist()
+        assert {*quiet["counted_by"].to_pylist()} == {"teacher"}
         assert ask(proxy.url, tmp_path / "bad.jsonl").equals(quiet)
         assert set(BAD_DAY) <= set(proxy.met)
     finally:
@@ -84,13 +82,6 @@ def test_what_vllm_will_never_do_is_said_at_once(vllm, tmp_path, settings, messa
     engine = OpenAIEngine.for_teacher(teacher)
     try:
         with pytest.raises(RatchetError, match=message):
-            collect_attempts(
-                problem_prompts(lambda: [SUMS], FORMAT),
-                engine,
-                teacher,
-                tmp_path / "journal.jsonl",
-                0,
-                tmp_path / "a.parquet",
-            )
+            collect(SUMS, engine, tmp_path / "journal.jsonl", teacher)
     finally:
         engine.close()
