@@ -78,10 +78,7 @@ def test_what_cannot_be_learned_from_is_set_aside_with_the_reason(tmp_path):
     ]  # fmt: skip
     traces, rejected = read(tmp_path / "t.jsonl", rows)
     assert len(traces) == 1
-    assert [(row["source_id"], row["rule"]) for row in rejected] == [
-        ("1", "malformed"), ("2", "malformed"), ("3", "malformed"), ("4", "malformed"), ("5", "malformed"),
-        ("6", "malformed"),
-    ]  # fmt: skip
+    assert [(row["source_id"], row["rule"]) for row in rejected] == [(number, "malformed") for number in "123456"]
     assert "assistant: blank" in rejected[4]["evidence"]
 
 

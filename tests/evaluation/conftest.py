@@ -1,9 +1,8 @@
 """A model that can be evaluated in a second: random weights, and a vocabulary in which whole answers are words. A
 server of chat completions that misbehaves on request."""
 
-from __future__ import annotations
-
 import json
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -11,11 +10,15 @@ from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
+from ratchet.evaluation.sampling import SampledGenerations, sample_share
+from ratchet.evaluation.spec import load_plan, read_spec
 from ratchet.verifiers.problem import problem_id
+from tests.data_curation.conftest import shared_data  # noqa: F401  pytest finds fixtures by name
 from tests.infra.stub_server import StubServer
 
 CODE_ANSWER = "```python\ndef solve(xs):\n    return {}\n```"
@@ -92,6 +95,26 @@ def spec(random_model: Path, benchmark_files: dict[str, Path], tmp_path: Path) -
         "store_dir": str(tmp_path / "store"),
         "work_dir": str(tmp_path / "work"),
     }  # fmt: skip
+
+
+def write(spec: dict, path: Path) -> Path:
+    """The spec in this file, or in `spec.json` of this directory."""
+    file = path if path.suffix else path / "spec.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(spec))
+    return file
+
+
+def launch_directory(spec_path: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=spec_path.parent))
+
+
+def sampled(spec_path: Path) -> pa.Table:
+    """What a sampling process does, in this one; then all that is asked for, which must be there."""
+    plan = load_plan(read_spec(spec_path))
+    with SampledGenerations(spec_path, plan) as generations:
+        sample_share(spec_path, launch_directory(spec_path), 0)
+        return pa.concat_tables(generations.in_order())
 
 
 def changed(spec: dict, **sections) -> dict:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from itertools import repeat
 
@@ -11,7 +9,7 @@ from ratchet.evaluation.grading import answer_by, without_answers
 from ratchet.evaluation.main import main
 from ratchet.evaluation.tables import warnings
 from ratchet.infra.recipe.evaluation import Benchmark
-from tests.evaluation.conftest import first_benchmark
+from tests.evaluation.conftest import first_benchmark, write
 
 
 @pytest.mark.parametrize(
@@ -77,8 +75,7 @@ def test_a_pattern_scores_responses_without_a_box(spec, server, tmp_path, benchm
     server.replies = {p.prompt: repeat({"content": f"so\n#### {p.answer}"}) for p in problems}
     spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m"}}
     spec = first_benchmark(spec, samples=1, advanced={"answer_pattern": pattern})
-    (tmp_path / "spec.json").write_text(json.dumps(spec))
-    assert main(tmp_path / "spec.json") == 0
+    assert main(write(spec, tmp_path)) == 0
     found = json.loads((tmp_path / "work" / "scores.json").read_text())["benchmarks"]["small-math"]
     assert found["pass_at"]["1"]["value"] == score
     assert (found["without_answers"] or {}).get("preset") == preset

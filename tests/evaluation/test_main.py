@@ -3,62 +3,36 @@
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
 from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
-from ratchet.evaluation.sampling import SampledGenerations, _claim_number, sample_share
+from ratchet.evaluation.sampling import SampledGenerations, _claim_number
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
 from ratchet.infra.launching.resident import Resident
 from ratchet.verifiers.errors import RatchetError
-from tests.evaluation.conftest import changed
+from tests.evaluation.conftest import changed, sampled, write
 from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
-
-
-def write(spec: dict, path: Path) -> Path:
-    path.write_text(json.dumps(spec))
-    return path
-
-
-def sample_here(spec_path: Path) -> None:
-    """All the sampling, in this process and without interruption."""
-    for store in load_plan(read_spec(spec_path)).stores.values():
-        store.directory.mkdir(parents=True)
-    sample_share(spec_path, Path(tempfile.mkdtemp(dir=spec_path.parent)), 0)
 
 
 def stored(store: Path) -> list[Path]:
     return sorted(store.glob("*/*.parquet"))
 
 
-def processes() -> dict[int, tuple[str, int]]:
-    """State and parent of every process; Z is a dead one that nobody has asked after."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-            found[int(stat.parent.name)] = (state, int(parent))
-    return found
-
-
-def alive(pid: int) -> bool:
-    return processes().get(pid, ("Z", 0))[0] != "Z"
-
-
-def children_of(parents: set[int]) -> set[int]:
-    found = {pid for pid, (_, parent) in processes().items() if parent in parents}
-    return found | children_of(found) if found else set()
+def alive(process: psutil.Process) -> bool:
+    """Whether it runs: a dead one that nobody has asked after does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 TWICE = f"{sys.executable} {ROOT / 'tests/training/twice.py'}"
@@ -71,7 +45,7 @@ def kill_midway(spec_path: Path, store: Path) -> list[Path]:
     run = subprocess.Popen([sys.executable, "-m", "ratchet.evaluation.main", str(spec_path)], env=environment)
     before = len(stored(store))
     assert happens(lambda: len(stored(store)) >= before + 3 or run.poll() is not None) and run.poll() is None
-    children = children_of({run.pid})
+    children = psutil.Process(run.pid).children(recursive=True)
     assert len(children) >= 3  # the launcher and two sampling processes
     run.kill()
     run.wait()
@@ -86,7 +60,7 @@ def test_killed_and_continued_on_several_machines_is_the_same_as_never_killed(sp
     spec["evaluation"]["benchmarks"][0]["samples"] = 60
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole_spec = write({**spec, "work_dir": str(whole)}, tmp_path / "whole.json")
-    sample_here(whole_spec)
+    sampled(whole_spec)
     assert main(whole_spec) == 0
 
     store = tmp_path / "killed-store"
@@ -121,37 +95,28 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
     """Twice, in one resident process; each with two sampling processes."""
     alone = tmp_path / "alone"
     spec_path = write({**spec, "work_dir": str(alone), "store_dir": str(tmp_path / "alone-store")}, tmp_path / "a.json")
-    sample_here(spec_path)
+    sampled(spec_path)
     assert main(spec_path) == 0
 
-    module, resident, logs = (
-        "ratchet.evaluation.main",
-        Resident("ratchet.training.launch", "ratchet.evaluation.main"),
-        [],
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    argv = [sys.executable, "-P", "-m", "ratchet.training.launch", str(tmp_path / "absent.json")]
-    with resident.order(argv, tmp_path / "launch.log", environment) as order:  # loads what stages need
-        while order.poll() is None:
-            time.sleep(0.05)
-    assert "FileNotFoundError" in (tmp_path / "launch.log").read_text()
+    resident = Resident("ratchet.training.launch", "ratchet.evaluation.main")
+    log, environment = tmp_path / "log", {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def ordered(module: str, spec_path: Path) -> int:
+        with resident.order([sys.executable, "-P", "-m", module, str(spec_path)], log, environment) as order:
+            assert happens(lambda: order.poll() is not None)
+        return order.code
+
+    ordered("ratchet.training.launch", tmp_path / "absent.json")  # loads what stages need
+    assert "FileNotFoundError" in log.read_text()
     for name in ("first", "second"):
         work = changed(spec, training={"hardware": {"rollout_batch": 8, "processes": 2}})
         work |= {"work_dir": str(tmp_path / name), "store_dir": str(tmp_path / f"{name}-store")}
-        argv = [sys.executable, "-P", "-m", module, str(write(work, tmp_path / f"{name}.json"))]
-        logs.append(tmp_path / f"{name}.log")
-        with resident.order(argv, logs[-1], environment) as order:
-            while order.poll() is None:
-                time.sleep(0.05)
-        assert order.code == 0, logs[-1].read_text()
+        assert ordered("ratchet.evaluation.main", write(work, tmp_path / f"{name}.json")) == 0, log.read_text()
         for file in ("generations.parquet", "scores.json"):
             assert (tmp_path / name / file).read_bytes() == (alone / file).read_bytes()
 
     broken = write({**spec, "evaluations": {}}, tmp_path / "broken.json")
-    with resident.order([*argv[:4], str(broken)], tmp_path / "broken.log", environment) as order:
-        while order.poll() is None:
-            time.sleep(0.05)
-    assert order.code == 2, (tmp_path / "broken.log").read_text()
+    assert ordered("ratchet.evaluation.main", broken) == 2, log.read_text()
     resident.close()
 
 
@@ -195,9 +160,9 @@ def test_a_sampling_process_that_is_killed_is_told_and_the_others_end(spec, tmp_
     with SampledGenerations(spec_path, load_plan(read_spec(spec_path))) as generations:
         parts = generations.stream()
         next(parts)
-        launcher = next(pid for pid in children_of({os.getpid()}) if len(children_of({pid})) > 1)
-        sampling = children_of({launcher})
-        os.kill(max(sampling), signal.SIGKILL)
+        below = [child.children(recursive=True) for child in psutil.Process().children(recursive=True)]
+        sampling = next(processes for processes in below if len(processes) > 1)
+        max(sampling, key=lambda process: process.pid).kill()
         with pytest.raises(RatchetError, match=r"a sampling process was killed; if memory ran out"):
             list(parts)
     assert happens(lambda: not any(map(alive, sampling)))
@@ -216,11 +181,3 @@ def check_scores_against_the_stored_rows(work_dir: Path) -> None:
         assert benchmark["truncation_rate"] == (rows["finish_reason"] == "length").mean()
     assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
     assert scores["benchmarks"]["small-code"]["pass_at"]["8"]["value"] is None  # 4 samples
-
-
-def test_failure_says_so_in_the_status_file(spec, tmp_path):
-    spec["model"]["directory"] = "/nowhere"
-    assert main(write(spec, tmp_path / "spec.json")) == 2
-    status = json.loads((tmp_path / "work/status.json").read_text())
-    assert status["state"] == "failed" and "model from /nowhere" in status["message"]
-    assert main(tmp_path / "missing.json") == 2

@@ -7,12 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.evaluation.pass_at_k import (
-    all_pass_table,
-    majority_at_k,
-    pass_at_every_k,
-    pass_at_k_table,
-)
+from ratchet.evaluation.pass_at_k import all_pass_table, majority_at_k, pass_at_every_k, pass_at_k_table
 
 counts = st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))
 

@@ -1,5 +1,3 @@
-import json
-import tempfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,26 +7,7 @@ import pytest
 from ratchet.evaluation.sampling import TAKEN, SampledGenerations, missing_of, sample_share
 from ratchet.evaluation.spec import load_plan, read_spec
 from ratchet.verifiers.errors import RatchetError
-from tests.evaluation.conftest import changed, first_benchmark
-
-
-def write(spec: dict, tmp_path: Path) -> Path:
-    tmp_path.mkdir(exist_ok=True)
-    path = tmp_path / "spec.json"
-    path.write_text(json.dumps(spec))
-    return path
-
-
-def launch_directory(spec_path: Path) -> Path:
-    return Path(tempfile.mkdtemp(dir=spec_path.parent))
-
-
-def sampled(spec_path: Path) -> pa.Table:
-    """What a sampling process does, in this one; then all that is asked for, which must be there."""
-    plan = load_plan(read_spec(spec_path))
-    with SampledGenerations(spec_path, plan) as generations:
-        sample_share(spec_path, launch_directory(spec_path), 0)
-        return pa.concat_tables(generations.in_order())
+from tests.evaluation.conftest import changed, first_benchmark, launch_directory, sampled, write
 
 
 def parts(spec: dict) -> dict[Path, int]:

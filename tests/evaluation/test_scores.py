@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ratchet.data_curation.base.metadata import difficulty_of, topics_of
 from ratchet.evaluation import scores as scoring
 from ratchet.evaluation.scores import solve_rates, without_nan
 from ratchet.verifiers.problem import Problem
@@ -66,14 +67,6 @@ def test_the_vote_counts_classes():
     assert "majority_at" not in score(ROWS[:4], problems("a"), (4,), vote=False)
 
 
-def test_infra_errors_are_never_zeros():
-    errors = [row("a", i, "infra_error") for i in range(4)]
-    assert score([*errors, row("a", 4, "passed")], problems("a"), (1,), vote=False)["pass_at"]["1"]["value"] == 1
-    nothing = score(errors, problems("a", "b"), (1,), vote=True)
-    assert nothing["infra_errors"] == 4 and nothing["questions_graded"] == 0 and nothing["questions"] == 2
-    assert math.isnan(nothing["pass_at"]["1"]["value"]) and math.isnan(nothing["truncation_rate"])
-
-
 def test_curve_ends_at_n_and_the_interval_stays_in_the_unit_range():
     rows = [row(p, s, "passed" if (s + int(p)) % 7 else "failed") for p in "0123456" for s in range(12)]
     scores = score(rows, problems(*"0123456"), (1,), vote=False)
@@ -109,6 +102,9 @@ def test_infra_errors_change_neither_score_nor_error():
     for name in ("pass_at", "majority_at", "problems", "truncation_rate"):
         assert after[name] == whole[name]
     assert after["pass_at"]["1"]["standard_error"] > 0  # across questions, not over pooled responses
+    nothing = score([row("a", i, "infra_error") for i in range(4)], problems("a", "b"), (1,), vote=True)
+    assert nothing["infra_errors"] == 4 and nothing["questions_graded"] == 0 and nothing["questions"] == 2
+    assert math.isnan(nothing["pass_at"]["1"]["value"]) and math.isnan(nothing["truncation_rate"])
 
 
 def test_scores_with_and_without_contaminated_questions():
@@ -138,13 +134,8 @@ def test_every_interval_that_is_shown_is_across_contests():
     def shown(problems: list[Problem]) -> list[dict]:
         found = score(rows, problems, (1, 2), vote=True, contaminated=[])
         points = [found[kind]["1"] for kind in ("pass_at", "all_pass_at", "majority_at")]
-        points += [
-            found["contamination"]["pass_at_without"]["1"],
-            *found["topics"],
-            *found["months"],
-            *found["budgets"],
-        ]
-        return [*points, {name: found["pass_curve"][name][0] for name in ("value", "low", "high")}]
+        points += [found["contamination"]["pass_at_without"]["1"], *found["topics"], *found["months"]]
+        return [*points, *found["budgets"], {name: found["pass_curve"][name][0] for name in ("value", "low", "high")}]
 
     one_by_one, by_contest = shown([replace(p, metadata=json.dumps({"topic": "t"})) for p in alone]), shown(grouped)
     assert len(one_by_one) == len(by_contest) == 4 + 1 + 4 + 5 + 1
@@ -164,3 +155,60 @@ def test_months_and_budgets():
     assert budgets == pytest.approx({32: 0, 64: 0, 128: 1 / 6, 256: 2 / 6, 512: 5 / 6, 1024: 5 / 6})
     rows[0]["tokens"] = None  # of one response nobody knows the length
     assert score(rows, asked, (1,), vote=False)["budgets"] == []
+
+
+def problem(number: int, **metadata) -> Problem:
+    return Problem(str(number), "math", "?", metadata=json.dumps(metadata))
+
+
+def by_topic(rates: dict[str, float], problems: list[Problem]) -> list[dict]:
+    return scoring.by_topic(rates, *({p.problem_id: of(p) for p in problems} for of in (topics_of, difficulty_of)))
+
+
+def test_topics_and_difficulties_as_published():
+    assert topics_of(problem(1, subject="Intermediate Algebra")) == ("intermediate algebra",)
+    assert topics_of(problem(1, unique_id="test/number_theory/572.json")) == ("number theory",)
+    assert topics_of(problem(1, tags=["dp", "graphs", "dp"])) == ("dp", "graphs")
+    assert topics_of(problem(1, unique_id="17")) == topics_of(Problem("1", "math", "?")) == ()
+    found = [
+        difficulty_of(problem(1, **m))
+        for m in ({"difficulty": 2}, {"difficulty": "Hard"}, {"level": "5"}, {"level": "Level 2"}, {})
+    ]
+    assert found == [2.0, "hard", 5.0, 2.0, None]
+
+
+def test_topics_by_hand():
+    """Two strata of means 0.8 and 0.2; topic x has three easy questions, y one easy and three hard ones."""
+    rates = {"0": 1.0, "1": 0.8, "2": 0.6, "3": 0.8, "4": 0.1, "5": 0.2, "6": 0.3}
+    problems = [problem(i, topic="x" if i < 3 else "y", difficulty="easy" if i < 4 else "hard") for i in range(7)]
+    y, x = by_topic(rates, problems)
+    assert (x["topic"], x["questions"], x["value"]) == ("x", 3, pytest.approx(0.8))
+    overall = np.mean(list(rates.values()))
+    assert x["adjusted"] == pytest.approx(overall) and y["adjusted"] == pytest.approx(overall)
+    assert x["adjusted_standard_error"] == pytest.approx(0.2 / 3**0.5)
+    assert x["low"] < 0.8 < x["high"]
+
+
+def test_a_topic_of_hard_questions_is_not_a_weakness():
+    generator = np.random.default_rng(0)
+    difficulty = generator.uniform(1, 10, 400)
+    hard_topic = difficulty + generator.normal(0, 1, 400) > 6
+    chance = 1 / (1 + np.exp(difficulty - 5))
+    weak = ~hard_topic & (generator.random(400) < 0.3)
+    rates = generator.binomial(16, np.where(weak, chance * 0.5, chance)) / 16
+    names = np.where(weak, "weak", np.where(hard_topic, "hard", "easy"))
+    problems = [
+        problem(i, topic=str(t), difficulty=float(d)) for i, (t, d) in enumerate(zip(names, difficulty, strict=True))
+    ]
+    rows = {
+        row["topic"]: row for row in by_topic(dict(zip(map(str, range(400)), rates.tolist(), strict=True)), problems)
+    }
+    assert rows["hard"]["value"] < rows["weak"]["value"]
+    assert rows["weak"]["adjusted"] < rows["hard"]["adjusted"] - 0.1
+
+
+def test_without_difficulties_there_is_no_adjustment_and_small_topics_are_left_out():
+    problems = [problem(i, topic="x") for i in range(3)] + [problem(3, topic="rare")]
+    (row,) = by_topic({str(i): 0.5 for i in range(4)}, problems)
+    assert row["adjusted"] is None and row["topic"] == "x"
+    assert by_topic({}, problems) == []

@@ -28,25 +28,6 @@ def test_errors_by_hand():
     assert math.isnan(standard_error_at_fixed_questions([1], [1]))
 
 
-def test_the_two_errors_answer_two_questions():
-    """Questions differ a lot, samples hardly: another draw of questions moves the score, another sampling does not."""
-    passed, graded = [0, 16] * 20, [16] * 40
-    assert standard_error_at_fixed_questions(passed, graded) == 0
-    assert across_questions(np.array(passed) / 16) == pytest.approx(0.5 * math.sqrt(40 / 39) / 40**0.5)
-
-
-def test_fixed_question_error_is_the_spread_of_repeated_evaluations():
-    generator = np.random.default_rng(0)
-    p = generator.beta(0.5, 0.5, size=30)
-    repeated = generator.binomial(8, p, size=(4000, 30))
-    spread = (repeated / 8).mean(axis=1).std()
-    claimed = np.sqrt(np.mean([standard_error_at_fixed_questions(row, [8] * 30) ** 2 for row in repeated[:500]]))
-    assert claimed == pytest.approx(spread, rel=0.05)
-    runs = generator.random((64, 500, 30)) < p
-    by_run = np.sqrt(np.mean([across_questions(runs[:, i].mean(axis=1)) ** 2 for i in range(500)]))
-    assert by_run == pytest.approx(math.sqrt((p * (1 - p)).sum() / 64) / 30, rel=0.05)
-
-
 @pytest.mark.parametrize(
     ("world", "questions", "k", "clustered"),
     [("even", 30, 1, False), ("like AIME", 30, 16, False), ("hard", 64, 4, False), ("nearly all solved", 64, 1, False),
