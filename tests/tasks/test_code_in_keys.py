@@ -65,6 +65,7 @@ RECIPE = """
 name: lab
 domains: [k_domain]
 generate:
+  tiny: {by: "ratchet.examples.tiny_world.world:generate_world"}
   made: {by: "k_made:make"}
   asked: {by: verifiers, environment: me/k-env}
 model: {path: DIRECTORY}
@@ -90,9 +91,6 @@ evaluation:
     - {name: held, domain: sums, path: "generated://made/test.jsonl"}
   after: [own]
 """
-RECIPE = RECIPE.replace(
-    "generate:\n", 'generate:\n  tiny: {by: "ratchet.examples.tiny_world.world:generate_world"}\n', 1
-)
 TRAINED = {"train own", "pass_rates own", "train theirs", "train of-others", "evaluate own"}
 OF_PLAN = {"held_out test", "normalise sums", "rules sums", "contamination benchmarks"}
 OF_DOMAIN = {

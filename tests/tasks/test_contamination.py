@@ -1,10 +1,10 @@
 import json
 
-from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.tasks.contamination import flagged_items, same_items, settings_for_scores
 from ratchet.verifiers.problem import problem_id
+from tests.data_curation.conftest import problems
 
 TRAINS = (
     "Two trains leave Oslo and Bergen at noon, at 60 and 90 kilometers an hour towards each other; when do they meet?"
@@ -13,18 +13,10 @@ SHEEP = "A farmer has 17 sheep and all but nine of them wander off in the stormy
 LAMPS = "In how many ways can five red and three blue lamps be hung in a row so that no two blue ones are neighbors?"
 
 
-def problems(source: str, *prompts: str):
-    row = {"domain": "math", "source": source}
-    return to_table(
-        {**row, "problem_id": problem_id("math", text), "source_id": str(i), "prompt": text}
-        for i, text in enumerate(prompts)
-    )
-
-
 def test_items_in_the_training_set_are_flagged_with_the_text_they_share():
-    items = problems("benchmark", TRAINS, SHEEP, LAMPS)
+    items = problems("math", TRAINS, SHEEP, LAMPS)
     longer, other = f"Warm up. {SHEEP} Explain.", "What is 3 + 4, and what is 5 + 6, in that order?"
-    training = problems("train", longer, other, LAMPS.upper())
+    training = problems("math", longer, other, LAMPS.upper())
     flagged, _ = flagged_items(items, [training], Decontamination(preset="coverage"))
     found = {row["problem_id"]: row for row in flagged}
     assert set(found) == {problem_id("math", SHEEP), problem_id("math", LAMPS)}
@@ -35,7 +27,7 @@ def test_items_in_the_training_set_are_flagged_with_the_text_they_share():
 
 
 def test_where_statements_all_resemble_one_another_an_item_is_only_itself():
-    items, training = problems("benchmark", TRAINS, SHEEP), problems("train", SHEEP, f"{TRAINS} Explain.")
+    items, training = problems("math", TRAINS, SHEEP), problems("math", SHEEP, f"{TRAINS} Explain.")
     (flagged,), _ = same_items(items, [training], Decontamination())
     assert flagged["problem_id"] == flagged["training_row"] == problem_id("math", SHEEP)
 

@@ -16,13 +16,9 @@ def manifest(step: str, inputs: list[str], parameters: dict, **summary) -> Datas
 
 def test_the_card_says_where_the_rows_come_from_and_what_was_done():
     self_test = {
-        "items": 5,
-        "recall": 0.998,
-        "recall_by_disguise": {"verbatim": 1.0},
-        "disguised": {"verbatim": 5},
-        "unprotected": [],
-        "missed": [],
-    }
+        "items": 5, "recall": 0.998, "recall_by_disguise": {"verbatim": 1.0}, "disguised": {"verbatim": 5},
+        "unprotected": [], "missed": [],
+    }  # fmt: skip
     steps = [
         manifest("normalise", ["raw|file.json"], {"domain": "math"}),
         manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "variants": "drop"},

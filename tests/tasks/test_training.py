@@ -80,8 +80,10 @@ def test_metrics_are_followed_though_a_resumed_stage_has_cut_and_outgrown_them(t
     assert [record["step"] for record in seen] == [1, 2, 3, 4, 5]  # a step is reported once
     with follower.tail.path.open("a") as file:
         file.write(json.dumps({"step": 6}) + "\n")
+        file.write('{"note": "the server does not answer", "time": 1.5}\n')
     follower.poll()
-    assert seen[-1] == {"step": 6} and len(seen) == 6
+    assert seen[5] == {"step": 6} and len(seen) == 7
+    assert seen[6]["note"] == "the server does not answer", "what waits says so"
 
 
 def test_rollouts_are_shown_while_a_stage_runs(tmp_path):
@@ -96,19 +98,6 @@ def test_rollouts_are_shown_while_a_stage_runs(tmp_path):
     tracking.close(wait_s=0)
     events = [event for _, event in read_lines(tmp_path / "tracking" / f"{tracking.run_id}.jsonl")]
     assert [(e["run"], e["path"]) for e in events if e["event"] == "table"] == [("child", str(samples))] * 2
-
-
-def test_what_waits_says_so(tmp_path):
-    seen: list[dict[str, Any]] = []
-
-    class Follower(MetricsFollower):
-        def _record(self, record: dict[str, Any]) -> None:
-            seen.append(record)
-
-    follower = Follower(cast(RunContext, None), "child", tmp_path / "progress.jsonl")
-    follower.tail.path.write_text('{"note": "the server does not answer", "time": 1.5}\n')
-    follower.poll()
-    assert [record["note"] for record in seen] == ["the server does not answer"]
 
 
 def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
