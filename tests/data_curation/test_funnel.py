@@ -1,12 +1,19 @@
 import pyarrow as pa
 
-from ratchet.data_curation.funnel import samples
+from ratchet.data_curation.funnel import funnel, samples
 from ratchet.data_curation.split import REJECTED_SCHEMA
 
 SUMMARIES = [
     {"step": "rules", "rows_in": 100, "dropped": {"proof": 10, "figure": 0}},
     {"step": "deduplicate", "rows_in": 90, "dropped": {"exact": 5}},
 ]
+
+
+def test_each_rule_starts_where_the_one_before_it_ended():
+    rows = [tuple(row.values()) for row in funnel(SUMMARIES).to_pylist()]
+    assert rows == [
+        ("rules", "proof", 100, 10, 90), ("rules", "figure", 90, 0, 90), ("deduplicate", "exact", 90, 5, 85),
+    ]  # fmt: skip
 
 
 def rejected(*rules: str) -> pa.Table:

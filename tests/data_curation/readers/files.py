@@ -1,5 +1,6 @@
 """Files of rows for the readers, and what came of them."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def write_json(path, rows):
 
 def write_lines(path, rows):
     path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def write_csv(path, rows, **options):
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, list(rows[0]), **options)
+        writer.writeheader()
+        writer.writerows(rows)
     return path
 
 

@@ -1,6 +1,5 @@
 """A user's own columns and containers, and the worked solutions of GSM8K."""
 
-import csv
 import json
 from datetime import date
 
@@ -9,7 +8,7 @@ import pytest
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.verifiers.errors import RatchetError
-from tests.data_curation.readers.files import write_json
+from tests.data_curation.readers.files import write_csv, write_json
 
 ROWS = [
     {"task": 'Say "hi",\nthen find $1+1$.', "target": "2", "answer": "no", "day": "2024-05-01", "kind": "easy"},
@@ -18,16 +17,8 @@ ROWS = [
 COLUMNS = {"prompt": "task", "answer": "target", "released": "day", "metadata.level": "kind"}
 
 
-def csv_file(path, rows=ROWS):
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
 def test_own_columns(tmp_path):
-    split = read_problems(csv_file(tmp_path / "data"), "math", COLUMNS)
+    split = read_problems(write_csv(tmp_path / "data", ROWS), "math", COLUMNS)
     first, second = from_table(split.kept)
     assert (first.prompt, first.answer, first.released) == (ROWS[0]["task"], "2", date(2024, 5, 1))
     assert json.loads(first.metadata) == {"level": "easy", "answer": "no"}  # what is not mapped is not lost
@@ -44,14 +35,14 @@ def test_own_columns_of_code_problems(tmp_path):
         "prompt": "task", "tests": "cases", "entry_point": "call", "starter_code": "header",
         "golden_solutions": "code", "time_limit_s": "limit",
     }  # fmt: skip
-    [problem] = from_table(read_problems(csv_file(tmp_path / "c.csv", [row]), "code", columns).kept)
+    [problem] = from_table(read_problems(write_csv(tmp_path / "c.csv", [row]), "code", columns).kept)
     assert json.loads(problem.tests) == [{"call": {"args": [1], "kwargs": {}}, "output": 2}]
     assert (problem.entry_point, problem.starter_code, problem.time_limit_s) == ("f", "def f(x):", 2.0)
     assert problem.golden_solutions == [row["code"]]
 
 
 def test_a_published_layout_may_come_as_csv(tmp_path):
-    path = csv_file(tmp_path / "m.csv", [{"": "0", "problem": "Find 1 + 1.", "answer": "2"}])  # with pandas' index
+    path = write_csv(tmp_path / "m.csv", [{"": "0", "problem": "Find 1 + 1.", "answer": "2"}])  # with pandas' index
     [problem] = from_table(read_problems(path, "math").kept)
     assert (problem.answer, json.loads(problem.metadata)) == ("2", {"column 1": "0"})
 

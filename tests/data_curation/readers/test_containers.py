@@ -1,6 +1,5 @@
 """The files that rows come in, whole and broken, whatever their names say. `test_layouts.py` has a row of each."""
 
-import csv
 import gzip
 import json
 import tarfile
@@ -13,7 +12,7 @@ import pytest
 
 from ratchet.data_curation.read import read_problems
 from ratchet.verifiers.errors import RatchetError
-from tests.data_curation.readers.files import write_json, write_lines
+from tests.data_curation.readers.files import write_csv, write_json, write_lines
 
 ROWS = [{"problem": f'What is "{number}"\nplus 2?', "answer": str(number + 2)} for number in range(5)]
 LINES = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -35,14 +34,6 @@ def zipped(path):
         archive.writestr("rows.jsonl", LINES)
 
 
-def separated(path, **options):
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        writer = csv.DictWriter(file, list(ROWS[0]), **options)
-        writer.writeheader()
-        writer.writerows(ROWS)
-    return path
-
-
 WRITE = {  # by a name that says nothing to the reader
     "parquet": lambda path: pq.write_table(pa.Table.from_pylist(ROWS), path),
     "arrow file": lambda path: arrow(path, pa.ipc.new_file),
@@ -53,9 +44,11 @@ WRITE = {  # by a name that says nothing to the reader
     "json lines in gzip": lambda path: path.write_bytes(gzip.compress(LINES.encode())),
     "json lines in zstd": compressed,
     "zip": zipped,
-    "csv": separated,
-    "tabs": lambda path: separated(path, delimiter="\t", lineterminator="\n"),
-    "semicolons in gzip": lambda path: path.write_bytes(gzip.compress(separated(path, delimiter=";").read_bytes())),
+    "csv": lambda path: write_csv(path, ROWS),
+    "tabs": lambda path: write_csv(path, ROWS, delimiter="\t", lineterminator="\n"),
+    "semicolons in gzip": lambda path: path.write_bytes(
+        gzip.compress(write_csv(path, ROWS, delimiter=";").read_bytes())
+    ),
 }
 
 

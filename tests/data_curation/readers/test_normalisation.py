@@ -1,21 +1,19 @@
 """Statements lose what data sets put around them, and every row of every file is accounted for."""
 
-import json
-
 import pytest
 
 from ratchet.data_curation.read import read_files, read_problems
 from ratchet.data_curation.split import joined
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
+from tests.data_curation.readers.files import write_json
 
 BOXED = "Please reason step by step, and put your final answer within \\boxed{}."
 
 
 def read(tmp_path, *prompts):
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps([{"problem": prompt, "answer": "1"} for prompt in prompts]))
-    return read_problems(path, "math")
+    rows = [{"problem": prompt, "answer": "1"} for prompt in prompts]
+    return read_problems(write_json(tmp_path / "m.json", rows), "math")
 
 
 def test_identity_follows_the_statement_and_not_its_wrapping(tmp_path):
@@ -38,9 +36,11 @@ def test_many_rows_that_lose_their_text_to_templates_are_an_error_with_an_exampl
 
 
 def test_every_row_of_every_file_is_accounted_for(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps([{"problem": "Find x + 1.", "answer": "1"}, {"problem": None}]))
-    (tmp_path / "b.json").write_text(json.dumps([{"problem": BOXED, "answer": "1"}]))
-    split = joined(read_files([tmp_path / "a.json", tmp_path / "b.json"], "math", max_shortened=1))
+    files = [
+        write_json(tmp_path / "a.json", [{"problem": "Find x + 1.", "answer": "1"}, {"problem": None}]),
+        write_json(tmp_path / "b.json", [{"problem": BOXED, "answer": "1"}]),
+    ]
+    split = joined(read_files(files, "math", max_shortened=1))
     assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
     assert set(split.rejected.column("step").to_pylist()) == {"normalise"}
     assert split.summary["files"] == {"a.json (math)": 2, "b.json (math)": 1}
