@@ -21,6 +21,8 @@ def test_paired_difference_by_hand():
     assert list(changes.index[changes.newly_lost]) == ["d"]
     t = abs(np.mean(differences)) / math.hypot(np.std(differences, ddof=1) / 2, 1 / 4)
     assert paired.p_value == pytest.approx(2 * stats.t.sf(t, 3))
+    in_pairs = paired_difference(before, after, clusters={"a": 1, "b": 1, "c": 2, "d": 2})
+    assert in_pairs.standard_error == pytest.approx(math.sqrt(2 * 2 * 0.625**2) / 4)  # sums of deviations: ± 0.625
 
 
 def test_no_question_changed_is_not_known_to_be_no_change():

@@ -161,6 +161,8 @@ def test_the_threshold_moves_the_result(coverage, caught):
     half = f"{ITEM[: len(ITEM) * 2 // 3]} and then say which of the two has the larger number of different divisors."
     _, rejected = run(problems("math", half), against(ITEM), COVERAGE.model_copy(update={"coverage": coverage}))
     assert bool(rejected) is caught
+    split, _ = run(problems("math", ITEM), against(ITEM), COVERAGE.model_copy(update={"coverage": 1.0}))
+    assert split.summary["coverage_hits"] == 1, "as much as the threshold is enough"
 
 
 def test_drawings_do_not_count_where_there_are_words_enough():
