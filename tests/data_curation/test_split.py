@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
 from tests.data_curation.conftest import problems
 
@@ -33,11 +32,6 @@ def test_a_split_that_loses_a_row_cannot_be_made():
 def test_a_rule_the_step_does_not_have_is_an_error():
     with pytest.raises(KeyError, match="typo"):
         partition("s", ("rule",), problems("math", "a"), [Rejection("typo")])
-
-
-def test_an_empty_table_splits():
-    split = partition("s", ("r",), PROBLEM_SCHEMA.empty_table(), [])
-    assert (len(split.kept), split.summary["rows_in"]) == (0, 0)
 
 
 def test_measurements_join_the_metadata_that_was_there():
