@@ -74,7 +74,8 @@ class GenerationStore:
         parts: dict[Key, Path] = {}
         for path in sorted(self.directory.glob("*.parquet")):
             try:
-                table = pq.read_table(path, columns=KEY_COLUMNS)
+                with path.open("rb") as file:
+                    table = pq.read_table(file, columns=KEY_COLUMNS)
             except (pa.ArrowException, OSError) as error:
                 _check_disk(error, path)
                 path.unlink()
@@ -117,8 +118,9 @@ class GenerationStore:
 def read_part(path: Path) -> dict[Key, dict[str, Any]]:
     """The rows of a part by key. Raises RatchetError, and deletes the part, if it is damaged."""
     try:
-        table = pq.read_table(path, schema=STORED_SCHEMA)
-        recorded = (pq.read_schema(path).metadata or {}).get(ROWS)
+        with path.open("rb") as file:
+            table = pq.read_table(file, schema=STORED_SCHEMA)
+            recorded = (pq.read_schema(file).metadata or {}).get(ROWS)
         if recorded and recorded != _hash(table):  # earlier parts have none
             raise OSError("its rows are not those that were written")
         rows = table.to_pylist()
@@ -130,7 +132,7 @@ def read_part(path: Path) -> dict[Key, dict[str, Any]]:
 
 
 def _check_disk(error: Exception, path: Path) -> None:
-    """Raises RatchetError for an error of the disk, which says nothing of the file; Arrow gives it a number."""
+    """Raises RatchetError for an error of the disk, which says nothing of the file: only that has a number."""
     if isinstance(error, OSError) and error.errno is not None:
         raise RatchetError(f"{path} cannot be read ({error}). Run again when it can: what it has is kept.") from error
 

@@ -196,6 +196,8 @@ def test_one_program_is_explained(typed, problems, tmp_path):
         (["math", "--gold", "1"], "To judge one response: --gold"),
         (["math", "--gold", "1", "--pred", "1", "--response", "1"], "To judge one response: --gold"),
         (["math", "--input", "pairs.jsonl"], "--input FILE --output FILE"),
+        (["math", "--rollouts", "math-24", "--either", "--gold", "1"], "leave out --gold, --either"),
+        (["math", "--rollouts", "math-24", "--output", "{tmp}/none/o"], "There is no directory"),
         (["mth", "--gold", "1", "--pred", "1"], "Known: math, code"),
     ],
 )

@@ -3,6 +3,8 @@ import os
 import signal
 import time
 
+import pytest
+
 from ratchet.evaluation.generation_store import GenerationStore, read_part
 from ratchet.verifiers.errors import RatchetError
 
@@ -41,6 +43,20 @@ def test_a_flipped_bit_in_a_part_is_never_read(tmp_path):
             assert not part.exists() and store.stored() == {}
             named += 1
     assert named > 100
+
+
+def test_what_the_disk_does_not_give_is_not_deleted(tmp_path):
+    """A link to itself: its error has a number, as those of a network disk that is away."""
+    store = GenerationStore(tmp_path, "b", {})
+    with store.locked():
+        (part,) = set(store.write([row("a", 0)]).values())
+    part.unlink()
+    part.symlink_to(part)
+    read_part.cache_clear()
+    for read in (store.stored, lambda: read_part(part)):
+        with pytest.raises(RatchetError, match="cannot be read"):
+            read()
+    assert part.is_symlink()
 
 
 def test_the_journal_survives_a_torn_line_and_becomes_a_part(tmp_path):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.read import read_problems
+from ratchet.data_curation.split import set_column
 from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.readers.files import write_csv, write_json, write_lines
 
@@ -76,6 +77,7 @@ BROKEN = {  # how a file is written, and what is said of it
     "cut.json": (lambda path: path.write_text(CUT), "not valid JSON"),
     "torn.jsonl.gz": (lambda path: path.write_bytes(TORN), "cannot be read"),
     "torn.parquet": (lambda path: path.write_bytes(b"PAR1 nothing"), "cannot be read"),
+    "header.csv": (lambda path: path.write_text('"a"b,c\n1,2\n'), "its header is not valid CSV"),
     "empty.jsonl": (lambda path: path.write_text("\n\n"), "Is it the right file"),
     "unknown.json": (
         lambda path: write_json(path, [{"text": "P", "label": 1}]), "unknown math format, its columns are label, text",
@@ -98,6 +100,15 @@ def test_files_that_cannot_be_read_are_errors_that_name_them(name, tmp_path):
     write(tmp_path / name)
     with pytest.raises(RatchetError, match=f"(?s){name}.*{message}"):
         read_problems(tmp_path / name, "math")
+
+
+@pytest.mark.parametrize(("metadata", "rejected"), [("{ }", 0), ("[1]", 1), ('"level 1"', 1), ("{", 1)])
+def test_metadata_of_our_own_files_are_an_object(metadata, rejected, tmp_path):
+    kept = read_problems(write_json(tmp_path / "m.json", ROWS), "math").kept
+    pq.write_table(set_column(kept, "metadata", [metadata, *["{}"] * 4]), tmp_path / "kept.parquet")
+    split = read_problems(tmp_path / "kept.parquet", "math")
+    assert len(split.rejected) == rejected and "metadata" in str(split.rejected["evidence"].to_pylist() or "metadata")
+    assert all(json.loads(text) == {} for text in split.kept["metadata"].to_pylist())
 
 
 def test_what_curation_kept_can_be_read_again(tmp_path):

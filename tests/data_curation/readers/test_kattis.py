@@ -175,6 +175,9 @@ def test_groups_of_tests_have_their_own_arguments(tmp_path):
     row = kattis.read(package(tmp_path / "compared", **compared))
     assert row["comparison"]["arguments"] == []
     assert [test["arguments"] for test in row["tests"]] == [[], ["case_sensitive"]]
+    newer = {"problem.yaml": "name: Sum\n", "output_validators/validate.py": None}
+    newer["data/test_group.yaml"] = "output_validator_args: [float_tolerance, '1e-4']\n"
+    assert kattis.read(package(tmp_path / "newer", **newer))["comparison"]["arguments"] == ["float_tolerance", "1e-4"]
     said = {5: "all", 7: "all secret", 1000: "all one two"}
     with Sandbox() as sandbox:
         assert judge(problem, f"print({said}[int(input())])", sandbox).passed
@@ -197,6 +200,9 @@ UNREADABLE = {  # what is wrong in other files
     "no flag 'sloppy'": {"problem.yaml": "validator_flags: sloppy\n", "output_validators/validate.py": None},
     "instead of one": {"output_validators/other.cpp": "int main() {}"},
     "cannot be read": {"problem.yaml": "a: [\n"},
+    "list instead of names": {"problem.yaml": "- a\n"},
+    "is not one word": {"data/test_group.yaml": "output_validator_args: [float_tolerance 1e-4]\n"},
+    "with arguments": {"data/secret/group1/2.args": "--fast\n"},
 }  # fmt: skip
 
 

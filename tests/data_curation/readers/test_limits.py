@@ -31,8 +31,17 @@ def test_memory_limits_in_any_unit(value, megabytes):
     assert read_megabytes(value, "memory_limit") == pytest.approx(megabytes)
 
 
-def test_the_columns_name_may_be_the_unit():
-    assert read_seconds(50, "time_limit_ms") == 0.05 and read_megabytes(2_000_000, "memory_limit_bytes") == 2
+@pytest.mark.parametrize(
+    ("read", "value", "column", "limit"),
+    [
+        (read_seconds, 50, "time_limit_ms", 0.05), (read_seconds, 120, "time_limit_s", 120),
+        (read_seconds, 300, "timeout_seconds", 300), (read_seconds, 50, "time_limit_milliseconds", 0.05),
+        (read_seconds, "500 ms", "time_limit_s", 0.5), (read_megabytes, 2_000_000, "memory_limit_bytes", 2),
+        (read_megabytes, 20_000, "memory_limit_mb", 20_000), (read_megabytes, 2, "memory_limit_gb", 2000),
+    ],
+)  # fmt: skip
+def test_a_columns_name_decides_its_unit(read, value, column, limit):
+    assert read(value, column) == pytest.approx(limit)
 
 
 @pytest.mark.parametrize("value", ["2 fortnights", "fast", [2], True, "2 s or 3 s"])

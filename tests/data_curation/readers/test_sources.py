@@ -125,6 +125,7 @@ def test_files_directories_and_globs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert [file.name for file in local_files("set")] == ["a.parquet", "b.jsonl", "c.json.gz"]
     assert [file.name for file in local_files("set/*.jsonl")] == ["b.jsonl"]
+    assert [file.name for file in local_files("se*/de*")] == ["c.json.gz"], "the files of a folder that matches"
     assert [file.name for file in local_files("set/b.jsonl")] == ["b.jsonl"]
     assert [str(file) for file in local_files("set/absent.jsonl")] == ["set/absent.jsonl"]  # its reader will say so
     for nothing in ("set/*.csv", "set/deep/../empty"):
