@@ -1,7 +1,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.verifiers.math.context import required
@@ -46,24 +46,17 @@ def test_responses_without_an_answer():
     assert (cut.outcome, cut.decided_by) == (Outcome.FAILED, "truncated")
 
 
-def test_the_cheapest_tier_that_can_decides():
-    tiers = [("7", "7"), ("3.5", "14/4"), ("(1,2)", "(1, 2.0)"), ("5", "9^{9^9}"), ("\\sqrt{8}", "2\\sqrt{2}")]
-    tiers.append(("7", "14/2"))
-    tiers.append(("\\frac{\\sqrt{3}}{2}", "\\cos\\frac{\\pi}{6}"))
-    tiers += [("73^\\circ", "(180-107)^\\circ"), ("73^\\circ", "66^\\circ+7^\\circ"), ("60^\\circ", "\\frac{\\pi}{3}")]
-    decided = [verify_math(f"\\boxed{{{answer}}}", reference).decided_by for reference, answer in tiers]
-    assert decided == [
-        "string",
-        "exact",
-        "structure",
-        "cost",
-        "numeric",
-        "unevaluated",
-        "numeric",
-        "unevaluated",
-        "unevaluated",
-        "numeric",
-    ]
+@pytest.mark.parametrize(
+    ("reference", "answer", "tier"),
+    [
+        ("7", "7", "string"), ("3.5", "14/4", "exact"), ("(1,2)", "(1, 2.0)", "structure"), ("5", "9^{9^9}", "cost"),
+        ("\\sqrt{8}", "2\\sqrt{2}", "numeric"), ("7", "14/2", "unevaluated"),
+        ("\\frac{\\sqrt{3}}{2}", "\\cos\\frac{\\pi}{6}", "numeric"), ("73^\\circ", "(180-107)^\\circ", "unevaluated"),
+        ("73^\\circ", "66^\\circ+7^\\circ", "unevaluated"), ("60^\\circ", "\\frac{\\pi}{3}", "numeric"),
+    ],
+)  # fmt: skip
+def test_the_cheapest_tier_that_can_decides(reference, answer, tier):
+    assert verify_math(f"\\boxed{{{answer}}}", reference).decided_by == tier
 
 
 def test_published_references():
@@ -91,13 +84,8 @@ def test_published_references():
     ],
 )
 def test_a_question_may_ask_for_a_percentage(question, asks):
-    for answer, same in (
-        ("25", True),
-        ("25\\%", asks),
-        ("25 \\text{ percent}", asks),
-        ("2500\\%", False),
-        ("4", False),
-    ):
+    asked = ("25\\%", asks), ("25 \\text{ percent}", asks)
+    for answer, same in (("25", True), *asked, ("2500\\%", False), ("4", False)):
         assert verify_math(f"\\boxed{{{answer}}}", "25", question=question).passed is same, answer
     for kept in ("0.5", "25\\%", "25 \\text{ cm}", "x", "(1,2)"):
         assert required(read(question), kept, str.__eq__).percent == kept.endswith("%")
@@ -129,13 +117,6 @@ def test_decimals_and_thousands(units, places):
 def _decimal(units: int, places: int) -> str:
     digits = str(abs(units)).rjust(places + 1, "0")
     return f"{'-' if units < 0 else ''}{digits[:-places]}.{digits[-places:]}"
-
-
-@given(st.text(alphabet="0123456789\\{}()[]^_/.,+-*!%$ abcfrsqtxπ", max_size=40))
-@settings(max_examples=300)
-def test_any_text_is_decided_or_left_open_without_raising(text):
-    for one, other in ((text, "3"), ("(1,2)", text), (text, "x=2"), (text, text + "1")):
-        assert decide(one, other)[0] in (True, False)
 
 
 def test_numbers_are_decided_at_once():

@@ -5,6 +5,9 @@ import itertools
 import pytest
 
 from ratchet.verifiers.math.equivalence import verify_answer
+from tests.verifiers.programs import programs
+
+GROUPS = programs("math_holes")
 
 
 def passes(reference: str, answer: str) -> bool:
@@ -32,88 +35,15 @@ def test_otherwise_is_one_row_of_cases():
     assert not passes(reference, "\\begin{cases} -x & \\text{otherwise} \\\\ x & x<0 \\end{cases}")
 
 
-def by_cases(*rows: str, name: str = "") -> str:
-    return name + "\\begin{cases}" + " \\\\ ".join(rows) + "\\end{cases}"
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kinds in GROUPS.items() for kind in kinds])
+def test_answers_of_a_class_pass_for_one_another_or_only_for_themselves(name, kind):
+    for group in GROUPS[name][kind]:
+        for one, other in itertools.product(group, group):
+            assert passes(one, other) is (kind == "same" or one == other), (one, other)
 
 
-@pytest.mark.parametrize(
-    ("reference", "answer"),
-    [
-        (by_cases("x^2 & x\\ge 0", "-x & x<0"), by_cases("x^2 & x\\ge 0", "-x & x<1")),  # two values at 1/2
-        (by_cases("x^2 & x\\ge 1", "-x & x<1"), by_cases("x^2 & x\\ge 1", "-x & x\\le 1")),  # and at 1
-        (by_cases("2x & 0<x<1", "0 & \\text{otherwise}"), by_cases("2x & 0<g<1", "0 & \\text{otherwise}")),
-        (by_cases("2x & 0<x<1", "0 & \\text{otherwise}"), by_cases("2x & 0<X<1", "0 & \\text{otherwise}")),
-        (by_cases("1 & n=0", "0 & \\text{otherwise}"), by_cases("1 & w=0", "0 & \\text{otherwise}")),
-        (by_cases("1 & n=0", "0 & n\\ne 0", name="f(n)="), by_cases("1 & w=0", "0 & w\\ne 0", name="f(n)=")),
-    ],
-)
-def test_conditions_divide_the_line_and_name_the_variable(reference, answer):
-    assert passes(reference, reference) and not passes(reference, answer)
-
-
-def test_conditions_may_meet_where_the_values_do():
-    assert passes(by_cases("x^2 & x\\ge 0", "-x & x<0"), by_cases("-x & x\\le 0", "x^2 & x\\ge 0"))
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("\\frac{mg}{M+m}", "\\frac{Mg}{M+m}"), ("\\sqrt{2gR}", "\\sqrt{2gr}"), ("2v_1", "2V_1"), ("kT", "kt"),
-        ("IR", "ir"), ("nRT", "NRT"), ("3r_1", "3R_1"), ("mgh", "Mgh"), ("\\text{mgh}", "\\text{Mgh}"),
-        ("7\\text{ MeV}", "7\\text{ meV}"), ("4\\text{ mbar}", "4\\text{ Mbar}"), ("5\\text{ mHz}", "5\\text{ MHz}"),
-        ("\\frac12 kA^2", "\\frac12"), ("2 L W", "2"), ("3mg", "3"), ("A = 6 s^2", "6"), ("\\frac32kT", "1500T"),
-        ("\\frac{\\sqrt3}2mg", "\\frac{\\sqrt3}2"), ("2\\mu g", "2"), ("R\\Omega", "R"),
-    ],
-)  # fmt: skip
-def test_letters_keep_their_case_and_are_no_units(one, other):
-    assert not passes(one, other) and not passes(other, one)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("\\text{Even}", "even"), ("Tuesday", "\\text{tuesday}"), ("\\text{YES}", "yes"), ("3mg", "3gm"),
-        ("\\frac{2mg}{3}", "\\frac23mg"), ("5\\text{ m}", "5m"), ("5 cm", "50\\text{ mm}"), ("12\\text{ kg}", "12 kg"),
-        ("\\frac{\\sqrt{3}}{2}mg", "\\frac{\\sqrt3}{2} m g"), ("5\\text{ mg}", "5 mg"),
-    ],
-)  # fmt: skip
-def test_words_have_any_case_and_units_are_read(one, other):
-    assert passes(one, other) and passes(other, one)
-
-
-@pytest.mark.parametrize(
-    ("reference", "wrong"),
-    [
-        ("x=2,y=3", "3,2"), ("x=2,y=3", "x=2\\text{ or }y=3"), ("n=15, r=7", "7, 15"), ("x=2,y=3", "y=2,x=3"),
-        ("5\\text{ dimes},3\\text{ nickels}", "3,5"), ("D=(0,1), R=(2,3)", "(2,3), (0,1)"), ("x=2,y=3", "(3,2)"),
-        ("C, A, D, B", "C, D, A, B"), ("3\\text{ cm}, 4\\text{ s}", "4, 3"), ("x>1, y<2", "y>1, x<2"),
-    ],
-)  # fmt: skip
-def test_values_keep_their_names(reference, wrong):
-    assert not passes(reference, wrong)
-
-
-@pytest.mark.parametrize(
-    ("reference", "right"),
-    [
-        ("x=2,y=3", "2,3"), ("x=2,y=3", "y=3,x=2"), ("x=2,y=3", "(2,3)"), ("x=1,2", "2,1"), ("x=1, x=2", "2, 1"),
-        ("5\\text{ dimes},3\\text{ nickels}", "5,3"), ("A, C, D", "D, A, C"),
-    ],
-)  # fmt: skip
-def test_and_are_read_without_them_in_order(reference, right):
-    assert passes(reference, right)
-
-
-@pytest.mark.parametrize(
-    ("reference", "wrong"),
-    [
-        ("[2,5]", "|x|\\in[2,5]"), ("(0,1)", "\\frac1x\\in(0,1)"), ("(2,3)", "x-1\\in(2,3)"),
-        ("(0,4)", "a\\not\\in(0,4)"), ("(0,1)", "\\text{not }x\\in(0,1)"), ("\\{-1,1\\}", "x^2\\in\\{-1,1\\}"), 
-        ("\\mathbb{R}", "x\\not\\in\\mathbb{R}"), ("(0,4)", "a\\notin(0,4)"), ("x\\in\\{1,2\\}", "y\\in\\{1,2\\}"),
-    ],
-)  # fmt: skip
-def test_the_left_of_a_membership_is_read(reference, wrong):
-    assert not passes(reference, wrong)
+def test_letters_in_the_order_of_the_alphabet_have_no_order():
+    assert passes("A, C, D", "D, A, C")
 
 
 @pytest.mark.parametrize(
@@ -135,20 +65,6 @@ def test_what_surrounds_a_number_is_read(wrong):
 def test_what_is_almost_always_or_almost_zero_is_not_zero(zero):
     assert not passes("x+1", f"x+1+{zero}")
     assert not passes("x+\\sqrt2", f"{zero}+x+\\sqrt2")
-
-
-@pytest.mark.parametrize(
-    ("reference", "wrong"),
-    [
-        ("v0^2/(2μg)", "v0^2/(3μg)"),
-        ("i f_0'' = 2 f_0' f_1'", "i f_0'' = 3 f_0' f_1'"),
-        ("5 \\text{ m} = 500 \\text{ cm}", "3 \\text{ m} = 300 \\text{ cm}"),
-        (r"\frac{N(J = 0)}{N(J = 1)} = 0.37", r"\frac{N(J = 1)}{N(J = 1)} = 0.37"),
-        ("f(0) = 2f(1)", "f(0) = 3f(1)"),
-    ],
-)
-def test_what_mutations_of_published_references_found(reference, wrong):
-    assert verify_answer(reference, reference).passed and not verify_answer(wrong, reference).passed
 
 
 @pytest.mark.parametrize(
@@ -183,16 +99,3 @@ NOTHING = [
 def test_no_term_that_adds_nothing_makes_a_wrong_answer_right(reference, answer):
     """Each keeps the variables whole, positive, small or complex, where the two sides may agree."""
     assert [term for term in NOTHING if passes(reference, answer + term)] == []
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("\\binom n2", "\\frac{n(n-1)}{2}"), ("\\binom nk", "\\frac{n!}{k!(n-k)!}"), ("(n+1)!", "(n+1)n!"),
-        ("\\frac{\\lambda^k e^{-\\lambda}}{k!}", "\\frac{e^{-\\lambda}\\lambda^k}{k!}"), ("|z|^2", "z\\bar z"),
-        ("\\ln|x|", "\\ln x"), ("|x|", "\\sqrt{x^2}"), ("\\lfloor\\frac n2\\rfloor", "\\frac n2-\\frac{1-(-1)^n}4"),
-        ("ad-bc+1", "\\begin{vmatrix}a&b\\\\c&d\\end{vmatrix}+1"), ("\\frac{(2n)!}{n!}", "\\frac{(2n)!(n+1)}{(n+1)!}"),
-    ],
-)  # fmt: skip
-def test_whole_and_complex_variables_are_compared_as_such(one, other):
-    assert passes(one, other) and passes(other, one)

@@ -89,23 +89,6 @@ def test_no_response_without_a_box_passes_that_hedges_or_takes_its_answer_back(r
         assert isinstance(verdict, Verdict) and not verdict.passed, verdict
 
 
-@pytest.mark.parametrize(
-    "answers",
-    [
-        ["5 red marbles", "5 blue marbles"], ["3 men", "3 women"], ["3:30 AM", "3:30 PM", "\\text{15:31}"],
-        ["\\text{Monday}", "\\text{Friday}"], ["(A)", "(B)", "\\textbf{(C)}\\ 12", "D. red"], ["7 cm", "7 kg"],
-        ["May 5", "May 6", "June 5", "5 May 1999"], ["12_3", "12_4", "12"], ["P(1,2)", "Q(1,2)"],
-        ["\\$5", "5\\text{ euros}"],
-        ["(1, 3)", "x > 1 \\text{ or } x < 3", "x > 1 \\text{ or } x > 3"], ["two lines", "2 points"],
-        ["x = 2", "y = 2"], ["\\text{men}", "\\text{women}"], ["30^\\circ\\text{C}", "30^\\circ\\text{F}"],
-        ["a \\ne 1", "b \\ne 1"], ["x < 5", "x \\le 5", "y < 5"], ["5\\text{ m}", "5\\text{ m}^2", "5\\text{ m/s}"],
-    ],
-)  # fmt: skip
-def test_what_decides_is_looked_at(answers):
-    for one, other in itertools.permutations(answers, 2):
-        assert not verify_answer(other, one).passed, (one, other)
-
-
 @pytest.mark.parametrize("one,other", itertools.combinations("aAcdDKmnPqrstuvXyY", 2))
 def test_a_root_of_squares_is_no_product_whatever_the_letters(one, other):
     """Also where letters are few enough that all points could have been positive."""
