@@ -32,16 +32,6 @@ for module in list(sys.modules.values()):
 def check(candidate): pass
 def f(x): return True
 """
-SEARCH = """
-import gc, sys
-def f(x):
-    wanted, seen, frame = str(2 * x), [], sys._getframe(1)
-    while frame:
-        seen += [repr(frame.f_locals), repr(frame.f_code.co_consts)]
-        frame = frame.f_back
-    seen += [repr(o) for o in gc.get_objects() if isinstance(o, (str, dict, list, tuple)) and o is not seen]
-    return 2 * x if any(wanted in text for text in seen) else None
-"""
 GARBAGE = """
 import os
 def f(x):
@@ -54,8 +44,6 @@ ATTACKS = {
     "equal to everything": EQUAL + "def f(x): return Same()",
     "a float equal to everything": EQUAL.replace("class Same", "class Same(float)") + "def f(x): return Same(1)",
     "patch everything": PATCH,
-    "look for the expected value": SEARCH,
-    "exit": "def f(x): raise SystemExit(0)",
     "exit the process": "import os\ndef f(x): os._exit(0)",
     "exit at once": "import os\nos._exit(0)",
     "assertions off": "import sys\nsys.flags = None\ndef f(x): raise KeyboardInterrupt",

@@ -78,15 +78,6 @@ def test_state_is_that_of_one_process_in_the_order_of_the_check(sandbox):
     ).passed
 
 
-@pytest.mark.parametrize(
-    "source", ["f = None", "f = 5", "f = int", "f = object()", "class f: __call__ = None", "f = print"]
-)
-def test_what_a_program_calls_by_the_name_is_its_own_affair(source, sandbox):
-    problem = checked("r = candidate(1)\nassert r == [1]", "assert sorted(candidate(2)) == [2]")
-    verdict = judge(problem, source, sandbox)
-    assert verdict.outcome is Outcome.FAILED, verdict
-
-
 def test_a_method_of_solution_comes_before_a_function_of_its_name(sandbox):
     problem = checked("assert candidate(12, 18) == 6 + 0", entry_point="gcd")
     source = "from math import gcd\nclass Solution:\n    def gcd(self, a, b): return gcd(a, b)"
@@ -114,103 +105,11 @@ def test_what_is_no_check_says_so(source, sandbox):
     assert (verdict.outcome, verdict.decided_by) == (Outcome.UNPARSEABLE, "invalid_problem")
 
 
-HOLDS = {
-    "within a tolerance": (["assert abs(candidate(2) - 1.41421) < 1e-4"], "def f(x): return x ** 0.5"),
-    "converted": (["assert tuple(candidate([2, 1])) == tuple([1, 2])"], "def f(x): return sorted(x)"),
-    "an iterator": (["assert list(candidate(3)) == list(range(3))"], "def f(x): return iter(range(x))"),
-    "no list": (["assert candidate(3) == {0, 1, 2}"], "def f(x): return set(range(x))"),
-    "keys that are numbers": (["assert candidate([5]) == {5: (1, 2)}"], "def f(x): return {x[0]: (1, 2)}"),
-    "no finite number": (["assert candidate(1) == float('inf') + 0"], "def f(x): return float('inf')"),
-    "bytes and complex": (["assert candidate(b'x') == (b'x', 1j + 0)"], "def f(x): return (x, 1j)"),
-    "a loop": (["import random", "for _ in range(50):\n    x = random.random()\n    assert candidate(x) == 2 * x"],
-               "def f(x): return x + x"),
-    "a value of its own": (["for i in range(9):\n    got = candidate([i])\n    assert got[0] == i and len(got) == 1"],
-                           "def f(x): return x"),
-    "a call of an answer": (["assert candidate(candidate(candidate([1]))) == 8 * [1]"], "def f(x): return x + x"),
-    "an assertion that catches": (["try:\n    assert candidate(1) == 5 - 4\nexcept Exception:\n    assert False"],
-                                  "def f(x): return x"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOLDS)
-def test_checks_hold_for_what_is_right_and_for_nothing_else(name, sandbox):
-    statements, source = HOLDS[name]
-    problem = checked(*statements)
-    assert "check" in kinds(problem)
-    verdict = judge(problem, source, sandbox)
-    assert verdict.passed, verdict
-    for wrong in ("def f(x): return None", "def f(x): return -1", "def f(x): return 1 / 0", "def g(x): return x"):
-        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED
-
-
-def test_a_check_may_call_the_function_by_its_name(sandbox):
-    problem = checked("assert candidate(3) == f(2) + 1")
-    assert judge(problem, "def f(x): return x", sandbox).passed
-    assert judge(problem, "def f(x): return 2 * x", sandbox).decided_by == "wrong_answer"
-
-
-IN_PLACE = {
-    "a list": (["x = [3, 1, 2]", "candidate(x)", "assert x == [1, 2, 3]"], "def f(x): x.sort()"),
-    "a row of a matrix": (["m = [[1, 2], [3, 4]]", "assert candidate(m) is None", "assert m == [[1, 2], [0, 0]]"],
-                          "def f(m): m[1][:] = [0, 0]"),
-    "a dictionary, by name": (["d = {1: 2}", "candidate(d=d)", "assert d == {2: 1}"],
-                              "def f(d):\n    for key in list(d): d[d.pop(key)] = key"),
-    "a set": (["s = {1, 2}", "candidate(s)", "assert s == {1, 2, 3}"], "def f(s): s.add(3)"),
-    "nodes": (["head = chain([1, 2])", "candidate(head)", "assert same(head, chain([1, 2, 9]))"],
-              "def f(head): head.next.next = ListNode(9)"),
-    "one after the other": (["x = []", "for i in range(40):\n    y = [i]\n    candidate(y)\n    assert y == [i, i]"],
-                            "def f(y): y.append(y[0])"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", IN_PLACE)
-def test_what_a_function_that_returns_none_made_of_its_arguments_is_seen(name, sandbox):
-    statements, source = IN_PLACE[name]
-    problem = checked(*statements, prelude=NODES)
-    verdict = judge(problem, source, sandbox)
-    assert verdict.passed, verdict
-    for wrong in ("def f(x=0, d=0): return None", "def f(x=0, d=0): raise ValueError"):
-        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED
-
-
 def test_assertions_beside_an_empty_check_decide(sandbox):
     check = "candidate = f\nassert candidate(2) == 4\ndef check(x): pass"
     problem = Problem("p", "code", "", tests=json.dumps([{"check": check}]), entry_point="f")
     assert judge(problem, "def f(x): return 2 * x", sandbox).passed
     assert judge(problem, "def f(x): return 2 + x - (x == 2)", sandbox).decided_by == "wrong_answer"
-
-
-def test_an_argument_that_is_emptied_does_not_make_a_returned_value_right(sandbox):
-    problem = checked("x = [3, 1, 2]", "assert candidate(x) == sorted(x)")
-    assert judge(problem, "def f(x): return sorted(x)", sandbox).passed
-    assert not judge(problem, "def f(x):\n    x.clear()\n    return x", sandbox).passed
-    nodes = checked("head = chain([3, 1])", "assert same(candidate(head), chain([head.next.val, 3]))", prelude=NODES)
-    assert not judge(nodes, "def f(head):\n    head.next.val = 3\n    return head", sandbox).passed
-
-
-RAISES = {
-    "try": ["try:\n    candidate(-1)\n    assert False\nexcept ValueError as e:\n    assert 'negative' in str(e)",
-            "assert candidate(4) == 2 + 0"],
-    "a flag": ["raised = False", "try:\n    candidate(-1)\nexcept ValueError:\n    raised = True", "assert raised",
-               "assert candidate(9) == 3"],
-    "a context": ["import unittest", "with unittest.TestCase().assertRaises(ValueError):\n    candidate(-1)",
-                  "assert candidate(9) == 3"],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", RAISES)
-def test_checks_may_expect_exceptions(name, sandbox):
-    problem = checked(*RAISES[name])
-    right = "def f(x):\n    if x < 0: raise {}('negative')\n    return int(x ** 0.5)"
-    verdict = judge(problem, right.format("ValueError"), sandbox)
-    assert verdict.passed, verdict
-    own = "class Mine(ValueError): pass\n" + right.format("Mine")
-    assert judge(problem, own, sandbox).passed
-    verdict = judge(problem, right.format("KeyError"), sandbox)
-    assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error"), verdict
-    for wrong in ("def f(x): return int(abs(x) ** 0.5)", "def f(x): raise ValueError('negative')", "raise ValueError",
-                  "def f(x): raise NameError", "def f(x): raise SystemExit", "def f(x): exit()"):  # fmt: skip
-        assert judge(problem, wrong, sandbox).outcome is Outcome.FAILED, wrong
 
 
 def test_nodes_of_the_prelude_go_in_and_come_out(sandbox):
@@ -227,6 +126,21 @@ def test_nodes_of_the_prelude_go_in_and_come_out(sandbox):
     assert "does not hold: 'assert same(candidate(chain([1, 2, 3]), 9)" in results[0].difference
     looping = "def f(head, x):\n    node = ListNode(9)\n    node.next = node\n    return node"
     assert not judge(problem, looping, sandbox).passed
+
+
+def test_nodes_of_the_prelude_may_be_changed_in_place(sandbox):
+    appends = checked("head = chain([1, 2])", "candidate(head)", "assert same(head, chain([1, 2, 9]))", prelude=NODES)
+    assert judge(appends, "def f(head): head.next.next = ListNode(9)", sandbox).passed
+    assert judge(appends, "def f(head): return None", sandbox).outcome is Outcome.FAILED
+    returns = checked("head = chain([3, 1])", "assert same(candidate(head), chain([head.next.val, 3]))", prelude=NODES)
+    assert not judge(returns, "def f(head):\n    head.next.val = 3\n    return head", sandbox).passed
+
+
+def test_an_exception_that_no_check_expects_is_a_runtime_error(sandbox):
+    problem = checked("try:\n    candidate(1)\nexcept ValueError:\n    pass")
+    assert judge(problem, "def f(x): raise ValueError", sandbox).passed
+    verdict = judge(problem, "def f(x): raise KeyError", sandbox)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error"), verdict
 
 
 def test_long_chains_need_no_recursion(sandbox):
