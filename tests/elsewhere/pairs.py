@@ -7,7 +7,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.verifiers.logic.generation import make_puzzles
 from ratchet.verifiers.problem import Problem
-from tests.verifiers.test_instructions import EXAMPLES
+from tests.verifiers.test_instructions import IFEVAL_ROWS
 
 DATA = Path(__file__).parents[1] / "verifiers"
 PROGRAMS = (
@@ -37,10 +37,10 @@ def pairs(directory: Path) -> list[tuple[Problem, str]]:
         problem = Problem.of("code", tests=tests, time_limit_s=2.0)
         made += [(problem, f"<think>hm</think>\n```python\n{program.format(n=n)}\n```") for program in PROGRAMS]
         made.append((problem, "no program"))
-    for kind, arguments, followed, missed in EXAMPLES:
-        both = [{"id": kind, "kwargs": arguments}, {"id": "punctuation:no_comma", "kwargs": {}}]
+    for row in IFEVAL_ROWS:
+        both = [{"id": row["kind"], "kwargs": row["arguments"]}, {"id": "punctuation:no_comma", "kwargs": {}}]
         problem = Problem.of("instructions", tests=both)
-        made += [(problem, text) for text in (*followed, *missed)]
+        made += [(problem, text) for text in (*row["follows"], *row["violates"])]
     made += _puzzles(directory)
     return made
 

@@ -1,101 +1,57 @@
-"""IFEval's kinds: each followed and violated at least twice, with the edges of the published evaluation."""
+"""IFEval's and IFBench's kinds: followed and violated by their examples, with the edges of the published evaluations;
+refused without an argument; and linear."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from ratchet.data_curation.read import read_problems
+from ratchet.verifiers.instructions.ifbench import IFBENCH
 from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.instructions.language import is_in_language
 from ratchet.verifiers.instructions.scoring import accuracies, instruction, loose, read_tests, strict, to_tests
-from ratchet.verifiers.instructions.words import count_capital_words, count_sentences, count_words
+from ratchet.verifiers.instructions.words import count_capital_words, count_sentences, count_words, sentences, tokens
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
-
-
-def children():
-    """Processes that this one has started and that run."""
-    return {pid for task in Path("/proc/self/task").iterdir() for pid in task.joinpath("children").read_text().split()}
-
+from tests.verifiers.programs import programs
+from tests.verifiers.sandbox_world import descendants
+from tests.work import grows_linearly
 
 ENGLISH = "the weather was fine this morning and we walked to the river"
-EXAMPLES = [  # id, arguments, responses that follow it, responses that do not
-    ("keywords:existence", {"keywords": ["sea", "C++"]}, ["SEA and c++", "undersea, C++11"], ["sea", "see and c"]),
-    ("keywords:frequency", {"keyword": "cat", "frequency": 2, "relation": "at least"},
-     ["cat Cat", "category cats"], ["a cat", "dog"]),
-    ("keywords:frequency", {"keyword": "a.c", "frequency": 1, "relation": "less than"}, ["abc", "aac"], ["a.c", "A.C"]),
-    ("keywords:forbidden_words", {"forbidden_words": ["war", "(no)"]},
-     ["a warm day", "know"], ["War!", "so (no) it is"]),
-    ("keywords:letter_frequency", {"letter": "Q", "let_frequency": 2, "let_relation": "exactly"},
-     ["Qq", "q, and q"], ["q", "QqQ"]),
-    ("keywords:letter_frequency", {"letter": "#", "let_frequency": 2, "let_relation": "at least"},
-     ["##", "# a # b"], ["#", "none"]),
-    ("language:response_language", {"language": "de"},
-     ["Das Wetter war heute schön und wir gingen an den Fluss.", "Ich habe keine Ahnung, was das bedeuten soll."],
-     ["The weather was fine today.", "12345", "今天天气很好"]),
-    ("language:response_language", {"language": "ne"},
-     ["यो नेपाली भाषामा लेखिएको पाठ हो र यसले धेरै कुरा बताउँछ", "तपाईं कस्तो हुनुहुन्छ र तपाईंको नाम के हो"],
-     ["यह हिंदी में लिखा हुआ पाठ है और बहुत लंबा है", "मी मराठी बोलतो आणि मला ते आवडते"]),
-    ("language:response_language", {"language": "kn"}, ["ಇದು ಕನ್ನಡ ಭಾಷೆಯಲ್ಲಿದೆ", "ನಮಸ್ಕಾರ"], ["ഇത് മലയാളം ആണ്", ENGLISH]),
-    ("length_constraints:number_paragraphs", {"num_paragraphs": 2},
-     ["one\n***\ntwo", "***\none\n***\ntwo\n***"], ["one\n\ntwo", "one\n***\n\n***\ntwo"]),
-    ("length_constraints:number_paragraphs", {"num_paragraphs": 2, "divider": "* * *"},
-     ["one\n* * *\ntwo", "one * * * two"], ["one\n***\ntwo", "one"]),
-    ("length_constraints:number_words", {"num_words": 3, "relation": "at least"},
-     ["one two three", "well-known fact"], ["one two", ", . !"]),
-    ("length_constraints:number_words", {"num_words": 20, "relation": "around"},
-     ["w " * 18, "w " * 22], ["w " * 17, "w " * 23]),
-    ("length_constraints:number_sentences", {"num_sentences": 2, "relation": "less than"},
-     ["Dr. Smith, Mr. J. Smith, left at 5 p.m. today.", "- a list\n- without periods"], ["One. Two.", "No! Why?"]),
-    ("length_constraints:nth_paragraph_first_word", {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "However"},
-     ["One.\n\nhowever, two.", 'One.\n\n"However" two.'], ["However.\n\nTwo.", "One.\n\nHowever.\n\nThree."]),
-    ("detectable_content:number_placeholders", {"num_placeholders": 2},
-     ["[a] [b]", "[[a] x [b]"], ["[a]", "[a\nb] [c\nd]", "]["]),
-    ("detectable_content:postscript", {"postscript_marker": "P.P.S"},
-     ["So.\nP.P.S. More.", "So. p. p. s more"], ["P.S. More.", "PPS"]),
-    ("detectable_content:postscript", {"postscript_marker": "P.S."},
-     ["P. S. More.", "x p.s. y"], ["PS more", "P.S more"]),
-    ("detectable_content:postscript", {"postscript_marker": "N.B. (!"}, ["n.b. (! x", "N.B. (!"], ["N.B.", "nxbx (!"]),
-    ("detectable_format:number_bullet_lists", {"num_bullets": 2},
-     ["* a\n* b", "x\n  - a\n- b"], ["* a", "* a\n* b\n- c", "**bold**\n**bold**"]),
-    ("detectable_format:constrained_response", {},
-     ["My answer is yes.", "Well. My answer is maybe."], ["Yes.", "my answer is no"]),
-    ("detectable_format:constrained_response", {"options": ["(a)", "(b)"]}, ["(a)", "It is (b)"], ["a", "(c)"]),
-    ("detectable_format:number_highlighted_sections", {"num_highlights": 2},
-     ["*a* and *b*", "**a** and *b*"], ["*a*", "**a**", "* *\n**  **", "*a\nb*"]),
-    ("detectable_format:multiple_sections", {"section_spliter": "Section (", "num_sections": 2},
-     ["Section (1) a Section ( 2) b", "Section (10 Section (3"], ["Section (1)", "section (1) section (2)"]),
-    ("detectable_format:json_format", {},
-     ['{"a": [1]}', '```json\n{"a": 1}\n```', "3"], ["{a: 1}", 'Here: {"a": 1}', "[" * 100_000, "9" * 5_000]),
-    ("detectable_format:title", {}, ["<<joy>>", "x <<a>> y <<b>>"], ["<joy>", "<<>>", "<< >>", "<<a\nb>>"]),
-    ("combination:two_responses", {}, ["one ****** two", "******one******two******"],
-     ["same ****** same", "a ****** b ****** c", "only one"]),
-    ("combination:repeat_prompt", {"prompt_to_repeat": "Write (a) poem."},
-     ["Write (a) poem. Here.", " WRITE (A) POEM."], ["Sure! Write (a) poem.", "Write a poem."]),
-    ("startend:end_checker", {"end_phrase": "Any questions?"},
-     ["So. Any questions?", 'So. any questions?" '], ["Any questions? No.", "Any questions"]),
-    ("startend:quotation", {}, ['"So it is."', ' "a" and "b" '], ['"', '"So', "'So'"]),
-    ("change_case:english_capital", {}, [ENGLISH.upper(), "MY ANSWER IS YES."],
-     [ENGLISH, "DAS WETTER WAR HEUTE SCHÖN UND WIR GINGEN AN DEN FLUSS", "123"]),
-    ("change_case:english_lowercase", {}, [ENGLISH, "my answer is no."],
-     [ENGLISH.title(), "das wetter war heute schön und wir gingen an den fluss", "..."]),
-    ("change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "at most"},
-     ["I am A man", "none", "UP-TO-DATE 3D"], ["A B C", "NASA, ESA and I"]),
-    ("punctuation:no_comma", {}, ["none here; really", "a. b"], ["a, b", ","]),
-]  # fmt: skip
+IFEVAL_ROWS = [json.loads(line) for line in Path(__file__).with_name("ifeval.jsonl").read_text("utf-8").splitlines()]
+IFBENCH_ROWS = programs("ifbench")
+ROWS = [*IFEVAL_ROWS, *IFBENCH_ROWS]
 
 
-@pytest.mark.parametrize(("kind", "arguments", "good", "bad"), EXAMPLES, ids=[row[0] for row in EXAMPLES])
-def test_followed_and_violated(kind, arguments, good, bad):
-    given = instruction(kind, arguments)
-    assert len(good) >= 2 and len(bad) >= 2
-    assert [text for text in good if not given.followed(text)] == []
-    assert [text for text in [*bad, "", " \n"] if given.followed(text)] == []
+@pytest.mark.parametrize("row", ROWS, ids=[row["kind"] for row in ROWS])
+def test_followed_and_violated(row):
+    given = instruction(row["kind"], row["arguments"])
+    assert row["follows"] and row["violates"]
+    assert [text for text in row["follows"] if not given.followed(text)] == []
+    assert [text for text in [*row["violates"], "", " \n"] if given.followed(text)] == []
 
 
-def test_all_25_kinds_have_examples():
-    assert len(IFEVAL) == 25 and {row[0] for row in EXAMPLES} == set(IFEVAL)
+def test_all_kinds_have_examples():
+    assert len(IFEVAL) == 25 and {row["kind"] for row in IFEVAL_ROWS} == set(IFEVAL)
+    assert all(len(row["follows"]) >= 2 and len(row["violates"]) >= 2 for row in IFEVAL_ROWS)
+    assert len(IFBENCH) == 58 and {row["kind"] for row in IFBENCH_ROWS} == set(IFBENCH)
+
+
+def test_json_that_python_does_not_read_is_none():
+    given = instruction("detectable_format:json_format", {})
+    assert not given.followed("[" * 100_000) and not given.followed("9" * 5_000)
+
+
+@pytest.mark.parametrize("row", IFBENCH_ROWS, ids=[row["kind"] for row in IFBENCH_ROWS])
+def test_each_argument_is_demanded(row):
+    for name in row["arguments"]:
+        with pytest.raises(ValueError, match=rf"{row['kind']}: it has no {name}"):
+            instruction(row["kind"], row["arguments"] | {name: None})
+    with pytest.raises(ValueError, match=f"{row['kind']}: it takes no color"):
+        instruction(row["kind"], row["arguments"] | {"color": "red"})
 
 
 @pytest.mark.parametrize(
@@ -115,6 +71,10 @@ def test_all_25_kinds_have_examples():
         ("length_constraints:number_words", {"num_words": 3, "relation": ["at least"]}, "relation: "),
         ("keywords:letter_frequency", {"letter": "ab", "let_frequency": 1, "let_relation": "at least"}, "letter: 'ab'"),
         ("language:response_language", {"language": "tlh"}, "language: the language 'tlh'"),
+        ("count:words_japanese", {"N": 0}, "N: 0 is not a whole number from 1"),
+        ("sentence:keyword", {"word": "sea", "N": -1}, "N: -1 is not a whole number"),
+        ("ratio:overlap", {"reference_text": " ", "percentage": 20}, "reference_text: ' ' is not text"),
+        ("format:list", {"sep": 3}, "sep: 3 is not text"),
     ],
 )
 def test_what_no_response_can_be_judged_by_is_said(kind, arguments, reason):
@@ -155,12 +115,43 @@ def test_loose_forgives_a_first_line_a_last_line_and_asterisks():
 def test_counting():
     assert count_words("don't stop, well_known") == 4
     assert count_capital_words("I'M at the U.S. NAVY's HQ") == 5
-    for text, sentences in (
+    for text, count in (
         ("One. Two! Three?", 3), ('He said "No." Then he left.', 2), ("1. buy milk\n2. sell it", 1),
         ("Point B. Then point C.", 2), ("P.S. Write soon.", 2), ("no end", 1), ("3.14 is pi", 1), ("", 0),
         ("What?!", 1), ("Bush v. Gore", 1),
     ):  # fmt: skip
-        assert count_sentences(text) == sentences, text
+        assert count_sentences(text) == count, text
+
+
+def test_sentences_and_tokens():
+    assert sentences('He said "Go." Then (no!) he left at 5 p.m. on Monday... or so. Why?') == [
+        'He said "Go."', "Then (no!)", "he left at 5 p.m. on Monday... or so.", "Why?"
+    ]  # fmt: skip
+    assert sentences("See e.g. Dr. Roy of the U.S. Army.\n1. One\n2. two") == [
+        "See e.g.", "Dr. Roy of the U.S. Army.", "1.", "One\n2. two"
+    ]  # fmt: skip
+    assert tokens('I don\'t know "it"... at 3.50, we\'ll (see).') == [
+        "I", "do", "n't", "know", "''", "it", "''", "...", "at", "3.50", ",", "we", "'ll", "(", "see", ")", "."
+    ]  # fmt: skip
+
+
+def test_rows_as_published_are_read_and_others_refused_with_row_and_field(tmp_path):
+    def row(kind, **arguments):
+        nulls = dict.fromkeys(("N", "keyword", "letter", "small_n"))
+        return {"key": "1", "prompt": f"Go {kind}.", "instruction_id_list": [kind], "kwargs": [nulls | arguments]}
+
+    path = tmp_path / "test.jsonl"
+    rows = [row("count:numbers", N=5.0), row("words:repeats", small_n=2.0), row("count:numbers"), row("words:rhyme")]
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    split = read_problems(path, "instructions")
+    assert [json.loads(tests) for tests in split.kept["tests"].to_pylist()] == [
+        [{"id": "count:numbers", "kwargs": {"N": 5}}], [{"id": "words:repeats", "kwargs": {"small_n": 2}}]
+    ]  # fmt: skip
+    refused = [json.loads(evidence) for evidence in split.rejected["evidence"].to_pylist()]
+    assert [(each["row"], each["field"], each["reason"]) for each in refused] == [
+        (2, "instruction_id_list", "count:numbers: it has no N"),
+        (3, "instruction_id_list", "unknown instruction 'words:rhyme'"),
+    ]
 
 
 def problem(*given):
@@ -184,44 +175,43 @@ def test_verdicts_in_a_pool():
     assert "unknown instruction 'x:y'" in verdicts["none"].detail
 
 
-HOSTILE = {
-    "brackets that never close": "[" * 1_000_000,
-    "angles that never close": "<<" * 500_000,
-    "asterisks": "* " * 500_000,
-    "blank lines": "\n" * 999_999 + "-",
-    "one word": "a" * 1_000_000,
-    "periods": "a." * 500_000,
-    "an ellipsis": "." * 1_000_000,
-    "deep JSON": '{"a":' * 200_000,
-    "digits": "9" * 1_000_000,
-    "markers": "p. " * 330_000,
-    "not text": "\x00\ud800\u202e\U000e0001" * 250_000,
+SIZE = 20_000
+PIECES = {
+    "newlines": "\n", "periods": ".", "short sentences": "Ab. ", "closed sentences": ".)", "letters and periods": "a.",
+    "markers": "p. ", "quotation marks": '"', "brackets that never close": "([{", "angles that never close": "<<",
+    "asterisks": "* ", "one word": "a", "short words": "a b ", "numbers": "1 ", "digits": "9", "deep JSON": '{"a":',
+    "questions without options": "Question 1", "emoji": "😀", "contractions": "n't", "half a surrogate pair": "\ud800 ",
+    "not text": "\x00\ud800\u202e\U000e0001",
+}  # fmt: skip
+HOSTILE = {name: piece * (SIZE // len(piece)) for name, piece in PIECES.items()} | {
+    "blank lines": "\n" * SIZE + "-",
+    "a field that never ends": 'ProductID,Category,Brand,Price,Stock\n"' + "!" * SIZE,
 }
+PATTERNS = ["(a+)+$", "(a|a)*b", r"\s*\s*x", "a" * 500 + "b"]
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_no_kind_hangs_over_a_hostile_response(name):
-    """A megabyte strictly, a part of it loosely, every kind: quadratic work would take hours."""
-    every = [instruction(kind, arguments) for kind, arguments, *_ in EXAMPLES]
-    patterns = ["(a+)+$", "(a|a)*b", r"\s*\s*x", "a" * 500 + "b"]
-    every += [instruction("keywords:existence", {"keywords": patterns})]
-    every += [instruction("keywords:forbidden_words", {"forbidden_words": patterns})]
-    for pattern in patterns:
+def test_the_work_of_every_kind_grows_as_the_response(name):
+    every = [instruction(row["kind"], row["arguments"]) for row in ROWS]
+    every += [instruction("keywords:existence", {"keywords": PATTERNS})]
+    every += [instruction("keywords:forbidden_words", {"forbidden_words": PATTERNS})]
+    for pattern in PATTERNS:
         every += [instruction("detectable_format:multiple_sections", {"section_spliter": pattern, "num_sections": 1})]
-    assert not all(strict(every, HOSTILE[name])) and not all(loose(every, HOSTILE[name][:100_000]))
+    slow = [given.id for given in every if not grows_linearly(given.followed, HOSTILE[name])]
+    assert slow == []
 
 
 def test_hostile_responses_in_a_pool_forge_nothing_and_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = problem(("detectable_format:json_format", {}), ("detectable_format:title", {}), ("startend:quotation", {}))
     code = "{'__reduce__': __import__('os').system('touch forged')}"
-    before = children()
+    before = descendants(os.getpid())
     with VerifierPool(1) as pool:
         for number, response in enumerate([*HOSTILE.values(), code, f"<think>{code}", '{"tests": []}', "NaN"]):
             pool.submit(number, asked, response)
         verdicts = [verdict for _, verdict in pool.results()]
     assert {verdict.outcome for verdict in verdicts} == {Outcome.FAILED, Outcome.UNPARSEABLE}
-    assert children() == before and not list(tmp_path.iterdir())
+    assert descendants(os.getpid()) == before and not list(tmp_path.iterdir())
 
 
 def test_languages_are_the_same_every_time_and_short_of_letters_none():
