@@ -8,9 +8,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
 from ratchet.examples.tiny_world import instruction_prompts, puzzles, science_questions
 from ratchet.examples.tiny_world.more_domains import generate_more_domains
-from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe.load import load_recipe
-from ratchet.infra.settings import load_settings
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.submission import Submission
@@ -118,17 +116,6 @@ def test_a_careful_teacher_solves_what_reasoning_gym_makes(tmp_path):
         answer = logic.extract(careful(problem))
         assert logic.score(problem, answer) == 1, problem.prompt
         assert logic.score(problem, answer + " 1") == 0
-
-
-def test_the_recipe_plans_five_domains(tmp_path):
-    from ratchet.flows.pipeline import pipeline
-
-    pytest.importorskip("reasoning_gym")
-    recipe = load_recipe("tiny-prorl")
-    with plan_run(recipe, load_settings(tmp_path)) as plan:
-        pipeline(plan)
-    titles = {step.title for step in plan.plan}
-    assert {"curated science", "curated logic", "curated instructions", "train longer"} <= titles
 
 
 @pytest.mark.slow
