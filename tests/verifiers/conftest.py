@@ -14,23 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.verifiers.outcome import Verdict
-from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.code import compiled
 from ratchet.verifiers.processes import process_group
 from ratchet.verifiers.sandbox.server import Sandbox, demand
-from ratchet.verifiers.serving.pool import Pool, gather
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
-from ratchet.verifiers.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a token of the tests"
 ENVIRONMENT = {**os.environ, TOKEN_VARIABLE: TOKEN}
 SERVE = [sys.executable, "-m", "ratchet.verifiers.serving.command", "serve"]
-
-
-def verify_all(pool: Pool, pairs: list[tuple[Problem, str]]) -> list[Verdict]:
-    """Verdicts of finished responses, in order; several threads may ask at once."""
-    return gather(pool.begin, [Submission(*pair, settings=pool.settings) for pair in pairs])
 
 
 class RunningServer:
@@ -70,11 +62,26 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
+def at_level(name: str, *layers: str) -> Iterator[Sandbox]:
+    """A sandbox on a level, forced; skipped where the machine does not offer it."""
+    offered = demand("D", name)
+    if offered.level != name or not {*layers} <= {*offered.layers}:
+        pytest.skip(f"this machine offers {offered} when asked for {name}")
+    with Sandbox(at_most=name) as sandbox:
+        sandbox.start()
+        yield sandbox
+
+
 @pytest.fixture(scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow)])
 def level(request) -> Iterator[Sandbox]:
-    """A sandbox on each level that judges C++, forced; skipped where the machine does not offer it."""
-    offered = demand("D", request.param)
-    if offered.level != request.param or "landlock" not in offered.layers:
-        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
-    with Sandbox(at_most=request.param) as sandbox:
-        yield sandbox
+    """A sandbox on each level that judges C++."""
+    yield from at_level(request.param, "landlock")
+
+
+@pytest.fixture
+def no_compiler(monkeypatch) -> Iterator[None]:
+    """A machine without a compiler for C++."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    compiled.toolchain.cache_clear()
+    yield
+    compiled.toolchain.cache_clear()

@@ -3,13 +3,20 @@
 import json
 import os
 import secrets
+import shutil
 import socket
 from pathlib import Path
 
+import pytest
+
 from ratchet.verifiers import child_source
 from ratchet.verifiers.code import judge as code_judge
+from ratchet.verifiers.code.compiled import COMPILERS
 from ratchet.verifiers.problem import Problem
 
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, COMPILERS)), reason="there is no compiler for C++ on this machine"
+)
 # Layers that a machine may not have, taken away before the fork server starts.
 NO_NAMESPACES = "from ratchet.verifiers.sandbox import isolation\nisolation.enter_namespaces = lambda *_: ''"
 NO_SECCOMP = (

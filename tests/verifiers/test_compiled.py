@@ -1,7 +1,6 @@
 """Programs in C++: which language is meant, what builds, what passes, what is refused."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -15,6 +14,7 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST, JudgeSettings, Submission
+from tests.verifiers.sandbox_world import needs_compiler
 
 DOUBLE = "#include <iostream>\nint main() { long long x; std::cin >> x; std::cout << 2 * x << '\\n'; }"
 TESTS = [{"input": "5851\n", "output": "11702"}, {"input": "1\n", "output": "2"}]
@@ -91,22 +91,6 @@ def test_python_in_a_block_of_another_language_says_so(sandbox):
     verdict = prepared(f"```cpp\n{DOUBLE}\n```", problem([])).run(Tools)
     assert verdict.decided_by == "compile_error" and verdict.detail.startswith("the block is marked cpp")
     assert prepared("```cpp\nprint(2 * int(input()))\n```", problem([])).run(Tools).passed  # as ever
-
-
-def test_without_a_compiler_the_machine_is_at_fault(sandbox, monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
-    compiled.toolchain.cache_clear()
-    try:
-        with pytest.raises(compiled.Unavailable, match="there is no g"), pytest.warns(match="there is no g"):
-            judge(problem(), DOUBLE, sandbox)
-    finally:
-        compiled.toolchain.cache_clear()
-    assert judge(problem([]), "print(2 * int(input()))", sandbox).passed
-
-
-needs_compiler = pytest.mark.skipif(
-    not any(map(shutil.which, compiled.COMPILERS)), reason="there is no compiler for C++ on this machine"
-)
 
 
 MAIN = """#include <cstring>
@@ -241,10 +225,8 @@ def test_a_pool_judges_both_languages():
     assert [verdict.decided_by for verdict in verdicts] == ["all_tests", "all_tests", "compile_error", "no_answer"]
 
 
-def test_a_pool_without_a_compiler_gives_no_zero(monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
-    compiled.toolchain.cache_clear()
+def test_a_pool_without_a_compiler_gives_no_zero(no_compiler):
+    responses = [(problem(), f"```cpp\n{DOUBLE}\n```"), (problem([]), "```py\nprint(2 * int(input()))\n```")]
     with VerifierPool(1) as pool, pytest.warns(match="there is no g"):
-        [verdict] = pool.verify([(problem(), f"```cpp\n{DOUBLE}\n```")])
-    compiled.toolchain.cache_clear()
-    assert verdict.outcome is Outcome.INFRA_ERROR and "there is no g++" in verdict.detail
+        in_cpp, in_python = pool.verify(responses)
+    assert in_cpp.outcome is Outcome.INFRA_ERROR and "there is no g++" in in_cpp.detail and in_python.passed

@@ -13,11 +13,9 @@ from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.compiled_attacks import FORGE, HARMLESS, HEADERS, REACH, STEAL, X86, reaching, stealing
 from tests.verifiers.compiler_attacks import COMPILE
-from tests.verifiers.sandbox_world import PROGRAM, World, descendants, problem
+from tests.verifiers.sandbox_world import PROGRAM, World, descendants, needs_compiler, problem
 
-pytestmark = pytest.mark.skipif(
-    not any(map(shutil.which, compiled.COMPILERS)), reason="there is no compiler for C++ on this machine"
-)
+pytestmark = needs_compiler
 CPP = '{"answer_languages": ["cpp"]}'
 DOUBLE = "print(2 * int(input()))"
 PLAIN = '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }'

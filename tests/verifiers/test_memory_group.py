@@ -3,12 +3,11 @@
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from ratchet.verifiers.code.compiled import COMPILERS, workshop
+from ratchet.verifiers.code.compiled import workshop
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -17,6 +16,7 @@ from ratchet.verifiers.sandbox.memory_group import NAMED_BY, SPARE_BYTES
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox, _examine
 from tests.verifiers.programs import FORGE
+from tests.verifiers.sandbox_world import needs_compiler
 from tests.waiting import happens
 
 LIMIT_MB = 128
@@ -108,7 +108,7 @@ int main() {
 """
 
 
-@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="there is no compiler for C++ on this machine")
+@needs_compiler
 def test_programs_in_cpp_are_bounded_too(delegated):
     """Compilers first; then by the operator's own limit, below a program's, which the server therefore never sees."""
     limits = Limits(4.0, 4.0, LIMIT_MB << 20, 1 << 20)

@@ -20,8 +20,7 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
 from ratchet.verifiers.serving import local_pool
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from ratchet.verifiers.submission import EVERY_TEST, Submission
-from tests.verifiers.conftest import verify_all
+from ratchet.verifiers.submission import Submission
 from tests.waiting import happens
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +41,37 @@ def fenced(source):
 RIGHT = fenced("def f(x): return x + 1")
 WRONG = fenced("def f(x): return 1")
 ENDLESS = fenced("def f(x):\n    while True: pass")
+
+
+ECHO = Problem("e", "code", "", tests=json.dumps([{"input": "é\n", "output": "é\n"}]))
+CASES = {  # what a pool is asked, the outcome, and what decides it
+    "boxed": (MATH, "\\boxed{0.5}", Outcome.PASSED, "exact"),
+    "another number": (MATH, "\\boxed{0.6}", Outcome.FAILED, "exact"),
+    "unboxed": (MATH, "0.5", Outcome.UNPARSEABLE, "no_answer"),
+    "a box of no character": (MATH, "\\boxed{\ud800}", Outcome.FAILED, "structure"),
+    "a box of a NUL": (MATH, "\\boxed{\x00}", Outcome.FAILED, "structure"),
+    "a boxed answer in bytes": (MATH, b"\\boxed{0.5}", Outcome.UNPARSEABLE, "no_answer"),
+    "algebra": (ALGEBRA, "\\boxed{1-2\\sin^2 x}", Outcome.PASSED, "numeric"),
+    "other algebra": (ALGEBRA, "\\boxed{3}", Outcome.FAILED, "numeric"),
+    "a root of a NUL": (ALGEBRA, "\\boxed{\\sqrt{\x00}}", Outcome.FAILED, "structure"),
+    "code": (CODE, RIGHT, Outcome.PASSED, "all_tests"),
+    "wrong": (CODE, WRONG, Outcome.FAILED, "wrong_answer"),
+    "wrong at first": (CODE, fenced("def f(x): return x + 1 if x else 0"), Outcome.FAILED, "wrong_answer"),
+    "endless": (HASTY, ENDLESS, Outcome.TIMEOUT, "time_limit"),
+    "no block": (CODE, "def f(x): return x + 1", Outcome.UNPARSEABLE, "no_answer"),
+    "thinking": (CODE, "<think>" + RIGHT, Outcome.UNPARSEABLE, "no_answer"),
+    "no function": (CODE, fenced("def g(x): return x + 1"), Outcome.FAILED, "runtime_error"),
+    "no syntax": (CODE, fenced("def f(x) return x + 1"), Outcome.FAILED, "compile_error"),
+    "a NUL": (CODE, fenced("def f(x):\x00 return x + 1"), Outcome.FAILED, "compile_error"),
+    "a text of no character": (CODE, fenced("def f(x): return '\ud800'"), Outcome.FAILED, "compile_error"),
+    "a comment of no character": (CODE, fenced("def f(x): return x + 1 # \ud800"), Outcome.FAILED, "compile_error"),
+    "no text": (CODE, fenced("\x00\xff"), Outcome.FAILED, "compile_error"),
+    "a program in bytes": (CODE, RIGHT.encode(), Outcome.UNPARSEABLE, "no_answer"),
+    "nothing": (CODE, None, Outcome.UNPARSEABLE, "no_answer"),
+    "no tests": (replace(CODE, tests="[]"), RIGHT, Outcome.UNPARSEABLE, "invalid_problem"),
+    "an echo": (ECHO, fenced("print(input())"), Outcome.PASSED, "all_tests"),
+    "bytes": (ECHO, fenced("import sys; sys.stdout.buffer.write(b'\\xff')"), Outcome.FAILED, "wrong_answer"),
+}
 
 
 def spy_on_judge(monkeypatch, first=lambda source: None):
@@ -73,40 +103,18 @@ def pool():
 
 
 def test_every_ticket_comes_back_once_with_its_verdict(pool):
-    cases = {
-        "boxed": (MATH, "\\boxed{0.5}", True, (Outcome.PASSED, "exact")),
-        "algebra": (ALGEBRA, "\\boxed{1-2\\sin^2 x}", True, (Outcome.PASSED, "numeric")),
-        "unboxed": (MATH, "0.5", True, (Outcome.UNPARSEABLE, "no_answer")),
-        "cut": (MATH, "\\boxed{0.5}", False, (Outcome.FAILED, "truncated")),
-        "code": (CODE, RIGHT, True, (Outcome.PASSED, "all_tests")),
-        "wrong": (CODE, WRONG, True, (Outcome.FAILED, "wrong_answer")),
-        "endless": (HASTY, ENDLESS, True, (Outcome.TIMEOUT, "time_limit")),
-        "no block": (CODE, "def f(x): return x + 1", True, (Outcome.UNPARSEABLE, "no_answer")),
-        "cut code": (CODE, RIGHT, False, (Outcome.FAILED, "truncated")),
-        "thinking": (CODE, "<think>" + RIGHT, True, (Outcome.UNPARSEABLE, "no_answer")),
-    }
-    for ticket, (problem, response, finished, _) in cases.items():
-        pool.submit(ticket, problem, response, finished)
-    verdicts = dict(pool.results())
-    assert {ticket: (verdict.outcome, verdict.decided_by) for ticket, verdict in verdicts.items()} == {
-        ticket: expected for ticket, (_, _, _, expected) in cases.items()
-    }
+    for ticket, (problem, response, *_) in CASES.items():
+        pool.submit(ticket, problem, response)
+    pool.submit("cut", MATH, "\\boxed{0.5}", finished=False)
+    pool.submit("cut code", CODE, RIGHT, finished=False)
+    found = {ticket: (verdict.outcome, verdict.decided_by) for ticket, verdict in pool.results()}
+    cut = dict.fromkeys(("cut", "cut code"), (Outcome.FAILED, "truncated"))
+    assert found == {ticket: (outcome, by) for ticket, (*_, outcome, by) in CASES.items()} | cut
     assert list(pool.results()) == []
 
 
-def test_results_come_in_order_of_completion(pool, monkeypatch):
-    other_is_there = threading.Event()
-    spy_on_judge(monkeypatch, lambda source: other_is_there.wait())
-    pool.submit("slow", CODE, fenced("def f(x): return x + 1  # slow"))
-    pool.submit("quick", MATH, "\\boxed{1/2}")
-    results = pool.results()
-    assert next(results)[0] == "quick"
-    other_is_there.set()
-    assert next(results)[0] == "slow"
-
-
 def test_at_once_keeps_the_order(pool):
-    verdicts = verify_all(pool, [(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (ALGEBRA, "\\boxed{3}")])
+    verdicts = pool.verify([(CODE, WRONG), (MATH, "\\boxed{.5}"), (CODE, RIGHT), (ALGEBRA, "\\boxed{3}")])
     assert [verdict.passed for verdict in verdicts] == [False, True, True, False]
     programs = [(CODE, f"def f(x): return x + {number % 2}") for number in range(6)]
     assert [verdict.passed for verdict in pool.run_programs(programs)] == [False, True] * 3
@@ -117,18 +125,11 @@ def test_identical_programs_are_judged_once_but_timeouts_are_not_remembered(monk
     judged = spy_on_judge(monkeypatch)
     with VerifierPool(2) as pool:
         for _ in range(2):
-            verdicts = verify_all(pool, [(CODE, RIGHT), (HASTY, ENDLESS)] * 4)
+            verdicts = pool.verify([(CODE, RIGHT), (HASTY, ENDLESS)] * 4)
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.TIMEOUT] * 4
         other = Problem("c", "code", "", entry_point="f", tests=json.dumps([{"call": {"args": [1]}, "output": 7}]))
-        assert not verify_all(pool, [(other, RIGHT)])[0].passed  # the same id, but other tests
+        assert not pool.verify([(other, RIGHT)])[0].passed  # the same id, but other tests
     assert sorted("while" in source for source in judged) == [False, False, True, True]
-
-
-def test_fractions(pool):
-    half = fenced("def f(x): return x + 1 if x > 1 else None")
-    with VerifierPool(1, EVERY_TEST) as counting:
-        assert verify_all(counting, [(CODE, half)])[0].fraction == 0.5
-    assert verify_all(pool, [(CODE, half)])[0].fraction == 0.0
 
 
 def test_from_many_threads(pool):
@@ -175,25 +176,6 @@ def test_a_problem_that_cannot_be_judged_gets_a_verdict_with_the_reason(pool):
     assert "no tests" in pool.run_programs([(BAD, "pass")])[0].detail
 
 
-@pytest.mark.parametrize(
-    ("problem", "response", "expected"),
-    [
-        (CODE, fenced("def f(x):\x00 return x + 1"), (Outcome.FAILED, "compile_error")),
-        (CODE, fenced("def f(x): return '\ud800'"), (Outcome.FAILED, "compile_error")),
-        (CODE, fenced("def g(x): return x + 1"), (Outcome.FAILED, "runtime_error")),
-        (CODE, RIGHT.encode(), (Outcome.UNPARSEABLE, "no_answer")),
-        (CODE, None, (Outcome.UNPARSEABLE, "no_answer")),
-        (MATH, b"\\boxed{1}", (Outcome.UNPARSEABLE, "no_answer")),
-        (MATH, "\\boxed{\ud800}", (Outcome.FAILED, None)),
-        (ALGEBRA, "\\boxed{\\sqrt{\x00}}", (Outcome.FAILED, None)),
-    ],
-)
-def test_input_that_is_no_text_is_the_models_failure_not_ours(pool, problem, response, expected):
-    outcome, decided_by = expected
-    verdict = verify_all(pool, [(problem, response)])[0]
-    assert verdict.outcome is outcome and decided_by in (None, verdict.decided_by), verdict
-
-
 def test_a_ticket_is_out_once(pool):
     pool.submit("t", MATH, "\\boxed{1}")
     with pytest.raises(ValueError, match="'t' was submitted before"):
@@ -223,7 +205,7 @@ def test_what_is_withdrawn_is_not_delivered_and_queued_work_is_dropped(monkeypat
         all_are_there.set()
         assert happens(lambda: len(delivered) == 2 and not pool.running)
         assert pool.queued == 0
-        assert verify_all(pool, [(CODE, named("queued"))])[0].passed  # as if it had never been there
+        assert pool.verify([(CODE, named("queued"))])[0].passed  # as if it had never been there
     assert delivered == ["same as shared", "stays"]
     assert sum("# queued" in source for source in judged) == 1
 
@@ -240,7 +222,7 @@ def test_what_is_known_to_take_long_goes_first(monkeypatch):
     monkeypatch.setattr(local_pool, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     long = replace(CODE, problem_id="long")
     with VerifierPool(1) as pool:
-        verify_all(pool, [(long, named("first look, long")), (CODE, named("first look"))])
+        pool.verify([(long, named("first look, long")), (CODE, named("first look"))])
         judged.clear()
         pool.submit("running", CODE, named("running"))
         assert happens(lambda: judged)
@@ -279,19 +261,13 @@ def test_a_slow_domain_does_not_hold_up_a_fast_one(monkeypatch):
 
 def test_workers_that_are_killed_are_replaced_and_the_verdict_is_right(pool):
     with VerifierPool(1) as pool:
-        verify_all(pool, [(CODE, named("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
+        pool.verify([(CODE, named("start")), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
         for number in range(3):
             for pid in children("sandbox"):
                 os.kill(pid, signal.SIGKILL)
             algebra = (ALGEBRA, f"\\boxed{{1-2\\sin^2 x+{number}-{number}}}")
-            verdicts = verify_all(pool, [algebra, (CODE, named(f"after {number}"))])
+            verdicts = pool.verify([algebra, (CODE, named(f"after {number}"))])
             assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED] * 2, verdicts
-        pool.submit("under way", CODE, named("under way", "import time\ntime.sleep(0.5)"))
-        assert happens(lambda: pool.running)
-        time.sleep(0.2)
-        for pid in children("sandbox"):
-            os.kill(pid, signal.SIGKILL)
-        assert [verdict.passed for _, verdict in pool.results()] == [True]
 
 
 def test_a_fault_of_the_machine_is_tried_again_and_then_an_infra_error(monkeypatch):
@@ -343,7 +319,7 @@ def test_a_forked_pool_says_so(pool):
 
 def test_a_closed_pool_takes_nothing_and_leaves_no_process():
     with VerifierPool(2) as pool:
-        verify_all(pool, [(CODE, RIGHT), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
+        pool.verify([(CODE, RIGHT), (ALGEBRA, "\\boxed{1-2\\sin^2 x}")])
     pool.close()
     with pytest.raises(RuntimeError, match="closed"):
         pool.run_programs([(CODE, "pass")])[0]

@@ -16,56 +16,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving import server as server_module
 from ratchet.verifiers.serving.client import RemoteVerifierPool
 from ratchet.verifiers.serving.local_pool import VerifierPool, open_pool
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE, encode_batch
 from ratchet.verifiers.serving.server import RewardServer
 from ratchet.verifiers.submission import JudgeSettings, Submission
-from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN, verify_all
+from tests.verifiers.conftest import ENVIRONMENT, SERVE, TOKEN
+from tests.verifiers.test_pool import ALGEBRA, CASES, CODE, MATH, fenced
 from tests.waiting import PATIENCE_S, happens
 
-HALF = Problem("half", "math", "", answer="\\frac{1}{2}")
-SURD = Problem("surd", "math", "", answer="\\sqrt{8}")
-NEXT = Problem(
-    "next", "code", "", entry_point="f", time_limit_s=30.0,
-    tests=json.dumps([{"call": {"args": [number]}, "output": number + 1} for number in range(4)]),
-)  # fmt: skip
-ONE = replace(NEXT, problem_id="one", tests=json.dumps([{"call": {"args": [1]}, "output": 2}]))
-ECHO = Problem("echo", "code", "", tests=json.dumps([{"input": "é\n", "output": "é\n"}]))
+ONE = replace(CODE, problem_id="one", tests=json.dumps([{"call": {"args": [1]}, "output": 2}]))
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
-
-
-def fenced(source):
-    return f"```python\n{source}\n```"
 
 
 def slow(number, seconds=0.05):
     """A right answer to ONE that is no other's text."""
     return fenced(f"import time\ntime.sleep({seconds})\ndef f(x): return x + 1  # {number}")
-
-
-CASES = [
-    (HALF, "\\boxed{0.5}"),
-    (HALF, "\\boxed{0.6}"),
-    (HALF, "a half"),
-    (HALF, "\\boxed{\ud800}"),
-    (HALF, "\\boxed{\x00}"),
-    (SURD, "\\boxed{2\\sqrt{2}}"),
-    (SURD, "\\boxed{3\\sqrt{2}}"),
-    (replace(HALF, answer=" "), "\\boxed{0.5}"),
-    (NEXT, fenced("def f(x): return x + 1")),
-    (NEXT, fenced("def f(x): return x + 1 if x else 0")),
-    (NEXT, fenced("def f(x): return '\ud800'")),
-    (NEXT, fenced("def f(x):\x00 return x + 1")),
-    (NEXT, fenced("def f(x) return x + 1")),
-    (replace(NEXT, time_limit_s=0.2), fenced("def f(x):\n    while True: pass")),
-    (replace(NEXT, entry_point=None), fenced("def f(x): return x + 1")),
-    (replace(NEXT, tests="[]"), fenced("def f(x): return x + 1")),
-    (ECHO, fenced("print(input())")),
-    (ECHO, fenced("import sys; sys.stdout.buffer.write(b'\\xff')")),
-]
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +69,16 @@ def test_verdicts_are_those_of_the_local_pool(pair, fraction, monkeypatch):
     how = JudgeSettings(fraction, total_s=0.6 if fraction else None)
     with VerifierPool(1, how) as near, open_pool([server.url for server in pair], settings=how) as far:
         assert isinstance(far, RemoteVerifierPool)
-        cases = CASES[8:12] if fraction else CASES
-        expected = verify_all(near, cases)
-        assert verify_all(far, cases) == expected
+        names = ("code", "wrong at first", "a NUL", "a text of no character") if fraction else CASES
+        cases = [CASES[name][:2] for name in names]
+        expected = near.verify(cases)
+        assert far.verify(cases) == expected
         if fraction:  # of four tests one fits into the time
-            [late] = verify_all(far, [(NEXT, fenced("import time\ndef f(x): return time.sleep(9 * x) or x + 1"))])
+            [late] = far.verify([(CODE, fenced("import time\ndef f(x): return time.sleep(9 * x) or x + 1"))])
             assert (late.decided_by, late.fraction) == ("time_limit", 0.25)
-        assert far.run_programs([(NEXT, "f = lambda x: -~x")])[0].passed
+        assert far.run_programs([(CODE, "f = lambda x: -~x")])[0].passed
         assert not any(verdict.outcome is Outcome.INFRA_ERROR for verdict in expected)
-        far.submit("cut", HALF, "\\boxed{0.5}", finished=False)
+        far.submit("cut", MATH, "\\boxed{0.5}", finished=False)
         assert [(ticket, verdict.decided_by) for ticket, verdict in far.results()] == [("cut", "truncated")]
 
 
@@ -118,7 +86,7 @@ def test_a_server_killed_under_load_loses_no_ticket_and_is_used_again_when_it_is
     killed = serve()
     with remote(killed, pair[0]) as pool:
         for number in range(60):
-            problem, response = (ONE, slow(number)) if number % 2 else (SURD, f"\\boxed{{{number + 10}-{number + 8}}}")
+            problem, response = (ONE, slow(number)) if number % 2 else (ALGEBRA, f"\\boxed{{{number}-x}}")
             pool.submit(number, problem, response)
         seen = []
         for ticket, verdict in pool.results():
@@ -132,7 +100,7 @@ def test_a_server_killed_under_load_loses_no_ticket_and_is_used_again_when_it_is
         back = serve(port=killed.port)
         fresh = count()
         while not any(name[0] == "verdicts_total" and value for name, value in metrics(back).items()):
-            verdicts = verify_all(pool, [(ONE, slow(f"back {next(fresh)}")) for _ in range(20)])
+            verdicts = pool.verify([(ONE, slow(f"back {next(fresh)}")) for _ in range(20)])
             assert all(verdict.passed for verdict in verdicts)
 
         # It shuts down: what runs is finished, what waits is judged by the other, and the exit is clean.
@@ -149,7 +117,7 @@ def test_a_silent_server_is_given_up(pair):
     with remote(*pair, silence_s=3.0) as pool:
         os.kill(pair[1].process.pid, signal.SIGSTOP)
         try:
-            verdicts = verify_all(pool, [(ONE, slow(f"silent {number}", 0.01)) for number in range(24)])
+            verdicts = pool.verify([(ONE, slow(f"silent {number}", 0.01)) for number in range(24)])
         finally:
             os.kill(pair[1].process.pid, signal.SIGCONT)
     assert all(verdict.passed for verdict in verdicts)
@@ -160,12 +128,12 @@ def test_a_full_queue_turns_requests_away_and_the_client_waits(pair):
     before = metrics(small)["refused_requests_total",]
     with remote(small) as one, remote(small) as other, ThreadPoolExecutor() as both:
         runs = [
-            both.submit(verify_all, pool, [(ONE, slow(f"{name} {number}", 0.02)) for number in range(16)])
+            both.submit(pool.verify, [(ONE, slow(f"{name} {number}", 0.02)) for number in range(16)])
             for name, pool in (("one", one), ("other", other))
         ]
         assert all(verdict.passed for run in runs for verdict in run.result())
     assert metrics(small)["refused_requests_total",] > before
-    too_many = post(small, *[(HALF, "")] * 9)
+    too_many = post(small, *[(MATH, "")] * 9)
     assert too_many.status_code == 413 and "whole queue of 8" in too_many.json()["error"]
     with httpx.stream(
         "POST", small.url + "/v1/verify", headers=AUTHORIZED,
@@ -173,10 +141,10 @@ def test_a_full_queue_turns_requests_away_and_the_client_waits(pair):
     ) as held:  # fmt: skip
         lines = held.iter_lines()
         assert next(lines) == ""
-        refused = post(small, *[(HALF, "\\boxed{0.5}")] * 4)  # still too many when three of the eight are done
+        refused = post(small, *[(MATH, "\\boxed{0.5}")] * 4)  # still too many when three of the eight are done
         assert refused.status_code == 429 and refused.headers["retry-after"] == "1"
     # Its client is gone, and leaves no ticket in the queue.
-    assert happens(lambda: post(small, *[(HALF, "\\boxed{0.5}")] * 8).status_code == 200)
+    assert happens(lambda: post(small, *[(MATH, "\\boxed{0.5}")] * 8).status_code == 200)
 
 
 def test_what_a_client_left_behind_is_dropped(pair):
@@ -194,7 +162,7 @@ def test_what_a_client_left_behind_is_dropped(pair):
 def test_metrics_and_health(pair):
     with remote(pair[0]) as pool:
         before = metrics(pair[0])
-        verify_all(pool, [(HALF, "\\boxed{0.5}"), (HALF, "\\boxed{7}")])
+        pool.verify([(MATH, "\\boxed{0.5}"), (MATH, "\\boxed{7}")])
         after = metrics(pair[0])
     assert after["verdicts_total", "math", "passed"] == before["verdicts_total", "math", "passed"] + 1
     assert after["verdicts_total", "code", "infra_error"] == 0
@@ -258,7 +226,7 @@ def test_a_request_that_is_too_large_is_refused_and_the_others_are_judged(pair):
     with remote(small) as pool:
         sent = []
         pool._client.event_hooks = {"request": [lambda request: sent.append(len(request.content))]}
-        verdicts = verify_all(pool, [(HALF, "\\boxed{.5}"), (HALF, large), (HALF, "\\boxed{7}")])
+        verdicts = pool.verify([(MATH, "\\boxed{.5}"), (MATH, large), (MATH, "\\boxed{7}")])
     assert [verdict.outcome for verdict in verdicts] == [Outcome.PASSED, Outcome.INFRA_ERROR, Outcome.FAILED]
     assert "HTTP 413: the request is larger than 1048576 bytes" in verdicts[1].detail
     assert sum(size > len(large) for size in sent) <= 2  # with another, and alone
@@ -281,7 +249,7 @@ def test_uploads_that_stall_do_not_keep_others_out(monkeypatch):
         client = httpx.AsyncClient(
             transport=httpx.ASGITransport(application), base_url="http://judge", headers=AUTHORIZED
         )
-        body = batch((HALF, "\\boxed{0.5}"))
+        body = batch((MATH, "\\boxed{0.5}"))
         uploads = [
             asyncio.create_task(client.post("/v1/verify", content=stalled(pause))) for pause in (9999, 9999, 0.1, 0.1)
         ]
@@ -298,11 +266,11 @@ def test_uploads_that_stall_do_not_keep_others_out(monkeypatch):
 def test_when_all_servers_are_gone_the_tickets_come_back_with_the_reason(serve):
     server = serve()
     with remote(server) as pool:
-        assert verify_all(pool, [(HALF, "\\boxed{0.5}")])[0].passed
+        assert pool.verify([(MATH, "\\boxed{0.5}")])[0].passed
         os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait()
         pool._patience_s = 1.0  # not before: an answer may take longer
-        verdicts = verify_all(pool, [(ONE, slow(number)) for number in range(5)])
+        verdicts = pool.verify([(ONE, slow(number)) for number in range(5)])
         assert {(verdict.outcome, verdict.decided_by) for verdict in verdicts} == {
             (Outcome.INFRA_ERROR, "reward_servers")
         }
@@ -310,7 +278,7 @@ def test_when_all_servers_are_gone_the_tickets_come_back_with_the_reason(serve):
         pool.submit("open", ONE, slow("open"))
     assert [(ticket, verdict.decided_by) for ticket, verdict in pool.results()] == [("open", "closed")]
     with pytest.raises(RuntimeError, match="closed"):
-        pool.submit("late", HALF, "")
+        pool.submit("late", MATH, "")
     with pytest.raises(RatchetError, match=r"No reward server answers .*ratchet-judge serve"):
         remote(server)
 

@@ -4,7 +4,8 @@ import pytest
 
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
-from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.sandbox.server import Sandbox
+from tests.verifiers.conftest import at_level
 from tests.verifiers.programs import FORGE, LEGAL, programs
 from tests.verifiers.sandbox_reach import NOT_STOPPED, REACH, SYSCALL
 from tests.verifiers.sandbox_world import CALL, PROGRAM, World, descendants, problem
@@ -27,13 +28,7 @@ SILENT = "import os, sys\nsys.stderr = open(os.devnull, 'w')\nprint(2 * int(inpu
 
 @pytest.fixture(scope="module", params=["A", "B", "C"])
 def level(request):
-    """A sandbox on each level, forced; skipped where the machine does not offer it."""
-    offered = demand("D", request.param).level
-    if offered != request.param:
-        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
-    with Sandbox(at_most=request.param) as sandbox:
-        sandbox.start()
-        yield sandbox
+    yield from at_level(request.param)
 
 
 @pytest.fixture(scope="module")
