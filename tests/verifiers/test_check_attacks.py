@@ -8,44 +8,14 @@ from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.checks import NODES, checked
+from tests.verifiers.programs import programs
 
-EQUAL = """
-class Same:
-    def __eq__(self, other): return True
-    def __ne__(self, other): return False
-    def __sub__(self, other): return 0.0
-    def __abs__(self): return 0.0
-    def __lt__(self, other): return True
-    def __hash__(self): return 0
-    def __iter__(self): return iter([self])
-    def __len__(self): return 1
-"""
-PATCH = """
-import builtins, json, sys
-for name in ("abs", "list", "tuple", "sorted", "len", "isinstance"):
-    setattr(builtins, name, lambda *a, **k: 0)
-json.dumps = json.JSONEncoder.encode = lambda *a, **k: '{"value": true, "objects": []}'
-for module in list(sys.modules.values()):
-    for name in ("replay", "encode", "decode", "_Script"):
-        if hasattr(module, name):
-            setattr(module, name, lambda *a, **k: '{"value": true, "objects": []}')
-def check(candidate): pass
-def f(x): return True
-"""
-GARBAGE = """
-import os
-def f(x):
-    for d in range(3, 64):
-        try: os.pwrite(d, {text!r}, 0)
-        except OSError: pass
-    os._exit(0)
-"""
+GIVEN = programs("check_attacks")
+EQUAL, GARBAGE, EXCUSES = GIVEN["equal"], GIVEN["garbage"], GIVEN["excuses"]
 ATTACKS = {
     "equal to everything": EQUAL + "def f(x): return Same()",
     "a float equal to everything": EQUAL.replace("class Same", "class Same(float)") + "def f(x): return Same(1)",
-    "patch everything": PATCH,
-    "exit the process": "import os\ndef f(x): os._exit(0)",
-    "exit at once": "import os\nos._exit(0)",
+    "patch everything": GIVEN["patch"],
     "assertions off": "import sys\nsys.flags = None\ndef f(x): raise KeyboardInterrupt",
     "garbage": GARBAGE.format(text=b'{"value": {"object": 7}, "objects": []}'),
     "a class that compares": GARBAGE.format(text=b'{"value": {"object": 0}, "objects": [["Counter", {}]]}'),
@@ -92,20 +62,14 @@ def test_a_check_that_asks_for_ever_ends(sandbox):
     assert judge(problem, "def f(x): return x + 1", sandbox).outcome is Outcome.TIMEOUT
 
 
-POINTER = """
-class Fake:
-    __array_interface__ = {"shape": (2,), "typestr": "<f8", "version": 3, "data": (ADDRESS, True)}
-def f(x): return Fake()
-"""
-
-
 @pytest.mark.parametrize("address", ["id(POINTER) + 64 if 'POINTER' in globals() else 4096", "8", "1 << 60"])
 def test_a_check_reads_no_memory_at_an_address_of_the_program(address, sandbox):
+    program = GIVEN["pointer"].replace("ADDRESS", address)
     close = checked("assert np.allclose(candidate(1), [11702.25, 5.5])", before="import numpy as np")
-    verdict = judge(close, POINTER.replace("ADDRESS", address), sandbox)
+    verdict = judge(close, program, sandbox)
     assert (verdict.outcome, verdict.decided_by) != (Outcome.TIMEOUT, "time_limit") and not verdict.passed, verdict
     seen = checked("import numpy as np\nassert np.asarray(candidate(1)).dtype == float", "assert candidate(2) == 2")
-    assert judge(seen, POINTER.replace("ADDRESS", address), sandbox, EVERY_TEST).fraction == 0
+    assert judge(seen, program, sandbox, EVERY_TEST).fraction == 0
 
 
 @pytest.mark.parametrize("value", ["[]", "()", "{}", "''", "np.array([])"])
@@ -126,29 +90,9 @@ def test_a_check_that_ends_its_process_is_not_called_slow(sandbox):
     assert judge(large, "def f(x): return [x]", sandbox).outcome is Outcome.FAILED
 
 
-NOT_THE_PROBLEM = {
-    "a prelude that fails": """
-import os, sys
-frame = sys._getframe()
-while "files" not in frame.f_locals:
-    frame = frame.f_back
-os.write(frame.f_locals["files"].report, b'{"status": "unprepared", "detail": "its prelude fails"}\\n')
-os._exit(0)
-""",
-    "an import that fails": "def f(x): raise ImportError('no module named numpy')",
-    "a value that is too deep": """
-def f(x):
-    value = []
-    for _ in range(DEPTH):
-        value = [value]
-    return value
-""",
-}
-
-
-@pytest.mark.parametrize("name", NOT_THE_PROBLEM)
+@pytest.mark.parametrize("name", EXCUSES)
 def test_no_program_makes_a_check_invalid(name, sandbox):
     problem = checked("got = candidate(1)\nassert candidate(got) == 1")
     for depth in range(150, 1000, 85) if "deep" in name else (1,):
-        verdict = judge(problem, NOT_THE_PROBLEM[name].replace("DEPTH", str(depth)), sandbox)
+        verdict = judge(problem, EXCUSES[name].replace("DEPTH", str(depth)), sandbox)
         assert verdict.outcome is Outcome.FAILED, (depth, verdict)

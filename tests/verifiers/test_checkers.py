@@ -15,106 +15,17 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.reward import reward_of
-from ratchet.verifiers.sandbox.server import Sandbox, demand
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import EVERY_TEST
+from tests.verifiers.conftest import at_level
 from tests.verifiers.programs import programs
-from tests.verifiers.sandbox_world import descendants
+from tests.verifiers.sandbox_world import descendants, needs_compiler
 from tests.verifiers.test_sealing import SEARCH, Planted
 
-SCRIPT = """import sys
-n = int(open(sys.argv[1]).read())
-with open(sys.argv[3]) as output:
-    a, b = map(int, output.read().split())
-print(1 if a + b == n else 0)
-"""
-KATTIS = """import os, sys
-n = int(open(sys.argv[1]).read())
-a, b = map(int, sys.stdin.read().split())
-if a + b == n:
-    sys.exit(42)
-with open(os.path.join(sys.argv[3], "judgemessage.txt"), "w") as message:
-    message.write(f"{a} and {b} are not {n}")
-sys.exit(43)
-"""
-KATTIS_CPP = """#include <fstream>
-#include <iostream>
-int main(int argc, char **argv) {
-    long long n, a, b;
-    std::ifstream input(argv[1]);
-    input >> n;
-    if (!(std::cin >> a >> b)) return 43;
-    std::ofstream(std::string(argv[3]) + "/judgemessage.txt") << "so";
-    return a + b == n ? 42 : 43;
-}
-"""
-TESTLIB_CPP = """#include "testlib.h"
-int main(int argc, char **argv) {
-    long long n, a, b;
-    std::ifstream input(argv[1]), output(argv[2]), answer(argv[3]);
-    input >> n;
-    if (!(output >> a >> b)) return PE;
-    return a + b == n ? OK : WA;
-}
-"""
-HEADER = "#include <fstream>\nenum { OK, WA, PE };\n"
-CHECKERS = {
-    "script": {"protocol": "script", "source": SCRIPT},
-    "kattis": {"protocol": "kattis", "source": KATTIS},
-    "kattis in C++": {"protocol": "kattis", "source": KATTIS_CPP, "language": "cpp"},
-    "testlib": {
-        "protocol": "testlib", "source": TESTLIB_CPP, "language": "cpp", "files": {"testlib.h": HEADER},
-    },
-}  # fmt: skip
-GUESSING = """import sys
-n, asked = int(open(sys.argv[1]).read()), 0
-while True:
-    word, number = input().split()
-    if word == "!":
-        sys.exit(42 if int(number) == n else 43)
-    asked += 1
-    if asked > 40:
-        sys.exit(43)
-    print("less" if n < int(number) else "not less", flush=True)
-"""
-GUESSING_CPP = """#include <fstream>
-#include <iostream>
-int main(int argc, char **argv) {
-    long long n, number;
-    std::string word;
-    std::ifstream(argv[1]) >> n;
-    for (int asked = 0; asked < 40 && std::cin >> word >> number; asked++) {
-        if (word == "!") return number == n ? 42 : 43;
-        std::cout << (n < number ? "less" : "not less") << std::endl;
-    }
-    return 43;
-}
-"""
-HALVING = """low, high = 0, 1 << 30
-while high - low > 1:
-    middle = (low + high) // 2
-    print("?", middle, flush=True)
-    if input() == "less":
-        high = middle
-    else:
-        low = middle
-print("!", low, flush=True)
-"""
-HALVING_CPP = """#include <iostream>
-#include <string>
-int main() {
-    long long low = 0, high = 1 << 30;
-    std::string word;
-    while (high - low > 1) {
-        long long middle = (low + high) / 2;
-        std::cout << "? " << middle << std::endl;
-        std::getline(std::cin, word);
-        (word == "less" ? high : low) = middle;
-    }
-    std::cout << "! " << low << std::endl;
-}
-"""
-needs_compiler = pytest.mark.skipif(not any(map(shutil.which, compiled.COMPILERS)), reason="there is no C++ compiler")
+GIVEN = programs("checkers")
+CHECKERS, POINTS, SECRET = GIVEN["checkers"], GIVEN["points"], GIVEN["secret"]
+GUESSING, HALVING, HALVING_CPP = GIVEN["interactors"]["python"], *GIVEN["players"].values()
+INTERACTORS = [(source, language) for language, source in GIVEN["interactors"].items()]
 
 
 def problem(checker, numbers=(5, 17, 123), **fields):
@@ -146,12 +57,7 @@ def impatient(monkeypatch):
     scope="module", params=["A", pytest.param("B", marks=pytest.mark.slow), pytest.param("C", marks=pytest.mark.slow)]
 )
 def level(request):
-    offered = demand("D", request.param).level
-    if offered != request.param:
-        pytest.skip(f"this machine offers {offered} when asked for {request.param}")
-    with Sandbox(at_most=request.param) as sandbox:
-        sandbox.start()
-        yield sandbox
+    yield from at_level(request.param)
 
 
 ATTACKS = programs("checker_attacks")
@@ -221,17 +127,13 @@ def test_a_faulty_checker_is_never_the_programs_fault(name, sandbox, impatient):
         assert reason in verdict.detail and "\n" not in verdict.detail
 
 
+IN_CPP = {"protocol": "kattis", "source": "1", "language": "cpp"}
 UNUSABLE = {
     "its checker uses eval, which would run what a program prints": {"protocol": "script", "source": "eval('1')"},
     "its checker is not Python": {"protocol": "script", "source": "print("},
     "its checker needs a source, python or cpp, and a protocol": {"protocol": "other", "source": "1"},
-    "its checker has a file '../x.h'": {
-        "protocol": "kattis",
-        "source": "1",
-        "language": "cpp",
-        "files": {"../x.h": ""},
-    },
-    "its checker has a file 'input'": {"protocol": "kattis", "source": "1", "language": "cpp", "files": {"input": ""}},
+    "its checker has a file '../x.h'": IN_CPP | {"files": {"../x.h": ""}},
+    "its checker has a file 'input'": IN_CPP | {"files": {"input": ""}},
     "its checker cannot be read": {"protocol": ["kattis"], "source": "1"},
     "its checker needs a source": {"protocol": "script", "source": "1", "interactive": True},
     "the source of its checker, its arguments or its files": {"protocol": "kattis", "source": "1", "arguments": [1]},
@@ -241,15 +143,6 @@ UNUSABLE = {
 @pytest.mark.parametrize("reason", UNUSABLE)
 def test_a_checker_that_cannot_be_used_is_said_before(reason):
     assert reason in domain_of("code").fault(problem(UNUSABLE[reason]))
-
-
-POINTS = """import sys
-a, b = map(int, open(sys.argv[2]).read().split())
-if a + b != int(open(sys.argv[1]).read()):
-    sys.exit(1)
-print({said})
-sys.exit(7)
-"""
 
 
 @pytest.mark.parametrize(
@@ -289,25 +182,25 @@ def test_a_column_of_the_same_name_is_no_checker(sandbox):
 
 
 @needs_compiler
-def test_a_checker_in_cpp_needs_its_header_and_a_compiler(sandbox, monkeypatch, tmp_path):
-    checker = {"protocol": "testlib", "source": TESTLIB_CPP + "// by path\n", "language": "cpp"}
+def test_a_checker_in_cpp_needs_its_header(sandbox, monkeypatch, tmp_path):
+    source, header = CHECKERS["testlib"]["source"], CHECKERS["testlib"]["files"]["testlib.h"]
+    checker = {"protocol": "testlib", "source": source + "// by path\n", "language": "cpp"}
     right = "print(0, int(input()))"
     monkeypatch.delenv(TESTLIB_NAMED_BY, raising=False)
     verdict = judge(problem(checker), right, sandbox)
     assert verdict.decided_by == "checker" and f"set {TESTLIB_NAMED_BY}" in verdict.detail
-    (tmp_path / "there.h").write_text(HEADER)
+    (tmp_path / "there.h").write_text(header)
     monkeypatch.setenv(TESTLIB_NAMED_BY, str(tmp_path / "there.h"))
     assert judge(problem(checker), right, sandbox).passed
     broken = judge(problem(checker | {"source": "int main() { x }"}), right, sandbox)
     assert broken.decided_by == "checker" and "does not compile" in broken.detail
-    monkeypatch.setenv("PATH", "/nonexistent")
-    compiled.toolchain.cache_clear()
-    try:
-        verdict = judge(problem(checker | {"source": TESTLIB_CPP + "// new\n"}), right, sandbox)
-        assert verdict.outcome is Outcome.INFRA_ERROR and verdict.decided_by == "checker"
-        assert "there is no g++" in verdict.detail
-    finally:
-        compiled.toolchain.cache_clear()
+
+
+def test_a_checker_in_cpp_without_a_compiler_is_the_machines_fault(sandbox, no_compiler):
+    checker = CHECKERS["testlib"] | {"source": CHECKERS["testlib"]["source"] + "// new\n"}
+    verdict = judge(problem(checker), "print(0, int(input()))", sandbox)
+    assert verdict.outcome is Outcome.INFRA_ERROR and verdict.decided_by == "checker"
+    assert "there is no g++" in verdict.detail
 
 
 CONVERSATIONS = {
@@ -332,7 +225,7 @@ CONVERSATIONS = {
 
 
 @needs_compiler
-@pytest.mark.parametrize(("source", "language"), [(GUESSING, "python"), (GUESSING_CPP, "cpp")])
+@pytest.mark.parametrize(("source", "language"), INTERACTORS)
 def test_an_interactor_decides(source, language, sandbox):
     for program, decided_by in CONVERSATIONS.items():
         asked = guessing(source, language, metadata={"validate_tests": {}}, time_limit_s=limit_s(decided_by))
@@ -356,44 +249,21 @@ def test_a_faulty_interactor_is_the_problems_fault_until_a_golden_solution_has_p
     assert judge(guessing("1 / 0"), HALVING, sandbox).decided_by == "checker"
 
 
+def has_cpp(sandbox):
+    return any(map(shutil.which, compiled.COMPILERS)) and "landlock" in sandbox.isolation
+
+
 def attacked(asked, source, sandbox):
     verdict = judge(asked, source, sandbox)
     assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
     assert len(descendants(sandbox._process.pid)) == 1
 
 
-SECRET_SCRIPT = """import sys
-secret = open(sys.argv[2]).read().split()[1]
-words = open(sys.argv[3]).read().split()
-print(1 if words[int(words[0])] == secret else 0)
-"""
-SECRET_KATTIS = """import sys
-secret = open(sys.argv[2]).read().split()[1]
-words = sys.stdin.read().split()
-sys.exit(42 if words[int(words[0])] == secret else 43)
-"""
-
-
-SECRET_CPP = """#include <fstream>
-#include <iostream>
-#include <iterator>
-#include <vector>
-int main(int argc, char **argv) {
-    std::string secret, word;
-    std::ifstream(argv[2]) >> word >> secret;
-    std::vector<std::string> words{std::istream_iterator<std::string>(std::cin), {}};
-    return words.at(std::stoul(words.at(0))) == secret ? 42 : 43;
-}
-"""
-
-
 @pytest.mark.parametrize("name", ATTACKS["outputs"])
 def test_no_output_deceives_a_checker(name, level, impatient):
     tests = [{"input": f"{number}\n", "output": f"1 {number}-8f2c1\n"} for number in (1, 2)]
-    checkers = [("script", SECRET_SCRIPT, "python"), ("kattis", SECRET_KATTIS, "python"), ("kattis", SECRET_CPP, "cpp")]
-    has_cpp = any(map(shutil.which, compiled.COMPILERS)) and "landlock" in level.isolation
-    for protocol, source, language in checkers if has_cpp else checkers[:2]:
-        facts = {"checker": {"protocol": protocol, "source": source, "language": language}}
+    for kind in (kind for kind in SECRET if has_cpp(level) or "C++" not in kind):
+        facts = {"checker": CHECKERS[kind] | {"source": SECRET[kind]}}
         asked = Problem(
             "secret", "code", "", tests=json.dumps(tests), metadata=json.dumps(facts), time_limit_s=2.0,
             memory_limit_mb=128.0,
@@ -404,19 +274,10 @@ def test_no_output_deceives_a_checker(name, level, impatient):
 
 @pytest.mark.parametrize("name", ATTACKS["interacting"])
 def test_no_program_deceives_an_interactor(name, level, impatient):
-    asked = guessing(metadata={"validate_tests": {}}, time_limit_s=2.0)
-    attacked(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], level)
-    assert judge(asked, HALVING, level).passed
-
-
-@needs_compiler
-@pytest.mark.parametrize("name", ATTACKS["interacting"])
-def test_no_program_deceives_an_interactor_in_cpp(name, sandbox, impatient):
-    sandbox.start()
-    asked = guessing(GUESSING_CPP, "cpp", metadata={"validate_tests": {}}, time_limit_s=2.0)
-    verdict = judge(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], sandbox)
-    assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
-    assert judge(asked, HALVING, sandbox).passed
+    for source, language in INTERACTORS if has_cpp(level) else INTERACTORS[:1]:
+        asked = guessing(source, language, metadata={"validate_tests": {}}, time_limit_s=2.0)
+        attacked(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], level)
+        assert judge(asked, HALVING, level).passed
 
 
 @pytest.mark.parametrize("interactive", [False, True])

@@ -1,11 +1,9 @@
 """Programs that are built with files of their problem: graders, libraries and headers, in C++ and Python."""
 
 import json
-import shutil
 
 import pytest
 
-from ratchet.verifiers.code import compiled
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.code.problem import InvalidProblem, read_problem
 from ratchet.verifiers.code.program_files import MAX_BYTES
@@ -14,29 +12,13 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import EVERY_TEST
 from tests.verifiers.compiled_attacks import STEAL, stealing
-from tests.verifiers.sandbox_world import World
-from tests.verifiers.test_checkers import GUESSING as GUESSING_IN_WORDS
+from tests.verifiers.programs import programs
+from tests.verifiers.sandbox_world import World, needs_compiler
 from tests.verifiers.test_sealing import SEARCH, Planted
 
-needs_compiler = pytest.mark.skipif(not any(map(shutil.which, compiled.COMPILERS)), reason="there is no C++ compiler")
-
-HEADER = "#pragma once\nlong long twice(long long x);\nlong long asked();\n"
-GRADER = """#include "grader.h"
-#include <cstdio>
-static long long n;  // the program may have one of this name, too
-long long asked() { return n; }
-int main() { if (scanf("%lld", &n) != 1) return 1; printf("%lld\\n", twice(n)); }
-"""
-PYTHON_GRADER = """import grader
-import twice
-_calls = []
-def count():
-    _calls.append(1)
-    return len(_calls)
-if __name__ != "__main__":
-    print(twice.twice(int(input())), len(_calls))
-"""
-FILES = {"cpp": {"grader.cpp": GRADER, "grader.h": HEADER}}
+GIVEN = programs("program_files")
+PYTHON_GRADER, TALKING, FINDS = GIVEN["grader"]["python"], GIVEN["library"], GIVEN["finds"]
+FILES = {"cpp": GIVEN["grader"]["cpp"]}
 RIGHT = '#include "grader.h"\nstatic long long n = 2;\nlong long twice(long long x) { return n * x; }\n'
 
 
@@ -82,8 +64,9 @@ def test_a_grader_that_does_not_compile_is_the_problems_fault(sandbox):
 def test_graders_of_many_problems_are_not_confused(sandbox):
     for _ in range(2):
         for factor in range(1, 10):
-            of_its_own = {"grader.cpp": GRADER.replace("twice(n)", f"{factor} * twice(n)"), "grader.h": HEADER}
-            asked = problem({"cpp": of_its_own}, tests=[{"input": "5\n", "output": f"{10 * factor}"}])
+            grader = FILES["cpp"]["grader.cpp"].replace("twice(n)", f"{factor} * twice(n)")
+            tests = [{"input": "5\n", "output": f"{10 * factor}"}]
+            asked = problem({"cpp": FILES["cpp"] | {"grader.cpp": grader}}, tests=tests)
             assert judge(asked, RIGHT, sandbox).passed
 
 
@@ -107,7 +90,7 @@ IN_PYTHON = {
 def test_a_grader_in_python(name, sandbox):
     source, decided_by = IN_PYTHON[name]
     tests = [{"input": f"{number}\n", "output": f"{2 * number} 0"} for number in (5, 70, 8)]
-    asked = problem({"python": {"grader.py": PYTHON_GRADER}}, "python", tests)
+    asked = problem({"python": PYTHON_GRADER}, "python", tests)
     assert judge(asked, source, sandbox).decided_by == decided_by
     assert judge(asked, source, sandbox, EVERY_TEST).decided_by == decided_by
 
@@ -126,57 +109,23 @@ def test_which_module_is_run(files, source, sandbox):
     assert verdict.passed, verdict
 
 
-GUESSING = GUESSING_IN_WORDS.replace('"less" if n < int(number) else "not less"', "int(n < int(number))")
-LIBRARY = """#include "less.h"
-#include <cstdio>
-int asked = 0;
-bool less_than(long long x) {
-    int reply;
-    if (++asked > 40) asked = 0;
-    printf("? %lld\\n", x), fflush(stdout);
-    return scanf("%d", &reply) == 1 && reply;
-}
-int main() { printf("! %lld\\n", find(1LL << 30)), fflush(stdout); }
-"""
-HALVING = """#include "less.h"
-long long find(long long high) {
-    long long low = 0;
-    while (high - low > 1) (less_than((low + high) / 2) ? high : low) = (low + high) / 2;
-    return low;
-}
-"""
+GUESSING = programs("checkers")["interactors"]["python"]
+GUESSING = GUESSING.replace('"less" if n < int(number) else "not less"', "int(n < int(number))")
 COUNTING = '#include "less.h"\nextern int asked;\nlong long find(long long) { for (long long n = 0;; n++) { '
-PYTHON_LIBRARY = """from finding import find
-def less_than(x):
-    print("?", x, flush=True)
-    return input() == "1"
-print("!", find(less_than, 1 << 30), flush=True)
-"""
-PYTHON_HALVING = """def find(less_than, high):
-    low = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if less_than(middle) else (middle, high)
-    return low
-"""
-TALKING = {
-    "cpp": {"less.h": "bool less_than(long long);\nlong long find(long long);\n", "library.cpp": LIBRARY},
-    "python": {"main.py": PYTHON_LIBRARY},
-}
 INTERACTOR = {"protocol": "kattis", "source": GUESSING, "interactive": True}
 
 
 @pytest.mark.parametrize(
     ("language", "source", "decided_by"),
     [
-        pytest.param("cpp", HALVING, "all_tests", marks=needs_compiler),
-        pytest.param("cpp", HALVING.replace("return low", "return high"), "wrong_answer", marks=needs_compiler),
+        pytest.param("cpp", FINDS["cpp"], "all_tests", marks=needs_compiler),
+        pytest.param("cpp", FINDS["cpp"].replace("return low", "return high"), "wrong_answer", marks=needs_compiler),
         # The counter of the library is the program's to change; that of the interactor is not.
         pytest.param(
             "cpp", COUNTING + "asked = 0; if (less_than(n)) return n - 1; } }", "wrong_answer", marks=needs_compiler
         ),
-        ("python", PYTHON_HALVING, "all_tests"),
-        ("python", PYTHON_HALVING.replace("return low", "return high"), "wrong_answer"),
+        ("python", FINDS["python"], "all_tests"),
+        ("python", FINDS["python"].replace("return low", "return high"), "wrong_answer"),
         ("python", "def find(less_than, high):\n    raise SystemExit(0)\n", "wrong_answer"),
     ],
 )

@@ -111,55 +111,7 @@ def test_who_solves_it_is_paid(sandbox):
         assert verdict.passed and verdict.fraction == 1, (kind, verdict)
 
 
-CLOCKS = {
-    "a byte in the report": """
-import sys
-def later(frame):
-    os.write(frame.f_locals["files"].report, b" ")
-""",
-    "a line in the report, taken back": """
-def later(frame):
-    report = frame.f_locals["files"].report
-    end = os.lseek(report, 0, 1)
-    os.write(report, b"{}\\n")
-    time.sleep(0.1)
-    os.ftruncate(report, end)
-    os.lseek(report, end, 0)
-""",
-    "a result that is corrected": """
-def later(frame):
-    report = frame.f_locals["files"].report
-    end = os.lseek(report, 0, 1)
-    os.write(report, b'{"status": "done", "output": "", "seconds": 0}\\n')
-    os.lseek(report, end, 0)
-""",
-    "every descriptor": """
-def later(frame):
-    for descriptor in range(3, 64):
-        try:
-            os.write(descriptor, b" ")
-        except OSError:
-            pass
-""",
-    "a thread that reports": """
-import threading
-def later(frame):
-    report = frame.f_locals["files"].report
-    threading.Thread(target=lambda: (time.sleep(0.05), os.write(report, b"\\n"))).start()
-""",
-}
-CLOCK = """
-import os, sys, time
-{later}
-frame = sys._getframe()
-while "files" not in frame.f_locals:
-    frame = frame.f_back
-number = input()
-for _ in range(4 if number == "1" else 0):
-    time.sleep(0.4)
-    later(frame)
-print(number)
-"""
+CLOCK, CLOCKS = _GIVEN["clock"], _GIVEN["clocks"]
 
 
 @pytest.mark.parametrize("name", CLOCKS)
