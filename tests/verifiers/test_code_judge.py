@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.code import problem as code_problem
-from ratchet.verifiers.code.comparison import Comparison, text_difference, value_difference
 from ratchet.verifiers.code.judge import examine, judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
@@ -78,10 +77,7 @@ def test_a_program_slow_on_every_test_has_a_total_limit(sandbox, monkeypatch, ju
     assert 0 < verdict.fraction < 1
 
 
-def test_state_between_tests_does_not_fail_a_right_program(sandbox):
-    # The cache lives in a library module, so it outlives the fresh __main__ of each test.
-    once = "import math\ndef f(x):\n    assert not hasattr(math, 'used')\n    math.used = True\n    return 2 * x"
-    assert judge(doubling(), once, sandbox).passed
+def test_a_thread_that_stays_does_not_fail_a_right_program(sandbox):
     daemon = (
         "import threading, time\ndef f(x):\n    threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n"
         "    return 2 * x"
@@ -244,14 +240,6 @@ def test_a_program_cannot_blame_the_prelude(sandbox):
     assert judge(doubling(), forged, sandbox).outcome is Outcome.FAILED
 
 
-ODD_TEXT = ["def f(x): return '\ud800'", "def f(x): return 2 * x # \ud800", "\x00\xff"]
-
-
-@pytest.mark.parametrize("source", ODD_TEXT)
-def test_text_that_is_not_unicode_is_a_failure_of_the_program(source, sandbox):
-    assert judge(doubling(), source, sandbox).outcome is Outcome.FAILED
-
-
 def test_bytes_that_are_no_text_reach_a_program_and_come_back(sandbox):
     tests = [{"input": "a\0\ud800é", "output": "a\0\ud800é"}]
     problem = Problem("p", "code", "", tests=json.dumps(tests))
@@ -297,6 +285,7 @@ def test_a_test_that_fails_beside_others_is_run_alone(sandbox, monkeypatch):
     batches = []
     run = sandbox.run
     monkeypatch.setattr(sandbox, "run", lambda *a, **k: batches.append(len(a[1])) or run(*a, **k))
+    # The cache lives in a library module, so it outlives the fresh __main__ of each test.
     once = "import math\ndef f(x):\n    math.used = getattr(math, 'used', 0) + 1\n    return 2 * x + (math.used == 3)"
     assert judge(doubling(), once, sandbox).passed
     assert batches == [6, 1, *[1] * 6], "and then every test"
@@ -309,80 +298,6 @@ def test_an_endless_program_is_bounded_by_its_budget_not_by_its_tests(sandbox, m
     verdict = judge(doubling(50, time_limit_s=0.1), "def f(x):\n    while True: pass", sandbox, EVERY_TEST)
     assert (verdict.outcome, verdict.fraction) == (Outcome.TIMEOUT, 0.0)
     assert len(runs) <= 4, "a run costs a time limit"
-
-
-@pytest.mark.parametrize(
-    ("written", "expected", "same"),
-    [
-        (b"1 2\n", "1 2", True),
-        (b"1 2 \n3\n\n", "1 2\n3", True),
-        (b"1\r\n2\r\n", "1\n2\n", True),
-        (b"", "\n", True),
-        (b"1  2", "1 2", True),
-        (b" 1", "1", True),
-        (b"1\n\n2", "1\n2", True),
-        (b"1 2", "12", False),
-        (b"1 2 2", "1 2", False),
-        (b"yes", "YES", False),
-        (b"1.0", "1", False),
-        (b"\xff", "?", False),
-        ("é".encode(), "é", True),
-    ],
-)
-def test_same_text(written, expected, same):
-    assert (text_difference(written, expected) == "") is same
-
-
-@pytest.mark.parametrize(
-    ("written", "expected", "same"),
-    [
-        (b"1.00001 x", "1 x", True),
-        (b"1.001 x", "1 x", False),
-        (b"1.00001 y", "1 x", False),
-        (b"1.00001", "1 x", False),
-        (b"100000.1\n2", "100000\n2", True),
-        (b"nan", "1", False),
-        (b"1e400", "1", False),
-    ],
-)
-def test_same_text_within_a_tolerance(written, expected, same):
-    assert (text_difference(written, expected, Comparison(tolerance=1e-4)) == "") is same
-
-
-def test_differences_name_their_place():
-    assert text_difference(b"1\n2\n3", "1\n5\n3") == "line 2: expected '5', got '2'"
-    assert text_difference(b"1", "1\n5") == "expected 2 words, got 1"
-    assert value_difference(b'j{"a": [1, 2.5]}', {"a": [1, 2]}) == "['a'][1]: expected '2', got '2.5'"
-    assert value_difference(b"j[1]", [1, 2]) == "value: expected 2 items, got 1"
-
-
-@pytest.mark.parametrize(
-    ("written", "expected", "same"),
-    [
-        (b"j3", 3, True),
-        (b"j3", 3.0, True),
-        (b"j0.30000000000000004", 0.3, True),
-        (b"j0.3001", 0.3, False),
-        (b"jNaN", float("nan"), True),
-        (b"j[1, [2]]", [1, [2]], True),
-        (b"j[1, 2]", [2, 1], False),
-        (b"j[1, 2]", [1, 2, 3], False),
-        (b'j{"a": 1.0000000001}', {"a": 1.0}, True),
-        (b'j{"a": 1}', {"b": 1}, False),
-        (b"jtrue", True, True),
-        (b"jnull", None, True),
-        (b"", None, False),
-        (b"x", None, False),
-        (b"r<object>", None, False),
-        (b"r{1, 2}", "{1, 2}", True),
-        (b"jtrue", "true", False),
-        (b"j" + b"[" * 100_000, [], False),
-        (b"j" + b"9" * 10_000, 1, False),
-        (b"j" + b"9" * 400, 1.5, False),
-    ],
-)
-def test_same_value(written, expected, same):
-    assert (value_difference(written, expected) == "") is same
 
 
 def real_rows(name):

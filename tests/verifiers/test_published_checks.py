@@ -149,15 +149,10 @@ def test_long_chains_need_no_recursion(sandbox):
 
 
 def test_the_calls_of_a_check_share_a_module_as_in_its_own_harness(sandbox):
-    grows = "def f(x, seen=[]):\n    seen.append(x)\n    return list(seen)"
-    asserts = ["assert candidate(1) == [1]", "assert candidate(2) == [2]"]
-    assert not judge(checked(*asserts), grows, sandbox).passed
-    assert not judge(checked("for i in (1, 2):\n    assert candidate(i) == [i]"), grows, sandbox).passed
-    assert judge(checked("assert candidate(1) == [1]", "assert candidate(2) == [1, 2]"), grows, sandbox).passed
     sieve = "import time\ntime.sleep(0.3)\ndef f(x): return x"
     calls = checked(*(f"assert candidate({i}) == {i}" for i in range(60)))  # its module runs once: 0.3 of 10 seconds
     assert judge(calls, sieve, sandbox, EVERY_TEST).passed
-    alike = checked("assert candidate([1]) == [1] and candidate((1,)) == (1,)", *asserts[:1])
+    alike = checked("assert candidate([1]) == [1] and candidate((1,)) == (1,)", "assert candidate(1) == [1]")
     verdict, _ = examine(alike, sieve, sandbox, EVERY_TEST)
     assert verdict.fraction == 0.5
 
@@ -176,11 +171,6 @@ def test_a_name_that_the_program_was_to_define_is_its_own_failure(sandbox):
     assert judge(problem, pair + "def f(x): return sum(x[0].a)", sandbox).passed
     verdict = judge(problem, "def f(x): return 3", sandbox)
     assert (verdict.outcome, verdict.decided_by) == (Outcome.FAILED, "runtime_error") and "Pair" in verdict.detail
-
-
-def test_endless_programs_end_in_checks_too(sandbox):
-    problem = replace(checked("for i in range(50):\n    assert candidate(i) == i"), time_limit_s=0.3)
-    assert judge(problem, "def f(x):\n    while True: pass", sandbox).outcome is Outcome.TIMEOUT
 
 
 class Point:
