@@ -11,6 +11,7 @@ import resource
 from pathlib import Path
 
 from ratchet.verifiers.math.equivalence import verify_math
+from tests.verifiers.sandbox_world import descendants
 from tests.work import within
 
 SYMBOLS = "abcdefghijklmnopqrstuvwxyz"
@@ -87,15 +88,7 @@ def main():
     # Not RUSAGE_SELF, which starts at the size of the process that started this one.
     here = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
     memory = {"memory_mib": max(here, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) >> 10}
-    left = [stat for stat in Path("/proc").glob("[0-9]*/stat") if _parent(stat) == os.getpid()]
-    print(json.dumps(memory | {"left": len(left)}))
-
-
-def _parent(stat):
-    try:
-        return int(stat.read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
+    print(json.dumps(memory | {"left": len(descendants(os.getpid()))}))
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ too; where a row is `forged`, plain Python is deceived, and the judge must not b
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
+from tests.verifiers.programs import rows
 
-ROWS = [json.loads(line) for line in Path(__file__).with_name("check_pairs.jsonl").read_text().splitlines()]
+ROWS = rows("check_pairs")
 PLAIN = """
 import json, os, sys
 from collections import *

@@ -72,9 +72,7 @@ def lab(tmp_path_factory):
 def judged(answers):
     problem = Problem("p1", "echo", "Say hello.", answer="hello")
     with VerifierPool(workers=1) as pool:
-        for number, answer in enumerate(answers):
-            pool.submit(number, problem, f"So <answer>{answer}</answer>.")
-        return [verdict for _, verdict in sorted(pool.results(), key=lambda pair: pair[0])]
+        return pool.verify([(problem, f"So <answer>{answer}</answer>.") for answer in answers])
 
 
 def test_scores_become_verdicts(lab):
@@ -124,16 +122,13 @@ def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
 
 
 @pytest.mark.parametrize("name", [*MATH_COLUMNS["answer"], "numbers", "difficulty", "metadata", "tests", "domain"])
-@pytest.mark.parametrize(
-    "value", [6, "6", [1, 2], {"low": 1, "high": 2}, "so 1 + 2\n#### 3", "word " * 60 + "\nend", 1.5, 0]
-)
-def test_every_unmapped_column_of_an_own_domain_stays_in_the_metadata(lab, tmp_path, name, value):
+def test_every_unmapped_column_of_an_own_domain_stays_in_the_metadata(lab, tmp_path, name):
+    values = [6, "6", [1, 2], {"low": 1, "high": 2}, "so 1 + 2\n#### 3", "word " * 60 + "\nend", 1.5, 0]
     file = tmp_path / "rows.jsonl"
-    file.write_text(json.dumps({"question": "Reach it.", name: value}))
-    (problem,) = from_table(read_problems(file, "echo", {"prompt": "question"}).kept)
-    assert json.loads(problem.metadata) == {name: value}
-    (problem,) = from_table(read_problems(file, "echo", {"prompt": "question", "metadata.truth": name}).kept)
-    assert json.loads(problem.metadata) == {"truth": value}
+    file.write_text("".join(json.dumps({"question": "Reach it.", name: value}) + "\n" for value in values))
+    for mapped, key in (({}, name), ({"metadata.truth": name}, "truth")):
+        problems = from_table(read_problems(file, "echo", {"prompt": "question"} | mapped).kept)
+        assert [json.loads(problem.metadata) for problem in problems] == [{key: value} for value in values]
 
 
 def test_the_answer_of_an_own_domain_is_the_mapped_column_or_one_of_a_usual_name(lab, tmp_path):
@@ -168,11 +163,14 @@ def test_an_environment_is_a_domain_of_the_generators_name(tmp_path, monkeypatch
         "messages": turns,
         "row": {"answer": [5, 7]},
     }
-    rows = [row, row | {"arguments": {}}, row | {"messages": turns * 2}, row | {"row": "x"}]
+    answered = [*turns, {"role": "assistant", "content": "2"}]
+    picture = [{"role": "user", "content": [{"type": "image"}]}]
+    rows = [row, row | {"arguments": {}}, row | {"row": "x"}]
+    rows += [row | {"messages": messages} for messages in (turns * 2, answered, picture)]
     file = tmp_path / "train.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     read = read_problems(file, "poems")
-    assert [json.loads(e)["field"] for e in read.rejected["evidence"].to_pylist()] == ["messages", "row"]
+    assert [json.loads(e)["field"] for e in read.rejected["evidence"].to_pylist()] == ["row", *["messages"] * 3]
     poem, other = from_table(read.kept)
     assert user_message(poem, Recipe(name="r").model.prompt) == "Be brief.\n\nA {haiku}?" and poem.answer == "[5, 7]"
     poems = domain_of("poems")
@@ -194,10 +192,9 @@ def test_an_environment_is_a_domain_of_the_generators_name(tmp_path, monkeypatch
 )
 def test_an_environment_that_cannot_be(generate, version, said, monkeypatch):
     def installed(name):
-        return version or missing(name)
-
-    def missing(name):
-        raise PackageNotFoundError(name)
+        if not version:
+            raise PackageNotFoundError(name)
+        return version
 
     monkeypatch.setenv(ENVIRONMENTS, "")
     monkeypatch.setattr("importlib.metadata.version", installed)

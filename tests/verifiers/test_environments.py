@@ -15,7 +15,6 @@ if not any(found.name == "verifiers" for found in distributions()):
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
@@ -26,7 +25,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.registry import IMPORT_PATH, add_to_import_path
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from tests.verifiers.test_logic import descendants
+from tests.verifiers.sandbox_world import descendants
 
 ROOT = Path(__file__).parents[2]
 with pytest.MonkeyPatch.context() as patch:  # pytest looks in the checkout first, where a folder is called like it
@@ -70,12 +69,6 @@ def made(name, directory, **settings):
     return from_table(read_problems(directory / "train.jsonl", name).kept), said
 
 
-def verdicts(pool, asked):
-    for number, (problem, response) in enumerate(asked):
-        pool.submit(number, problem, response)
-    return [verdict for _, verdict in sorted(pool.results(), key=lambda pair: pair[0])]
-
-
 def loaded(function, **arguments):
     return LoadedEnvironment(f"environment_lab:{function}", arguments)
 
@@ -95,19 +88,6 @@ def test_rows_are_problems_with_the_system_prompt(tmp_path):
     again, _ = made("sums", tmp_path / "b", train=100, test=5)
     assert again == problems and (tmp_path / "b/test.jsonl").read_bytes() == (tmp_path / "a/test.jsonl").read_bytes()
     assert {"sums", "gym"} <= set(known_domains())
-
-
-def test_a_row_of_another_environment_is_set_aside(tmp_path):
-    made("sums", tmp_path / "a", train=2, test=1)
-    rows = [json.loads(line) for line in open(tmp_path / "a/train.jsonl")]
-    rows[1] = rows[1] | {"arguments": {"rows": 7}}
-    rows.append(rows[0] | {"messages": [*rows[0]["messages"], {"role": "assistant", "content": "2"}]})
-    rows.append(rows[0] | {"messages": [{"role": "user", "content": [{"type": "image"}]}]})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    read = read_problems(tmp_path / "rows.jsonl", "sums")
-    assert [json.loads(e)["field"] for e in read.rejected["evidence"].to_pylist()] == ["messages", "messages"]
-    ruled = filter_by_rules(read.kept)
-    assert len(ruled.kept) == 1 and "its row is of environment_lab with" in ruled.rejected["evidence"][0].as_py()
 
 
 def test_weights_parsers_and_async_functions():
@@ -178,7 +158,7 @@ def test_the_librarys_own_environments_are_scored_in_confinement(pool, tmp_path)
         (sum_, f"<think>So.</think><answer>{value}</answer>"), (sum_, "<answer>x</answer>"), (sum_, "<think>"),
         (two, rf"It is \boxed{{{right}.0}}."), (two, r"\boxed{1000}"), (two, "No."),
     ]  # fmt: skip
-    judged = verdicts(pool, asked)
+    judged = pool.verify(asked)
     assert [v.fraction for v in judged] == [1, 0, 0, 1, 0, 0] and judged[2].outcome is Outcome.UNPARSEABLE
 
 
@@ -198,9 +178,9 @@ def test_hostile_answers_forge_nothing_and_leave_nothing(pool, tmp_path):
         "[" * 20_000,
         "𝟙\u202e\x00é" * 500,
     ]
-    assert [v.fraction for v in verdicts(pool, [(problem, f"<answer>{right}</answer>")])] == [1.0]
+    assert [v.fraction for v in pool.verify([(problem, f"<answer>{right}</answer>")])] == [1.0]
     before = descendants(os.getpid())
-    judged = verdicts(pool, [(problem, f"<answer>{answer}</answer>") for answer in hostile])
+    judged = pool.verify([(problem, f"<answer>{answer}</answer>") for answer in hostile])
     assert [v.fraction for v in judged] == [0.0] * len(hostile)
     assert judged[5].outcome is Outcome.TIMEOUT, judged[5]
     assert not os.path.exists(MARK)
@@ -216,8 +196,7 @@ def test_an_environment_from_the_package_index(pool, tmp_path):
     lines = ("A dim lamp burns low on a cold hill", "as old ships drift far from our sight",
              "a lark hums its plain song low,", "and you and I wait for warm morning light.")  # fmt: skip
     good = "\n".join(lines)
-    best, wrong, short, hostile = verdicts(
-        pool,
+    best, wrong, short, hostile = pool.verify(
         [(problem, good), (problem, good.replace("dim", "dense")), (problem, "cold night"), (problem, "e" * 99_999)],
     )
     assert best.fraction == 1 and 0 < wrong.fraction < 1 and short.fraction <= 0.25 and hostile.fraction < 0.25

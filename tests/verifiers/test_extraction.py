@@ -1,28 +1,21 @@
-import json
-from pathlib import Path
-
 import pytest
 
 from ratchet.verifiers import Problem, verify
+from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.extraction import after_thinking, python_program
 from ratchet.verifiers.math.boxes import boxed_answer
 from ratchet.verifiers.math.final_answer import stated_answer
+from tests.verifiers.programs import rows
 from tests.work import grows_linearly
 
-ROWS = [json.loads(line) for line in Path(__file__).with_name("extraction.jsonl").read_text("utf-8").splitlines()]
-READ = {"boxed_answer": boxed_answer, "python_program": python_program, "stated_answer": stated_answer}
+tagged_answer = Domain().extract
+READ = {"after_thinking": after_thinking, "boxed_answer": boxed_answer, "python_program": python_program}
+READ |= {"stated_answer": stated_answer, "tagged_answer": tagged_answer}
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: ascii(row["response"])[:40])
+@pytest.mark.parametrize("row", rows("extraction"), ids=lambda row: ascii(row["response"])[:40])
 def test_what_is_read_of_a_response(row):
     assert READ[row["read"]](row["response"]) == row["expected"]
-
-
-def test_reads_after_the_last_closed_thinking():
-    assert after_thinking("<think>x</think>y") == "y"
-    assert after_thinking("y") == "y"
-    assert after_thinking("<think>x") is None
-    assert after_thinking("<THINK>x</Think>y") == "y"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +32,7 @@ def test_a_verdict_says_that_its_answer_had_no_box(domain, response, outcome, is
 def test_long_hostile_responses_are_read_in_linear_time():
     assert boxed_answer("\\boxed{" * 20_000) is None
     assert python_program("```\n" * 30_001) is None
+    assert tagged_answer("<answer>" * 200_000) is None
     for read, text in (
         (boxed_answer, "\\boxed{"),
         (boxed_answer, "{"),
@@ -54,5 +48,6 @@ def test_long_hostile_responses_are_read_in_linear_time():
         (stated_answer, "**1** "),
         (stated_answer, "$$ x "),
         (boxed_answer, "\\boxed{1}, "),
+        (tagged_answer, "<answer>"),
     ):
         assert grows_linearly(read, text * 10_000), text

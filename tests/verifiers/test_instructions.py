@@ -3,7 +3,6 @@ refused without an argument; and linear."""
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -16,13 +15,12 @@ from ratchet.verifiers.instructions.words import count_capital_words, count_sent
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from tests.verifiers.programs import programs
+from tests.verifiers.programs import programs, rows
 from tests.verifiers.sandbox_world import descendants
 from tests.work import grows_linearly
 
 ENGLISH = "the weather was fine this morning and we walked to the river"
-IFEVAL_ROWS = [json.loads(line) for line in Path(__file__).with_name("ifeval.jsonl").read_text("utf-8").splitlines()]
-IFBENCH_ROWS = programs("ifbench")
+IFEVAL_ROWS, IFBENCH_ROWS = rows("ifeval"), programs("ifbench")
 ROWS = [*IFEVAL_ROWS, *IFBENCH_ROWS]
 
 
@@ -141,8 +139,13 @@ def test_rows_as_published_are_read_and_others_refused_with_row_and_field(tmp_pa
         return {"key": "1", "prompt": f"Go {kind}.", "instruction_id_list": [kind], "kwargs": [nulls | arguments]}
 
     path = tmp_path / "test.jsonl"
-    rows = [row("count:numbers", N=5.0), row("words:repeats", small_n=2.0), row("count:numbers"), row("words:rhyme")]
-    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    published = [
+        row("count:numbers", N=5.0),
+        row("words:repeats", small_n=2.0),
+        row("count:numbers"),
+        row("words:rhyme"),
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in published))
     split = read_problems(path, "instructions")
     assert [json.loads(tests) for tests in split.kept["tests"].to_pylist()] == [
         [{"id": "count:numbers", "kwargs": {"N": 5}}], [{"id": "words:repeats", "kwargs": {"small_n": 2}}]

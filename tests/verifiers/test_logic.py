@@ -16,7 +16,6 @@ from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.tasks.inputs import GENERATORS
-from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.logic import generation, scoring
@@ -25,7 +24,7 @@ from ratchet.verifiers.logic.evaluation_guard import RefusedCode, data_only
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
-from tests.work import grows_linearly
+from tests.verifiers.sandbox_world import descendants
 
 pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
 
@@ -60,9 +59,7 @@ def pool():
 
 def scores(pool, asked):
     """The verdict on each (problem, answer)."""
-    for number, (problem, answer) in enumerate(asked):
-        pool.submit(number, problem, f"<think>So.</think> It is <answer>{answer}</answer>.")
-    return [verdict for _, verdict in sorted(pool.results(), key=lambda pair: pair[0])]
+    return pool.verify([(problem, f"<think>So.</think> It is <answer>{answer}</answer>.") for problem, answer in asked])
 
 
 def test_the_same_seed_gives_the_same_puzzles_in_another_process(made, tmp_path, monkeypatch):
@@ -202,40 +199,12 @@ def test_hostile_answers_forge_nothing_and_leave_nothing(problems, pool):
     assert before and descendants(os.getpid()) == before, "what scored is gone, and what forks is the same"
 
 
-def descendants(pid):
-    """Of all threads of a process, and of theirs: the pool's workers start what forks."""
-    children = [c for file in Path(f"/proc/{pid}/task").glob("*/children") for c in file.read_text().split()]
-    return {*children}.union(*map(descendants, children))
-
-
 @pytest.mark.parametrize("text", ["__import__('os')", INJECTION, "open('x')", "[x for x in 'ab']", "f'{print}'", "abc"])
 def test_what_is_no_formula_is_not_run(text):
     with pytest.raises(RefusedCode), data_only():
         eval(text)  # what a scorer does
     with data_only():
         assert eval("[[1, 'a'], (2.5, -3)]") == [[1, "a"], (2.5, -3)]
-
-
-@pytest.mark.parametrize(
-    "response, answer",
-    [
-        ("<answer>1</answer>", "1"),
-        ("<answer>1</answer> no: <answer> 2\n</answer>", "2"),
-        ("<answer>1</answer> and <answer>2", "1"),
-        ("<answer>1 <answer>2</answer>", "2"),
-        ("<answer>1</answer> </answer>", "1"),
-        ("</answer><answer>", None),
-        ("<think><answer>1</answer>", None),
-        ("<think><answer>1</answer></think> 2", None),
-    ],
-)
-def test_the_answer_is_in_the_last_closed_tags(response, answer):
-    assert Domain().extract(response) == answer
-
-
-def test_many_open_tags_are_read_once():
-    assert Domain().extract("<answer>" * 200_000) is None
-    assert grows_linearly(Domain().extract, "<answer>" * 10_000)
 
 
 def test_truncated_and_unscorable(problems, pool):

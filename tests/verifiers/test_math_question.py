@@ -1,15 +1,13 @@
 r"""What the question decides: its unit, base, modulus, conditions and names may be left out, its form may not; and if
 a list has an order."""
 
-from pathlib import Path
-
 import pytest
-import yaml
 
 from ratchet.verifiers import Problem, verify
 from ratchet.verifiers.math.question import Question
+from tests.verifiers.programs import programs
 
-ROWS = yaml.safe_load(Path(__file__).with_name("math_context.yaml").read_text(encoding="utf-8"))
+ROWS = programs("math_context")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["question"][:60] for row in ROWS])

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,8 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.science.domain import Science, read_quantity, read_unit
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.submission import JudgeSettings
-from tests.verifiers.test_instructions import children
+from tests.verifiers.programs import rows
+from tests.verifiers.sandbox_world import descendants
 
 OPTIONS = ["$5$ m/s", "10 m/s", "The force is zero.", "5.0 m"]
 CHOICE = Problem("c", "science", "How fast?", answer="B", tests=json.dumps({"options": OPTIONS}))
@@ -37,15 +37,9 @@ CASES = [  # problem, answers that pass, answers that do not
 ]  # fmt: skip
 
 
-def rows(name):
-    return [json.loads(line) for line in Path(__file__).with_name(f"{name}.jsonl").read_text("utf-8").splitlines()]
-
-
 def judged(pairs):
     with VerifierPool(1) as pool:
-        for number, (problem, response) in enumerate(pairs):
-            pool.submit(number, problem, response)
-        return [verdict for _, verdict in sorted(pool.results(), key=lambda pair: pair[0])]
+        return pool.verify(pairs)
 
 
 def test_right_and_wrong_answers():
@@ -68,7 +62,7 @@ HOSTILE = [
 
 def test_hostile_answers_are_decided_and_pass_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    before = children()
+    before = descendants(os.getpid())
     responses = [f"\\boxed{{{answer}}}" for answer in HOSTILE]
     responses += ["\\boxed{" * 100_000, "B" * 1_000_000, "\\boxed{10} m/s \\boxed{11}", "10 m/s", ""]
     verdicts = judged([(problem, response) for problem in (CHOICE, SPEED, BARE) for response in responses])
@@ -76,7 +70,7 @@ def test_hostile_answers_are_decided_and_pass_nothing(tmp_path, monkeypatch):
     # "B" and blanks is the right letter; everything else is nothing.
     assert [(found or "").strip() for found, _ in forged] == ["B"]
     assert os.listdir(tmp_path) == []
-    assert children() == before
+    assert descendants(os.getpid()) == before
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ is not obvious a `note`. Labels follow mathematics, and where that leaves a choi
 `ratchet verify math --input tests/verifiers/math_pairs.jsonl --output …` runs them all.
 """
 
-import json
-from pathlib import Path
+from tests.verifiers.programs import rows
 
-FILE = Path(__file__).with_name("math_pairs.jsonl")
-FORMULAS = FILE.with_name("math_formulas.jsonl")
-ROWS = [json.loads(line) for file in (FILE, FORMULAS) for line in file.read_text(encoding="utf-8").splitlines()]
+ROWS = rows("math_pairs") + rows("math_formulas")
 BARE = [(row["kind"], row["gold"], row["pred"], row["equivalent"]) for row in ROWS if "pred" in row]
