@@ -16,15 +16,7 @@ from ratchet.verifiers.sandbox.runs import Limits, Report
 from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.programs import FORGE, LEGAL
-from tests.verifiers.sandbox_world import (
-    CALL,
-    NO_NAMESPACES,
-    PROGRAM,
-    alive,
-    descendants,
-    problem,
-    without_layers,
-)
+from tests.verifiers.sandbox_world import CALL, NO_NAMESPACES, PROGRAM, alive, descendants, problem, without_layers
 from tests.waiting import happens
 
 
@@ -180,12 +172,3 @@ sandbox.run("import time; time.sleep(100)", [{{"kind": "stdin", "input": ""}}],
         processes = descendants(victim.pid)
         victim.send_signal(signal.SIGKILL)
     assert happens(lambda: not any(map(alive, processes)))
-
-
-def test_the_server_reports_its_end():
-    with Sandbox() as sandbox:
-        sandbox.start()
-        sandbox._process.kill()
-        assert happens(lambda: not descendants(sandbox._process.pid))
-        with pytest.raises(SandboxFault):
-            sandbox._answer()
