@@ -32,9 +32,6 @@ class RuleScore:
 
     rule: str  # "step:rule"
     expected: int  # rows that should fall to it
-    found: int  # of those, rejected by an acceptable rule
-    rejected: int  # rows it rejected
-    right: int  # of those, the ones that name it
     precision: float | None
     recall: float | None
 
@@ -82,10 +79,10 @@ def score_rules(truth: pa.Table, rejected: pa.Table, kept: pa.Table) -> list[Rul
         found[fact["expected"]] += len(due)
         right.update(rule for rule in due if rule)
 
-    names = dict.fromkeys([*rejected_rules(rejected), *sorted(expected)])
+    names = dict.fromkeys([*rejections, *sorted(expected)])
     return [
         RuleScore(
-            rule, expected[rule], found[rule], rejections[rule], right[rule],
+            rule, expected[rule],
             None if not rejections[rule] or accepts(BY_DESIGN, rule) else right[rule] / rejections[rule],
             found[rule] / expected[rule] if expected[rule] else None,
         )
@@ -96,9 +93,3 @@ def score_rules(truth: pa.Table, rejected: pa.Table, kept: pa.Table) -> list[Rul
 def accepts(acceptable: Iterable[str], rule: str | None) -> bool:
     """Whether `rule` ("step:rule", or None for a row that was kept) is one of `acceptable`."""
     return rule is not None and any(name in (rule, f"{rule.split(':')[0]}:*") for name in acceptable)
-
-
-def rejected_rules(rejected: pa.Table) -> list[str]:
-    """The rules that rejected something, in the order in which the chain used them."""
-    pairs = zip(rejected["step"].to_pylist(), rejected["rule"].to_pylist(), strict=True)
-    return list(dict.fromkeys(f"{step}:{rule}" for step, rule in pairs))
