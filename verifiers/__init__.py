@@ -1,4 +1,4 @@
-"""Is this response right?
+"""Verdicts on responses: math, code, logic puzzles, instructions, science, and domains of your own.
 
     from ratchet.verifiers import Problem, verify
     verify(Problem.of("math", answer="1/2"), "so \\\\boxed{0.5}").passed

@@ -50,7 +50,7 @@ class Domain:
         "prompt": lambda problem: problem.prompt,
         "starter_code": lambda problem: problem.starter_code or "",
     }
-    """What its templates can show of a problem, by the name in braces."""
+    """Parts of a problem that its templates can show, by the name in braces."""
     requires: ClassVar[tuple[str, ...]] = ("answer",)
     """Fields of a problem without which no response can be judged."""
     reward: ClassVar[Literal["binary", "graded"]] = "binary"
@@ -81,7 +81,7 @@ class Domain:
         return self.fault(problem)
 
     def refused_number(self, problem: Problem) -> str:
-        """The number in this problem's reference, if it alone would be a wrong answer; "" otherwise."""
+        """The number in this problem's reference if the number alone would be a wrong answer; "" otherwise."""
         return ""
 
     def extract(self, response: str) -> str | None:
@@ -116,11 +116,11 @@ class Domain:
         return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
 
     def reference(self, problem: Problem) -> str:
-        """The full reference, as a response would give it."""
+        """The full reference, as a response would state it."""
         return problem.answer or ""
 
     def metrics(self, responses: Sequence[tuple[Problem, str]]) -> Mapping[str, float]:
-        """Further numbers of a benchmark, by name; a truncated response is ""."""
+        """Further numbers of a benchmark, by name; the answer of a truncated response is ""."""
         return {}
 
     def import_paths(self) -> tuple[str, ...]:
@@ -139,11 +139,11 @@ class Domain:
 
 
 class NotExpressible(Exception):
-    """A format cannot hold something that this problem needs."""
+    """A format cannot hold a part of this problem."""
 
 
 def scored(score: float, answer: str) -> Verdict:
-    """The verdict for a score from 0 to 1. Raises ValueError for any other number: a domain's bug."""
+    """The verdict for a score from 0 to 1. Raises ValueError for any other number, which is a domain's bug."""
     if not 0 <= score <= 1:  # NaN too
         raise ValueError(f"a score must be from 0 to 1, not {score!r}")
     outcome = Outcome.PASSED if score == 1 else Outcome.FAILED

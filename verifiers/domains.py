@@ -49,7 +49,7 @@ def known_domains() -> list[str]:
 
 
 def own_domain_variables() -> str:
-    """The environment of another program that judges in the recipe's own domains, as a shell assigns it."""
+    """Environment variables, as a shell assigns them, for another program that judges in the recipe's own domains."""
     names = (IMPORT_PATH, OWN_DOMAINS, ENVIRONMENTS)
     return " ".join(f"{name}={quote(value)}" for name in names if (value := os.environ.get(name, "")) not in ("", "{}"))
 

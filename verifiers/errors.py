@@ -1,4 +1,4 @@
-"""The exceptions that users read."""
+"""Exceptions whose messages are for users."""
 
 import difflib
 import errno
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class RatchetError(Exception):
-    """A mistake that the user can fix: what is wrong, where, and what to do.
+    """A mistake that the user can fix: the message says what is wrong, where, and what to do.
 
     The command line prints the message and exits with code 2. Errors of the file system also become one line; any other
     exception is a defect and keeps its traceback.

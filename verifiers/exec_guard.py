@@ -1,4 +1,4 @@
-"""Become another program, after asking the kernel to end it with its parent.
+"""Become another program, after asking the kernel to end this process with its parent.
 
 A script, because doing this between fork and exec is unsafe in a threaded parent.
 """

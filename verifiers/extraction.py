@@ -11,7 +11,8 @@ _QUOTED = re.compile(r"(?: {0,3}> ?)+(.*)")
 """A line of a block quote, which may have fences of its own."""
 _CLOSES = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)")
 _NESTED = re.compile(r"[A-Za-z][\w.+#-]*[ \t]*\Z")
-"""What follows a fence that opens another block in the text of one, as in a docstring; other text follows its end."""
+"""The rest of a line with a fence that opens a block within a block's text, as in a docstring; other text may follow a
+closing fence."""
 _TRIPLE = ('"""', "'''")
 _QUOTES = re.compile(r"""\"{3}|'{3}|\\.|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|#""")
 _MOST_TRIES = 20
@@ -36,8 +37,8 @@ def after_thinking(response: str) -> str | None:
 
 
 def python_program(response: str) -> str | None:
-    """The last closed fenced block after the thinking that is marked as Python, else the last without a mark, else the
-    last; dedented."""
+    """The last closed fenced block after the thinking that is marked as Python; without one, the last unmarked block;
+    without one, the last block. Dedented."""
     blocks = marked_blocks(response)
     program = (
         [body for mark, body in blocks if language_of(mark) == "python"]
@@ -54,8 +55,8 @@ def language_of(mark: str) -> str:
 
 
 def marked_blocks(response: str) -> list[tuple[str, str]]:
-    """The closed fenced blocks after the thinking: the first word of how each is marked, in lower case, and its text,
-    dedented. As CommonMark has them (sections 4.5, 5.2), and text may follow the fence that ends one."""
+    """The closed fenced blocks after the thinking, each as the first word of its mark in lower case and its dedented
+    text. As in CommonMark (sections 4.5, 5.2), except that text may follow the closing fence."""
     text = after_thinking(response)
     if not text or ("```" not in text and "~~~" not in text):
         return []

@@ -18,8 +18,8 @@ class Verdict:
 
     `fraction` is the share of tests passed, in [0, 1] (math: 0 or 1). `decided_by` names what decided: the tier of the
     math comparison, or the failure of a program (`wrong_answer`, `runtime_error`, `compile_error`, `output_limit`,
-    `memory_limit`, `time_limit`), or with the reason in `detail` `invalid_problem` or `checker`, the problem's own at
-    fault. `extracted` is the judged answer or program.
+    `memory_limit`, `time_limit`), or, with the reason in `detail`, `invalid_problem` or `checker`, where the problem
+    itself is at fault. `extracted` is the judged answer or program.
     """
 
     outcome: Outcome

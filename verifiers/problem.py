@@ -1,4 +1,4 @@
-"""A problem: one row of a data set, as everyone sees it."""
+"""A problem: one row of a data set."""
 
 import hashlib
 import json
@@ -12,11 +12,11 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class CodeTest:
-    """One test of a code problem. JSON in `tests`: `{"input": str, "output": str}` for stdin/stdout,
-    `{"call": {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or
-    `{"check": "<Python source that defines check(candidate)>"}`, which raises when the candidate is wrong. With
-    `"exact": true` a call's value must equal the output in Python; otherwise a tuple counts as a list and floats may
-    differ a little. `"arguments"` are further ones of the problem's checker for this test.
+    """One test of a code problem. In `tests` it is JSON: `{"input": str, "output": str}` for stdin/stdout, `{"call":
+    {"args": [...], "kwargs": {...}}, "output": <JSON value>}` for a function call, or `{"check": "<Python source that
+    defines check(candidate)>"}`, which raises when the candidate is wrong. With `"exact": true` a call's value must
+    equal the output in Python; otherwise a tuple counts as a list and floats may differ a little. `"arguments"` are
+    further arguments of the problem's checker for this test.
 
     The judge runs a `check` as written, apart from the solution, on snapshots of what it returns
     (docs/reference/code_judge.md).
@@ -80,11 +80,11 @@ class Problem:
 
 
 APPENDED_OPTIONS = "appended_options"
-"""Metadata: the lines of options that a reader appended to the statement."""
+"""Key in the metadata for the lines of options that a reader appended to the statement."""
 
 
 def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
-    """Content identity, 16 hex digits, of the statement in Unicode's NFKC with white space folded.
+    """The identity of a problem: 16 hex digits of its statement in Unicode's NFKC with white space folded.
 
     The answer is left out, so that deduplication compares two sources that disagree about it.
     """

@@ -25,7 +25,8 @@ def guarded(argv: Sequence[str]) -> list[str]:
 
 
 def end_with_parent(parent: int, by: signal.Signals = signal.SIGTERM) -> None:
-    """The same for a running process: it gets the signal `by` when `parent` dies. Called first of all."""
+    """Ask the kernel to end this process when its parent dies: it gets the signal `by` when `parent` dies. Called first
+    of all."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:  # it has died already
@@ -88,7 +89,7 @@ def core_count() -> int:
 
 
 def memory_bytes() -> int:
-    """The memory of this machine."""
+    """Bytes of memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

@@ -1,5 +1,5 @@
-"""Members that a recipe chooses by name: domains, losses, advantages, engines. Shipped ones have short names, as have
-those that an installed package offers under an entry point group (`ratchet.domains`); others an import path,
+"""Members that a recipe chooses by name: domains, losses, advantages, engines. Shipped members have short names, as
+have those that an installed package offers under an entry point group (`ratchet.domains`); others have an import path,
 `my_lab.losses:clipped`, or `my_lab.losses` for a module's only member."""
 
 import importlib
@@ -109,12 +109,12 @@ class Registry(Generic[T]):
 
 
 def concrete(kind: type) -> Callable[[Any], bool]:
-    """True if a value is a class of this kind that can be made."""
+    """True if a value is a class of this kind that can be instantiated."""
     return lambda value: inspect.isclass(value) and issubclass(value, kind) and not inspect.isabstract(value)
 
 
 def takes_two(value: Any) -> bool:
-    """True if this can be called with two arguments, and is no class."""
+    """True if this can be called with two arguments and is not a class."""
     if not callable(value) or inspect.isclass(value):
         return False
     try:
@@ -129,7 +129,7 @@ def _import_path() -> list[Path]:
 
 
 def _uninstalled(name: str) -> str:
-    """What to do about a folder beside the recipe that is a package to install, as `ratchet new` writes it."""
+    """Advice to install a package that `ratchet new` wrote to a folder beside the recipe; "" if there is none."""
     projects = [folder / name for folder in _import_path() if (folder / name / "pyproject.toml").is_file()]
     return f" The package in {projects[0]} is not installed: `pip install -e {projects[0]}`." if projects else ""
 

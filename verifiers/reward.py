@@ -11,8 +11,8 @@ GRADED = "RATCHET_GRADED"
 
 
 def reward_of(domain: str, outcome: Outcome, fraction: float, graded: Collection[str] = ()) -> float | None:
-    """1 for a passed response and else 0, or the verdict's fraction where the domain is graded; None if it was not
-    judged."""
+    """The reward: 1 for a passed response and else 0, or the verdict's fraction where the domain is graded; None if it
+    was not judged."""
     if outcome is Outcome.INFRA_ERROR:
         return None
     return fraction if is_graded(domain, graded) else float(outcome is Outcome.PASSED)
@@ -24,7 +24,8 @@ def is_graded(domain: str, graded: Collection[str] = ()) -> bool:
 
 
 def graded_domains(names: str | None = None) -> frozenset[str]:
-    """The domains of a list with commas, by default that of RATCHET_GRADED. Raises RatchetError for an unknown one."""
+    """The domains in a comma-separated list, by default that of RATCHET_GRADED. Raises RatchetError for an unknown
+    one."""
     listed = os.environ.get(GRADED, "") if names is None else names
     graded = frozenset(name.strip() for name in listed.split(",") if name.strip())
     for name in graded:

@@ -13,8 +13,8 @@ class JudgeSettings:
     With `fraction` every test of a program runs, so that `Verdict.fraction` is exact; without it the first failed test
     decides. With `either` a math answer is right if one of two verifiers accepts it. `total_s` limits the seconds for
     all tests of a program; None: the judge's default. `minimum_isolation` does not change verdicts. With `stated` a
-    math or science response that has no box is judged by the answer that it states otherwise ("The answer is 42.");
-    rewards are without.
+    math or science response without a box is judged by the answer that it states otherwise ("The answer is 42.");
+    rewards do not use it.
     """
 
     fraction: bool = False
@@ -30,8 +30,8 @@ EVERY_TEST = JudgeSettings(fraction=True)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One response to judge, or with `is_program` the bare program or answer. `finished` False: it was truncated at its
-    token limit."""
+    """One response to judge, or with `is_program` the bare program or answer. `finished` is False if it was truncated
+    at its token limit."""
 
     problem: Problem
     text: str

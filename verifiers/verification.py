@@ -1,4 +1,4 @@
-"""The functions most callers need: is this response right, are these many, is this the same answer?"""
+"""The functions that most callers need: judge one response or many, and compare two answers."""
 
 from collections.abc import Iterable
 
@@ -24,7 +24,7 @@ def verify(problem: Problem, response: str, settings: JudgeSettings = STATED) ->
 def verify_all(
     pairs: Iterable[tuple[Problem, str]], workers: int | None = None, settings: JudgeSettings = STATED
 ) -> list[Verdict]:
-    """Judge many finished responses on `workers` (default: one per core). Returns their verdicts in order."""
+    """Judge many finished responses with `workers` (default: one per core). Returns their verdicts in order."""
     with VerifierPool(workers, settings) as pool:
         return pool.verify(pairs)
 

@@ -1,4 +1,4 @@
-"""Work on many items by several processes, with the results in the order of the items."""
+"""Process many items with several processes, with the results in the order of the items."""
 
 import multiprocessing
 import os
@@ -19,8 +19,8 @@ AHEAD = 2
 
 
 def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int = 0) -> Generator[Result, None, None]:
-    """`work` of each item, in order. Both are pickled for `workers` processes (0: one per core). A single item, or a
-    single worker, runs in this process."""
+    """The results of `work` for each item, in order. Both are pickled for `workers` processes (0: one per core). A
+    single item, or a single worker, runs in this process."""
     items = iter(items)
     first = list(islice(items, 2))
     items, workers = chain(first, items), workers or core_count()

@@ -47,7 +47,8 @@ def environment() -> type:
             return interfaces.EnvironmentReturn(observations, metadata, stops, rewards, ends, None)
 
         def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-            """In the metrics a response that did not end is wrong, as in NeMo RL's own environments."""
+            """The environment's metrics; a response that did not end counts as wrong, as in NeMo RL's own
+            environments."""
             return batch, {"accuracy": (batch["rewards"] * batch["is_end"]).mean().item()}
 
     return RatchetEnvironment

@@ -9,8 +9,8 @@ from ratchet.verifiers.serving.rows import after_prompt
 
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str], **_: Any) -> dict[str, Any]:
-    """Rewards by labels that are the rows' `ratchet_problem`. Raises RatchetError where the judge failed: OpenRLHF logs
-    it, and stops because a response has no reward."""
+    """Reward responses whose labels are the rows' `ratchet_problem`. Raises RatchetError where the judge failed:
+    OpenRLHF logs it, and stops because a response has no reward."""
     return reply(rewards().certain(labels, after_prompt(queries, prompts)))
 
 

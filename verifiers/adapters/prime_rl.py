@@ -30,7 +30,7 @@ def taskset(domain: str = "") -> type:
         ratchet_problem: str
 
     class Judge(library.TaskConfig):
-        """The options of `Rewards`, which the environment has where they are None."""
+        """Options of `Rewards`; the environment's where they are None."""
 
         servers: str | None = None
         graded: str | None = None
@@ -41,8 +41,8 @@ def taskset(domain: str = "") -> type:
     class RatchetTask(library.Task[Row, library.State, Judge]):
         @library.reward
         async def ratchet(self, trace: Any) -> float:
-            """1 for a passed response and else 0, or the verdict's fraction in graded domains; a truncated response is
-            wrong. Raises RatchetError where the judge failed: the trace then has an error and no reward."""
+            """The reward: 1 for a passed response and else 0, or the verdict's fraction in graded domains; a truncated
+            response is wrong. Raises RatchetError where the judge failed: the trace then has an error and no reward."""
             reward, verdict = 0.0, Verdict(Outcome.FAILED, decided_by="truncated")
             if not trace.is_truncated:
                 reward, verdict = await asyncio.get_running_loop().run_in_executor(_waiting, self._judged, trace)
@@ -65,12 +65,13 @@ def taskset(domain: str = "") -> type:
         data: str = ""
         """A Parquet or JSON file, a directory, or a data set of the Hugging Face Hub."""
         split: str = "train"
-        """Rows of a directory or a data set of the Hub."""
+        """The split of a directory or a data set of the Hub."""
         task: Judge = Judge()
 
     class Ratchet(library.Taskset[RatchetTask, Data]):
         def load(self) -> Iterator[RatchetTask]:
-            """Raises RatchetError that names the first row that cannot be judged, or if no row is of the domain."""
+            """Load the rows. Raises RatchetError that names the first row that cannot be judged, or if no row is of the
+            domain."""
             count = 0
             for number, row in enumerate(_rows(self.config.data, self.config.split)):
                 try:

@@ -1,4 +1,4 @@
-"""Shared by the adapters: judge a batch of responses to the problems of its rows, and say what was not judged."""
+"""Judge a batch of responses to the problems of its rows, and report which were not judged: shared by the adapters."""
 
 import functools
 import inspect
@@ -53,7 +53,7 @@ class Rewards:
         return [reward for reward, _ in self.with_verdicts(rows, responses)]
 
     def with_verdicts(self, rows: Sequence[str], responses: Sequence[str]) -> list[tuple[float | None, Verdict]]:
-        """The same, each with the verdict that it comes from."""
+        """The rewards, each with the verdict that it comes from."""
         pairs = paired(rows, responses)
         verdicts = self._opened().verify(pairs)
         faults = [verdict.detail for verdict in verdicts if verdict.outcome is Outcome.INFRA_ERROR]
@@ -69,7 +69,7 @@ class Rewards:
         ]
 
     def certain(self, rows: Sequence[str], responses: Sequence[str]) -> list[float]:
-        """The same for a trainer that cannot leave a response out. Raises RatchetError where the judge failed."""
+        """The rewards for a trainer that cannot leave a response out. Raises RatchetError where the judge failed."""
         rewards = self(rows, responses)
         judged = [reward for reward in rewards if reward is not None]
         if missing := len(rewards) - len(judged):
@@ -88,7 +88,7 @@ class Rewards:
 
 
 def rewards(**options: Any) -> Rewards:
-    """This process's `Rewards` with these options. Raises RatchetError for an option that is not known, or that needs a
+    """This process's `Rewards` with these options. Raises RatchetError for an unknown option, or for one that needs a
     package which is not installed."""
     known = inspect.signature(Rewards).parameters
     if unknown := sorted(options.keys() - known.keys()):

@@ -22,7 +22,7 @@ def compute_scores(
     data_sources: Sequence[Any], solution_strs: Sequence[str], ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None], **options: Any,
 ) -> list[float]:  # fmt: skip
-    """`compute_score` of many, for the reward manager `batch`."""
+    """The rewards of many responses, for the reward manager `batch`: `compute_score` of each."""
     rows = [(extra or {}).get("ratchet_problem") for extra in extra_infos]
     if None in rows:
         raise RatchetError("No ratchet_problem in extra_info: `ratchet export problems --format verl` writes it.")

@@ -1,1 +1,1 @@
-"""Does this program pass the tests of its problem?"""
+"""Verdicts on programs by the tests of their problems."""

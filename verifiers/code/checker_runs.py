@@ -1,4 +1,4 @@
-"""Runs a problem's checker or interactor (`checkers`) in the sandbox, and builds those in C++."""
+"""Run a problem's checker or interactor (`checkers`) in the sandbox, and build those in C++."""
 
 import os
 import threading
@@ -21,14 +21,14 @@ _building = threading.Lock()
 
 
 class CheckerFault(Exception):
-    """The problem's checker or interactor gives no verdict, and the program need not be why."""
+    """The problem's checker or interactor gave no verdict, which may not be the program's fault."""
 
 
 def check_output(
     checker: Checker, sandbox: Sandbox, limits: Limits, test: CodeTest, output: bytes
 ) -> tuple[TestRun, float]:
-    """The checker's run on one output of a program, with its message as output if it gives one, and the seconds that it
-    took. Raises CheckerFault and SandboxFault."""
+    """Run the checker on one output of a program. Returns its run, with its message, if any, as output, and the seconds
+    that it took. Raises CheckerFault and SandboxFault."""
     talker = checker_process(checker, sandbox, test, output)
     if job := talker.job:
         execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
@@ -39,7 +39,8 @@ def check_output(
 
 
 def checker_process(checker: Checker, sandbox: Sandbox, test: CodeTest, output: bytes | None = None) -> Talker:
-    """Its process for one test; `output` None for an interactor. Raises CheckerFault if it cannot be built."""
+    """The checker's process for one test; `output` is None for an interactor. Raises CheckerFault if it cannot be
+    built."""
     texts = {"input": test.input or "", "answer": test.output}
     files = {name: text.encode("utf-8", "surrogatepass") for name, text in texts.items()}
     parameters = checker.parameters(test.arguments)

@@ -29,7 +29,7 @@ _ORDER = {
 _ACCEPTED = {"kattis": {42}, "testlib": {0}}
 _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more than asked, less than asked
 _POINTS_CODE, _POINTS = 7, re.compile(rb"points (\d{1,15}(?:\.\d{1,15})?)(?:\s|\Z)")
-"""How testlib's `quitp` ends, and what it says first."""
+"""The exit code of testlib's `quitp`, and the beginning of its message."""
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
@@ -45,25 +45,25 @@ class Checker:
 
     @property
     def reads_output(self) -> bool:
-        """The output of the program is on standard input too."""
+        """True if standard input has the program's output too."""
         return self.protocol == "kattis"
 
     def parameters(self, more: Sequence[str] = ()) -> list[str]:
-        """`more` are those of one test."""
+        """The command line's arguments; `more` are those of one test."""
         return [*_ORDER[self.protocol], *self.arguments, *more]
 
     @property
     def accepting(self) -> set[int]:
-        """Exit codes that say yes."""
+        """The exit codes that accept an output."""
         return _ACCEPTED[self.protocol]
 
     def points(self, run: TestRun) -> float | None:
-        """The points that it gives instead of a verdict (testlib's `quitp`); None if it does not."""
+        """The points that the checker gives instead of a verdict (testlib's `quitp`); None if it gives none."""
         points = _POINTS.match(run.output) if run.detail == f"exit code {_POINTS_CODE}" else None
         return float(points[1]) if points and self.protocol == "testlib" and run.status == "died" else None
 
     def accepts(self, run: TestRun) -> bool | None:
-        """The verdict of its run on an output; None if that is nothing valid."""
+        """The verdict of the checker's run on an output; None if the run gave no valid verdict."""
         code = _EXIT_CODE.match(run.detail) if run.status == "died" else None
         if run.status not in ("done", "exited") and not code:
             return None
@@ -74,7 +74,8 @@ class Checker:
 
 
 def read_checker(facts: Mapping[str, Any]) -> Checker | None:
-    """The checker in a problem's metadata, where a column of a data set may have the same name. Raises ValueError."""
+    """The checker in a problem's metadata; None if there is none: a data set may have a column of that name. Raises
+    ValueError for an invalid one."""
     entry = facts.get("checker")
     if not isinstance(entry, dict) or "protocol" not in entry:
         return None
@@ -102,7 +103,7 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
 
 
 def checker_of(metadata: str | None) -> Checker | None:
-    """The checker in a problem's metadata; None if there is none that can be used."""
+    """The checker in a problem's metadata; None if there is no usable one."""
     try:
         return read_checker(json.loads(metadata or "{}"))
     except (ValueError, AttributeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Compares what a program gave with what was expected, as the problem's source does.
+"""Compare a program's output with the expected one, as the problem's source does.
 
 A reader says how, in the problem's metadata:
 
@@ -11,7 +11,7 @@ A reader says how, in the problem's metadata:
 Without one, standard output is compared word by word, and floats that a call returns may differ by 1e-6 of their
 size. What is expected as an integer is never approximate.
 
-Each function returns the first difference, for people to read, "" if there is none.
+Each function returns the first difference, for people to read; "" if there is none.
 """
 
 import json
@@ -48,7 +48,7 @@ class Comparison:
 
     @property
     def by_equality(self) -> bool:
-        """Values that calls return are compared by Python's `==`."""
+        """True if values that calls return are compared by Python's `==`."""
         return self.mode == "livecodebench"
 
     def floats(self, exact: bool) -> tuple[float, float]:
@@ -85,7 +85,7 @@ def is_number(value: Any) -> bool:
 def text_difference(
     written: bytes, expected: str, comparison: Comparison = Comparison(), arguments: Sequence[str] = ()
 ) -> str:
-    """Compares standard output. `arguments` are the test's own flags of Kattis's validator."""
+    """Compare standard output. `arguments` are the test's own flags of Kattis's validator."""
     wanted = expected.encode("utf-8", "surrogatepass")
     if written == wanted:
         return ""
@@ -150,7 +150,7 @@ class KattisFlags:
 
     @classmethod
     def read(cls, arguments: Iterable[str]) -> "KattisFlags":
-        """Raises ValueError for what the validator does not know."""
+        """Read the validator's flags. Raises ValueError for an unknown one."""
         found: dict[str, Any] = {}
         rest = iter(arguments)
         for flag in rest:
@@ -208,7 +208,7 @@ def _kattis_float(word: bytes) -> float | None:
 
 
 def value_difference(written: bytes, expected: Any, comparison: Comparison = Comparison(), exact: bool = False) -> str:
-    """Compares the encoded value of a call (`harness._encode`) with a JSON value."""
+    """Compare the encoded value of a call (`harness._encode`) with a JSON value."""
     kind, body = written[:1], written[1:]
     if kind == b"r":
         is_same = isinstance(expected, str) and body.decode("utf-8", "replace") == expected
@@ -240,7 +240,7 @@ _RETURNED = json.JSONDecoder(parse_int=_integer, parse_float=_float)
 
 
 def returned(expected: Any) -> bytes:
-    """The encoded value of a call that returns it: what else is equal needs `value_difference`."""
+    """The encoded value of a call that returns exactly `expected`; any other equal value needs `value_difference`."""
     try:
         return b"j" + json.dumps(expected).encode()
     except (ValueError, RecursionError):  # an integer of more digits than Python writes
@@ -310,7 +310,7 @@ def _json(value: Any) -> str:
 
 
 def short(text: bytes | str) -> str:
-    """Truncated, for reports only: comparison never truncates."""
+    """A text truncated for reports; comparison never truncates."""
     if isinstance(text, bytes):
         text = text[: 4 * SHOWN_CHARACTERS + 4].decode("utf-8", "replace")
     return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")

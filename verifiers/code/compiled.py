@@ -1,4 +1,4 @@
-"""Programs in C++: the compiler of this machine builds them, stage by stage in the sandbox, and they run there.
+"""Build programs in C++ with this machine's compiler, stage by stage in the sandbox, and run them there.
 
 A source text can make a compiler read files, take memory without end or crash. So each stage (compile, assemble, link)
 is a confined process like a program's, which can read headers and libraries, and write to a directory that is emptied
@@ -37,7 +37,8 @@ _ERROR = re.compile(r"(?im)\b(?:fatal )?error: .*|^.*undefined reference.*|^.*mu
 
 
 class Unavailable(SandboxFault):
-    """This machine cannot build or confine C++. Also a warning, which Python shows once: every verdict will say so."""
+    """This machine cannot build or confine C++. Also a warning, which Python shows once, because every verdict will say
+    so."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -45,12 +46,13 @@ class Unavailable(SandboxFault):
 
 
 class DoesNotCompile(Exception):
-    """The message says why."""
+    """A program does not compile; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler: its version, what its stages read, and by stage the program and arguments, `input` to `result`."""
+    """A compiler: its version, the paths that its stages read, and each stage's program and arguments (`input` to
+    `result`)."""
 
     version: str
     readable: list[str]
@@ -59,7 +61,7 @@ class Toolchain:
 
 @functools.cache
 def toolchain(standard: str = DEFAULT_STANDARD) -> Toolchain:
-    """The compiler on the path. Raises Unavailable if there is none, or its answers are not understood."""
+    """The compiler on the path. Raises Unavailable if there is none, or if its answers are not understood."""
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise Unavailable(f"programs in C++ cannot be judged: there is no {' or '.join(COMPILERS)} on this machine")
@@ -129,14 +131,15 @@ class Program:
 
 
 class Workshop(Sandbox):
-    """A fork server for C++. Needs landlock: without it a compiler could read and write what its user may."""
+    """A fork server for C++. Needs landlock: without it, a compiler could read and write everything that its user
+    may."""
 
     def __init__(self, minimum: str = "C", at_most: str = "A") -> None:
         super().__init__(minimum, at_most)
         self._objects: dict[tuple[Any, str], list[bytes]] = {}
 
     def start(self) -> None:
-        """Raises Unavailable, or RatchetError if the machine offers less than demanded."""
+        """Start the server. Raises Unavailable, or RatchetError if the machine offers less than demanded."""
         if self._process is not None and self._process.poll() is None:
             return
         try:
@@ -157,14 +160,14 @@ class Workshop(Sandbox):
         self, source: str, standard: str = DEFAULT_STANDARD, headers: Mapping[str, bytes] | None = None,
         objects: Sequence[bytes] = (),
     ) -> Program:  # fmt: skip
-        """Compile, assemble and link. `headers` are files for `#include "name"`, `objects` linked with it. Raises
-        DoesNotCompile, and SandboxFault where the machine is at fault."""
+        """Compile, assemble and link a program. `headers` are files for `#include "name"`; `objects` are linked with
+        it. Raises DoesNotCompile, and SandboxFault where the machine is at fault."""
         compiled = self.compile(source.encode("utf-8", "surrogatepass"), standard, headers or {})
         others = {f"{number}.o": content for number, content in enumerate(objects)}
         return Program(self._stage("linking", standard, others | {"input": compiled}, [*others]))
 
     def compile(self, source: bytes, standard: str, headers: Mapping[str, bytes]) -> bytes:
-        """The object file of one translation unit. Raises as `build`."""
+        """The object file of one translation unit. Raises the errors of `build`."""
         assembly = self._stage("compiling", standard, {**headers, "input": source})
         return self._stage("assembling", standard, {"input": assembly})
 
@@ -195,12 +198,12 @@ class Workshop(Sandbox):
         return self._objects[key]
 
     def run_program(self, program: Program, stdin: bytes, limits: Limits) -> NativeRun:
-        """Run it on one test: nothing but its standard input and output."""
+        """Run a program on one test, with nothing but standard input and output."""
         return self.run_native("program", program.file, ["./program"], stdin, limits)
 
 
 def workshop(sandbox: Sandbox) -> Workshop:
-    """The server for C++ beside this one, which closes it."""
+    """The server for C++ that belongs to a sandbox, which closes it."""
     if sandbox.beside is None:
         sandbox.beside = Workshop(sandbox.minimum, sandbox.at_most)
     assert isinstance(sandbox.beside, Workshop)
@@ -267,15 +270,15 @@ def _attacked(shop: Workshop) -> list[str]:
 
 
 class Submitted:
-    """One program in C++, in the place of a sandbox for the judge: built at its first test, each test a process of its
-    own. Close it."""
+    """One program in C++ that takes the place of a sandbox for the judge. It is built at its first test, and each test
+    runs in a process of its own. Close it."""
 
     def __init__(self, sandbox: Sandbox, source: str, standard: str, files: ProgramFiles = NO_FILES) -> None:
         self._shop, self._source, self._standard, self._files = workshop(sandbox), source, standard, files
         self._program: Program | None = None
 
     def run(self, _: str, tests: list[dict[str, Any]], limits: Limits, **__: Any) -> Execution:
-        """The same as `Sandbox.run`, for tests on standard input."""
+        """Run the tests on standard input, as `Sandbox.run` does."""
         try:
             program = self.built()
         except DoesNotCompile as reason:
@@ -285,7 +288,7 @@ class Submitted:
         return Execution([one.run for one in ended], sum(one.spent_s for one in ended))
 
     def built(self) -> Program:
-        """Raises DoesNotCompile, and InvalidProblem where the problem's own files do not."""
+        """The built program. Raises DoesNotCompile, and InvalidProblem where the problem's own files do not compile."""
         if self._program is None:
             objects = self._shop.objects(self._files, self._standard)
             self._program = self._shop.build(self._source, self._standard, self._files.headers(), objects)
@@ -297,7 +300,7 @@ class Submitted:
 
 
 def _fault(stage: str, ended: NativeRun) -> str:
-    """Why a stage built nothing; "" if it did."""
+    """The reason why a stage built nothing; "" if it built something."""
     status, errors = ended.run.status, ended.errors.decode("utf-8", "replace")
     if status == "exited":
         return "" if ended.run.output else f"does not compile: {stage} it gives nothing"

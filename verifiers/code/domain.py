@@ -87,7 +87,7 @@ class Code(Domain):
 
 
 def languages_of(problem: Problem) -> tuple[str, ...]:
-    """Languages that a problem allows; Python where it cannot be read, which the judge then says."""
+    """The languages that a problem allows; Python if the problem cannot be read, which the judge then reports."""
     if "answer_languages" not in str(problem.metadata):
         return ("python",)
     try:

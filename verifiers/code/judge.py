@@ -1,4 +1,4 @@
-"""Does this program solve the problem? Only the judge has the expected outputs; programs run in the sandbox."""
+"""Judge whether a program solves its problem. Only the judge has the expected outputs; programs run in the sandbox."""
 
 import ast
 import functools
@@ -45,7 +45,7 @@ class TestResult:
 def judge(
     problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
 ) -> Verdict:
-    """Run `source` on the problem's tests. It is in `language`, which may be left out where the problem allows one.
+    """Run `source` on the problem's tests. It is in `language`, which may be omitted where the problem allows only one.
 
     Tests share a process. If a test fails there that passes in a process of its own, then so does every test: the
     verdict is that of fresh processes alone, one run for each test, so that shared state can neither fail a right
@@ -63,7 +63,7 @@ def judge(
 def examine(
     problem: Problem, source: str, sandbox: Sandbox, settings: JudgeSettings = JudgeSettings(), language: str = ""
 ) -> tuple[Verdict, list[TestResult]]:
-    """`judge`, with the results of the tests that ran, in the order of the tests."""
+    """Judge a program as `judge` does; also returns the results of the tests that ran, in the order of the tests."""
     try:
         judged = _Judging(problem, source, sandbox, settings, language)
         try:
@@ -77,7 +77,7 @@ def examine(
 
 
 Failure = tuple[str, str, str]
-"""Why a test failed: kind of failure, what the program gave, the first difference."""
+"""The reason why a test failed: kind of failure, the program's output, the first difference."""
 
 _Outcome = tuple[int, Failure | None, float]
 """One test: its index, its failure, and the seconds that the program reports."""
@@ -96,8 +96,8 @@ class _NotJson(Exception):
 
 
 WIDER = 1.5
-"""Times its limit for a program that ran out of time on a busy machine and is judged again, once: neighbors on the same
-core and cache make it use that much more CPU time."""
+"""Factor on the limits of a program that ran out of time on a busy machine and is judged again, once: neighbors on the
+same core and cache make it use that much more CPU time."""
 _OUT_OF_TIME = TestRun("timed_out", detail="all tests together used too much time")
 
 

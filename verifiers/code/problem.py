@@ -1,4 +1,4 @@
-"""Reads a code problem for the judge: its tests, limits, prelude and comparison."""
+"""Read a code problem for the judge: its tests, limits, prelude and comparison."""
 
 import ast
 import functools
@@ -17,32 +17,33 @@ DEFAULT_TIME_LIMIT_S = 4.0
 """Seconds for one test if the problem sets no limit: CPU time and sleep; waiting for a busy core does not count."""
 DEFAULT_MEMORY_LIMIT_MB = 1024.0
 MAX_TIME_LIMIT_S, MAX_MEMORY_LIMIT_MB = 3600.0, float(1 << 20)
-"""More is a mistake of the data set: in another unit, or none."""
+"""Largest limits of a problem; a larger one is a data set's mistake, such as another unit."""
 OUTPUT_LIMIT_BYTES = 8 << 20
 TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR = 10.0, 4.0
 """Seconds for all tests of one program: the larger of a floor and a multiple of the time limit. A program that is slow
 on each of a hundred tests must not hold a worker for minutes."""
 
 CHECKER_LIMIT_S, CHECKER_TOTAL_FACTOR = 10.0, 4.0
-"""Seconds for a checker on one test, if the time limit is not larger; and all tests, as a multiple of that."""
+"""Seconds for a checker on one test, if the time limit is not larger, and the limit for all tests as a multiple of
+that."""
 
 STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
 DEFAULT_STANDARD = "c++17"
 
 Request = dict[str, Any]
-"""A test for the sandbox: never its output."""
+"""A test for the sandbox, without its expected output."""
 
 
 class InvalidProblem(Exception):
-    """No response to this problem can be judged; the message says why. A data set's mistake must not look like a
-    model's, nor like a fault of this machine."""
+    """A problem to which no response can be judged; the message gives the reason. A data set's mistake must not look
+    like a model's, nor like a fault of this machine."""
 
 
 @dataclass(frozen=True)
 class CodeProblem:
-    """`tests` are as published, except that plain calls in a check are calls. `requests` has one for each test that is
-    not a check, by its position, the longest first, those of a check in their order. `is_validated`: a golden solution
-    has passed all tests."""
+    """A code problem as the judge reads it. `tests` are as published, except that plain calls in a check are calls.
+    `requests` has one for each test that is not a check, by its position, the longest first, those of a check in their
+    order. `is_validated`: a golden solution has passed all tests."""
 
     tests: list[CodeTest]
     requests: dict[int, Request]
@@ -63,7 +64,7 @@ class CodeProblem:
 
     @functools.cached_property
     def returned(self) -> list[bytes]:
-        """The usual encoding of what each test expects, for all programs of a group."""
+        """The usual encoding of each test's expected value, for all programs of a group."""
         return [returned(test.output) for test in self.tests]
 
     @property
@@ -82,12 +83,12 @@ class CodeProblem:
 
 
 def budget_s(limit_s: float) -> float:
-    """Seconds for all tests together, by the limit of one."""
+    """Seconds for all tests together; `limit_s` is for one test."""
     return max(TOTAL_LIMIT_S, TOTAL_LIMIT_FACTOR * limit_s)
 
 
 def read_problem(problem: Problem) -> CodeProblem:
-    """Raises InvalidProblem if there are no tests, one cannot be used, or another field is invalid."""
+    """Read a problem. Raises InvalidProblem if there are no tests, one cannot be used, or another field is invalid."""
     for name in ("tests", "entry_point", "metadata"):
         if not isinstance(getattr(problem, name), str | None):
             raise InvalidProblem(f"its {name} must be text, not {type(getattr(problem, name)).__name__}")

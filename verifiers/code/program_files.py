@@ -21,7 +21,7 @@ MAX_BYTES = 1 << 20
 NAME = re.compile(r"(?!\.)[\w.+-]{1,100}\Z", re.ASCII)
 """Names of files, without a folder."""
 TAKEN = {"input", "answer", "output", "result"}
-"""What a checker and a compiler read and write."""
+"""Names of files that checkers and compilers use themselves."""
 _UNITS = (".cpp", ".cc", ".cxx", ".c++", ".C")
 
 
@@ -39,7 +39,7 @@ class ProgramFiles:
         return {name: text.encode() for name, text in self.cpp if name.endswith(_UNITS)}
 
     def headers(self) -> dict[str, bytes]:
-        """Files that the program itself can include: not the units, which it would only define again."""
+        """Files that the program itself can include. Units are not among them: it would only define them again."""
         return {name: text.encode() for name, text in self.cpp if not name.endswith(_UNITS)}
 
     def run_in_python(self, source: str) -> tuple[str, dict[str, str]]:
@@ -80,7 +80,7 @@ def has_program_files(metadata: str | None) -> bool:
 
 
 def check_files(files: Mapping[str, str], owner: str) -> None:
-    """Raises ValueError for names that are no plain ones, and for too many files."""
+    """Raises ValueError for names that are not plain, and for too many files."""
     if odd := [name for name in files if not NAME.match(name) or name in TAKEN]:
         raise ValueError(f"{owner} has a file {odd[0][:80]!r}: files have plain names")
     if len(files) > MOST_FILES:

@@ -1,4 +1,4 @@
-"""Reads a published test function `check(candidate)`, without running it.
+"""Read a published test function `check(candidate)` without running it.
 
 A check is run as it is written (`sandbox.checking`). One of assertions alone becomes a test for each, in its order, so
 that they are counted. Where all of them are `candidate(literals) == literal`, all of it JSON, the judge decides these
@@ -101,7 +101,7 @@ def _as_check(test: CodeTest, comparison: Comparison) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON restores it (a tuple as a list); raises ValueError for one that JSON cannot hold."""
+    """The value as JSON restores it (a tuple as a list). Raises ValueError for one that JSON cannot hold."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -120,7 +120,8 @@ def _exact(node: ast.expr) -> Any:
 
 
 def call_arguments(node: ast.expr, candidate: str = "candidate") -> dict[str, Any]:
-    """`args` and `kwargs` of a call of `candidate` with JSON literals; raises ValueError for any other expression."""
+    """The `args` and `kwargs` of a call of `candidate` with JSON literals. Raises ValueError for any other
+    expression."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == candidate):
         raise ValueError("not a call of the candidate")
     kwargs = {keyword.arg: _exact(keyword.value) for keyword in node.keywords}

@@ -1,1 +1,2 @@
-"""Environments of others: single-turn ones of the `verifiers` library, each a domain (docs/howto/environments.md)."""
+"""Environments of other authors: single-turn ones of the `verifiers` library, each a domain
+(docs/howto/environments.md)."""

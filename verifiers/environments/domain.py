@@ -16,7 +16,7 @@ from ratchet.verifiers.extraction import after_thinking
 from ratchet.verifiers.problem import Problem
 
 GENERATOR = "verifiers"
-"""`by` of a generator whose rows are an environment's."""
+"""Value of `by` for a generator whose rows come from an environment."""
 ENVIRONMENTS = "RATCHET_ENVIRONMENTS"
 """JSON, in the environment for child processes: `environment` and `arguments` by the name of the domain."""
 

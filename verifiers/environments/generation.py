@@ -1,4 +1,4 @@
-"""An environment's data sets as raw rows, read once, in a child process, because loading one runs its code.
+"""Read an environment's data sets as raw rows, once, in a child process, because loading one runs its code.
 
     train.jsonl, test.jsonl     environment, arguments, messages (system prompt and question), row (the other columns)
     made.json                   versions, counts of rows, what was left out and why, what functions raised
@@ -47,13 +47,13 @@ def make_rows(
 
 
 def check(environment: str, arguments: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Raises RatchetError if the environment cannot be used."""
+    """Raises RatchetError if the environment cannot be used. Loads it in a child process."""
     check_library()
     run_child(__name__, {"environment": environment, "arguments": arguments or {}})
 
 
 CHECK = check
-"""A plan calls it with the settings before anything is made."""
+"""Called with the settings by a plan, before anything is made."""
 
 # Everything below runs in the child.
 
@@ -112,8 +112,8 @@ def split_rows(
 
 
 def probe(loaded: LoadedEnvironment, rows: list[Asked]) -> dict[str, str]:
-    """The last exception of each reward function that raised. Raises RatchetError for one that raises for every
-    response, since it needs more than a single response has, and for one whose values cannot be used."""
+    """The last exception of each reward function that raised one. Raises RatchetError for a function that raises for
+    every response, since it needs more than a single response has, and for one whose values cannot be used."""
     if not rows:
         raise RatchetError("the environment has no row that can be asked.")
     fine: set[str] = set()

@@ -1,4 +1,4 @@
-"""Location of the environments of the verifiers library."""
+"""Locate the environments of the verifiers library."""
 
 import importlib.metadata
 
@@ -8,13 +8,13 @@ LIBRARY = "verifiers"
 
 
 def loader_of(path: str) -> str:
-    """The import path of an environment's function; a hub of environments has it as OWNER/my-environment."""
+    """The import path of an environment's function; on a hub, an environment's name is OWNER/my-environment."""
     module, _, function = path.partition(":")
     return f"{module.split('/')[-1].replace('-', '_')}:{function or 'load_environment'}"
 
 
 def check_library() -> None:
-    """Raises RatchetError that says what to install."""
+    """Raises RatchetError if the library is missing, with the command that installs it."""
     try:
         version = importlib.metadata.version(LIBRARY)  # an import would find our folder of that name in a checkout
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""A loaded environment of the `verifiers` library: whether it can be used here, and the scores of responses.
+"""A loaded environment of the `verifiers` library: a test of its use here, and scores of responses.
 
 Only where rows are made and in confined processes: loading an environment runs its author's code, which may take
 seconds, read data sets, and set signal handlers.
@@ -53,7 +53,7 @@ class _Inline(ThreadPoolExecutor):
 
 
 class LoadedEnvironment:
-    """Raises RatchetError if it cannot be loaded, or cannot be scored from a single response."""
+    """A loaded environment. Raises RatchetError if it cannot be loaded, or cannot be scored from a single response."""
 
     def __init__(self, path: str, arguments: Mapping[str, Any]) -> None:
         self._path = path
@@ -81,8 +81,8 @@ class LoadedEnvironment:
                     setattr(rubric, name, _Inline(1))
 
     def rows(self, split: str) -> Iterator[tuple[list[Message], dict[str, Any]]]:
-        """The messages and the rest of each row of `train` or `test`; none of `test` if the environment has no
-        evaluation set."""
+        """The messages and the remaining fields of each row of `train` or `test`; no `test` rows if the environment has
+        no evaluation set."""
         environment = self._environment
         built = environment.build_dataset() if split == "train" else environment.build_eval_dataset()
         for row in built if built is not None else ():
@@ -91,7 +91,7 @@ class LoadedEnvironment:
 
     def score(self, messages: Sequence[Message], row: Mapping[str, Any], response: str) -> float:
         """The weighted sum of the reward functions, as a share of the maximum; 0 if it is negative. A function that
-        raises gives 0, as in the library. Raises ValueError for one that gives more than 1."""
+        raises gives 0, as in the library. Raises ValueError for a function that gives more than 1."""
         total = 0.0
         for name, weight, value in self.values(messages, row, response):
             if isinstance(value, Exception):
@@ -104,8 +104,8 @@ class LoadedEnvironment:
     def values(
         self, messages: Sequence[Message], row: Mapping[str, Any], response: str, trusted: bool = False
     ) -> list[tuple[str, float, float | Exception]]:
-        """Name, weight, and value or exception of each reward function that counts. Of a response that is not
-        `trusted`, only data and formulas are evaluated."""
+        """The name, weight, and value or exception of each reward function that counts. If the response is not
+        `trusted`, only data and formulas in it are evaluated."""
         text = response if self._whole else (after_thinking(response) or "").lstrip()
         state = _state(messages, row, text)
         results: list[tuple[str, float, float | Exception]] = []
@@ -148,7 +148,7 @@ class LoadedEnvironment:
 
 
 def responses_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The row's own answer in formats that parsers read; none need be right."""
+    """The row's own answer in formats that parsers read; none of them has to be right."""
     answer = row.get("answer")
     text = answer if isinstance(answer, str) else json.dumps(answer, default=str)
     return text, f"<answer>{text}</answer>", rf"\boxed{{{text}}}"

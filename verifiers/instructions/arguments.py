@@ -1,4 +1,5 @@
-"""Readers of arguments: the value as it is used. Each raises ValueError for a wrong one."""
+"""Read arguments of instructions. Each function returns the value as it is used, and raises ValueError for a wrong
+one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "exactly": lambda n, limit: n == limit,
     "around": lambda n, limit: abs(n - limit) <= max(round(limit / 10), 1),
 }
-"""The first two are IFEval's, the others RLVR-IFeval's."""
+"""Relations of IFEval (the first two) and of RLVR-IFeval."""
 
 
 def _require(is_valid: bool, value: Any, kind: str) -> None:
@@ -35,7 +36,7 @@ def text(value: Any) -> str:
 
 
 def verbatim(value: Any) -> str:
-    """Text with the blanks at its ends."""
+    """A text with the blanks at its ends kept."""
     text(value)
     return value
 

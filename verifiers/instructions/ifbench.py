@@ -1,7 +1,7 @@
 """IFBench's 58 kinds of instructions, by their published ids (Pyatkin et al. 2025, arXiv 2507.02833).
 
-Each is judged as in the published evaluation, also where it demands more or less than the prompt says: scores could not
-be compared otherwise. docs/reference/instructions.md has what each demands, and where a verdict differs.
+Each is judged as in the published evaluation, even where that demands more or less than the prompt says: scores could
+not be compared otherwise. docs/reference/instructions.md lists the demands, and where a verdict differs.
 """
 
 import csv

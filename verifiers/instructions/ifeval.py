@@ -1,7 +1,8 @@
 """IFEval's 25 kinds of instructions, by their published ids.
 
-Each is judged as in the published evaluation (google-research, `instruction_following_eval`), with the differences of
-docs/reference/instructions.md. Texts and arguments are data: neither becomes a pattern, and time is linear in the text.
+Each is judged as in the published evaluation (google-research, `instruction_following_eval`), with the differences that
+docs/reference/instructions.md lists. Texts and arguments are data: neither becomes a pattern, and time is linear in the
+text.
 """
 
 import json
@@ -13,7 +14,7 @@ from ratchet.verifiers.instructions.language import is_in_language, language_cod
 from ratchet.verifiers.instructions.words import count_capital_words, count_sentences, count_words
 
 CHOICES = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
-"""The answers that IFEval's prompts offer; its arguments do not include them."""
+"""Answers that IFEval's prompts offer; its arguments do not include them."""
 
 
 def _first_word(text: str, num_paragraphs: int, nth_paragraph: int, first_word: str) -> bool:

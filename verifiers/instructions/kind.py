@@ -1,4 +1,4 @@
-"""A kind of instruction: its arguments with a reader for each, and whether a text follows it.
+"""A kind of instruction: a reader for each of its arguments, and a test of a text.
 
 Texts and arguments are data: neither becomes a pattern, and time grows with the length of the text alone.
 """
@@ -14,14 +14,14 @@ Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """`follows(text, **arguments)`, and a reader for each argument."""
+    """A kind of instruction: `follows(text, **arguments)`, and a reader for each argument."""
 
     follows: Callable[..., bool]
     arguments: Mapping[str, Reader] = field(default_factory=dict)
     optional: Mapping[str, Reader] = field(default_factory=dict)
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments without nulls. Raises ValueError for a missing, unknown or invalid one."""
+        """Read the arguments without nulls. Raises ValueError for a missing, unknown or invalid one."""
         arguments = {name: value for name, value in arguments.items() if value is not None}
         readers = {**self.arguments, **self.optional}
         if unknown := sorted(arguments.keys() - readers):
@@ -38,7 +38,7 @@ class Kind:
 
 
 def counted(counts: Callable[..., int], limit: str, compared: str = "", **arguments: Reader) -> Kind:
-    """A kind that compares a count with a limit: at least, or as the argument named by `compared` says."""
+    """A kind that compares a count with a limit: at least the limit, or as the argument named by `compared` says."""
 
     def follows(response: str, **arguments: Any) -> bool:
         compare, least = argument.RELATIONS[arguments.pop(compared) if compared else "at least"], arguments.pop(limit)

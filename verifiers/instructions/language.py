@@ -1,4 +1,4 @@
-"""Detects the language of a text, offline and deterministically."""
+"""Detect the language of a text, offline and deterministically."""
 
 from functools import cache
 from typing import Any
@@ -9,16 +9,16 @@ _CODES = """
     af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl no pa pl pt ro ru
     sk sl so sq sv sw ta te th tl tr uk ur vi zh"""
 LANGUAGES = tuple(_CODES.split())
-"""ISO 639-1 codes: the languages of the published evaluation's detector."""
+"""Languages of the published evaluation's detector, as ISO 639-1 codes."""
 MIN_PROBABILITY = 0.1
-"""Low, because a few words do not determine one language."""
+"""Least probability of a language: low, because a few words do not determine one."""
 MAX_CHARACTERS = 4000
-"""The start of a text is enough."""
+"""Characters of a text that are read: its start is enough."""
 NO_LANGUAGE = "zxx"  # code, digits, markup
 
 
 def language_code(code: str) -> str:
-    """The ISO 639-1 code without a region. Raises ValueError for a language that cannot be detected."""
+    """The ISO 639-1 code without its region. Raises ValueError for a language that cannot be detected."""
     short = code.strip().lower().replace("_", "-").partition("-")[0]
     if short not in LANGUAGES:
         raise ValueError(f"the language {code!r} is none of {', '.join(LANGUAGES)}")
@@ -32,7 +32,7 @@ def is_in_language(text: str, language: str) -> bool:
 
 
 def probabilities(text: str) -> dict[str, float]:
-    """The probability of each of `LANGUAGES` and of none, the most likely first."""
+    """The probability of each of `LANGUAGES` and of no language, the most likely first."""
     return dict(_identifier().rank(text.encode(errors="replace").decode()))  # half a surrogate pair is no Unicode
 
 

@@ -1,6 +1,7 @@
-"""Which of a problem's instructions a response follows, strictly and loosely (IFEval, arXiv 2311.07911, section 2.2).
+"""Judge which of a problem's instructions a response follows, strictly and loosely (IFEval, arXiv 2311.07911, section
+2.2).
 
-`Problem.tests` has them: a JSON list of `{"id": "punctuation:no_comma", "kwargs": {}}`.
+They are in `Problem.tests`, a JSON list of `{"id": "punctuation:no_comma", "kwargs": {}}`.
 """
 
 import json
@@ -23,7 +24,7 @@ class Instruction(NamedTuple):
 
 
 def instruction(identifier: Any, arguments: Any) -> Instruction:
-    """Raises ValueError for an unknown id, and for arguments that its kind does not take."""
+    """Read one instruction. Raises ValueError for an unknown id, and for arguments that its kind does not take."""
     if not isinstance(identifier, str) or identifier not in KINDS:
         raise ValueError(f"unknown instruction {identifier!r}")
     if not isinstance(arguments, dict | None):

@@ -1,4 +1,4 @@
-"""Words and sentences of a text, counted and split as NLTK does in the published evaluations, without its models."""
+"""Count and split the words and sentences of a text as NLTK does in the published evaluations, without its models."""
 
 import re
 
@@ -27,12 +27,12 @@ _NEAR = 40
 
 
 def count_words(text: str) -> int:
-    r"""Runs of letters, digits and underscores: "well-known" is two words, "don't" too."""
+    r"""The number of runs of letters, digits and underscores: "well-known" is two words, "don't" too."""
     return sum(1 for _ in _WORD.finditer(text))
 
 
 def count_capital_words(text: str) -> int:
-    """Words with a capital letter and no lowercase one, including "A", "3D" and "UP-TO-DATE"."""
+    """The number of words with a capital letter and no lowercase one, including "A", "3D" and "UP-TO-DATE"."""
     return sum(match[0].isupper() for match in _JOINED.finditer(text))
 
 
@@ -41,8 +41,9 @@ def count_sentences(text: str) -> int:
 
 
 def sentences(text: str) -> list[str]:
-    """Sentences end in a period, a question mark or an exclamation mark, except for the period of an abbreviation or an
-    initial. A line break alone does not end one, as in the published evaluations (NLTK's Punkt)."""
+    """The sentences of a text. They end in a period, a question mark or an exclamation mark, except for the period of
+    an abbreviation or an initial. A line break alone does not end one, as in the published evaluations (NLTK's
+    Punkt)."""
     parts, start = [], 0
     for match in _END.finditer(text):
         if match[0].strip(".") or _ends_sentence(text, match):
@@ -69,7 +70,8 @@ def _ends_sentence(text: str, period: re.Match[str]) -> bool:
 
 
 def tokens(text: str) -> list[str]:
-    """Words and punctuation marks: "don't" is two, a decimal number and a word with hyphens one (NLTK's tokenizer)."""
+    """The words and punctuation marks: "don't" is two, a decimal number and a word with hyphens one (NLTK's
+    tokenizer)."""
     split: list[str] = []
     for sentence in sentences(text):
         body = sentence.rstrip("])}>\"'»”’ ")

@@ -1,4 +1,4 @@
-"""Restricts scorers that evaluate an answer as Python (`eval`, sympy's `parse_expr`) to data and arithmetic.
+"""Restrict scorers that evaluate an answer as Python (`eval`, sympy's `parse_expr`) to data and arithmetic.
 
 A confined process is not enough: injected code would run beside the expected answer, and could write the score itself.
 The interpreter reports each piece of code before it runs it; code compiled from text is refused there if it contains a
@@ -19,17 +19,17 @@ _FORMULA = re.compile(
     r"|a?(sin|cos|tan|cot|sec|csc)h?"
 )
 _SYMPY_NAMES = compile("from sympy import *", "<string>", "exec")
-"""What sympy's parser runs itself before a formula."""
+"""Code that sympy's parser itself runs before a formula."""
 _state = {"installed": False, "on": False}
 
 
 class RefusedCode(Exception):
-    """An answer about to be run is more than a formula."""
+    """An answer that would be run is more than a formula."""
 
 
 @contextmanager
 def data_only() -> Iterator[None]:
-    """Inside, running code that was compiled from text raises RefusedCode unless it is data or a formula."""
+    """Within the block, running code that was compiled from text raises RefusedCode unless it is data or a formula."""
     if not _state["installed"]:
         sys.addaudithook(_hook)
     _state.update(installed=True, on=True)

@@ -1,4 +1,4 @@
-"""Puzzles as raw rows, by task, seed, level and number, in reasoning-gym's own layout.
+"""Generate puzzles as raw rows, by task, seed, level and number, in reasoning-gym's own layout.
 
     train.jsonl, test.jsonl     question, answer (the task's own), metadata, and: config, level
     made.json                   counts for each task and level, and why puzzles are missing
@@ -27,9 +27,9 @@ VERSION = 1
 """Raise it when the same settings and seed would now give other files."""
 REPORT = "made.json"
 TRIES = 4
-"""Puzzles tried for each that is kept: small tasks repeat themselves."""
+"""Puzzles tried for each that is kept: small tasks repeat puzzles."""
 ROWS_FOR_MORE_PROCESSES = 500
-"""Each process takes seconds to start."""
+"""Rows for which more than one process is used: each takes seconds to start."""
 SECONDS = 20
 """CPU time for one puzzle; a slower level is set aside."""
 
@@ -39,12 +39,13 @@ def make_puzzles(
     config: Mapping[str, Mapping[str, Any]] | None = None,
     grades: Mapping[str, Mapping[str, Sequence[int]]] | None = None,
 ) -> str:  # fmt: skip
-    """`train` and `test` puzzles of each task and level. No tasks: all. No levels: each task's default configuration;
-    else those of its curriculum, from 0, as far as it has them. `config` sets fields of a task's configuration.
-    `grades` uses the values of one field as levels, such as {"graph_color": {"num_vertices": [5, 10, 15]}}, which sets
-    `min_num_vertices` and `max_num_vertices`. Returns which tasks and levels have fewer puzzles than requested, or "".
+    """Make `train` and `test` puzzles of each task and level. No tasks: all. No levels: each task's default
+    configuration; otherwise levels of its curriculum, from 0, as far as it has them. `config` sets fields of a task's
+    configuration. `grades` uses the values of one field as levels, such as {"graph_color": {"num_vertices": [5, 10,
+    15]}}, which sets `min_num_vertices` and `max_num_vertices`. Returns the tasks and levels with fewer puzzles than
+    requested as text, or "".
 
-    Raises RatchetError for an unknown or left out task, an unknown field, a level that is not a whole number, and a
+    Raises RatchetError for an unknown or excluded task, an unknown field, a level that is not a whole number, and a
     task without any puzzle.
     """
     Logic()  # or an error that says what to install
@@ -69,7 +70,7 @@ class Batch(NamedTuple):
 
 
 def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
-    """In the order of the recipe. Raises RatchetError for an unknown task, field or level."""
+    """The batches in the order of the recipe. Raises RatchetError for an unknown task, field or level."""
     configs, grades, nothing = order["config"], order["grades"], {"answer": None, "metadata": {}}
     for task in [*order["tasks"], *configs, *grades]:
         if fault := scoring.fault(task, nothing):
@@ -105,7 +106,7 @@ def graded(task: str, grades: Any, fields: set[str]) -> dict[int, dict[str, Any]
 
 
 def level_count(task: str) -> int:
-    """Levels of the task's curriculum; 0 if it has none."""
+    """The number of levels in the task's curriculum; 0 without one."""
     curriculum = scoring.library().CURRICULA.get(task)
     return max((len(of.levels) for of in curriculum().attributes.values()), default=0) if curriculum else 0
 
@@ -181,7 +182,7 @@ def _passes_itself(batch: Batch, item: dict[str, Any]) -> bool:
 
 
 def write(directory: Path, rows: Iterable[tuple[dict[str, list[str]], dict[str, Any]]]) -> None:
-    """The three files. Raises RatchetError for a task without any puzzle."""
+    """Write the three files. Raises RatchetError for a task without any puzzle."""
     report = []
     with open(directory / "train.jsonl", "w") as train, open(directory / "test.jsonl", "w") as test:
         for lines, counts in rows:

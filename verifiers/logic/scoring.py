@@ -1,4 +1,4 @@
-"""Scores answers to puzzles by the task's own scorer, as far as that can be trusted.
+"""Score answers to puzzles by the task's own scorer, as far as that can be trusted.
 
 reasoning-gym's scorers are written for honest answers; here they reward a policy. So each runs on data only, form earns
 nothing, and those that an answer can fool are repaired or left out: docs/reference/logic.md has the table.
@@ -18,9 +18,11 @@ from ratchet.verifiers.logic.evaluation_guard import data_only
 Entry = dict[str, Any]
 """A scorer's input: `answer`, the task's own (None if only rules decide), and `metadata`."""
 LONGEST_ANSWER = 32_768
-"""Characters; any task's own answers are shorter, at every level. Longer ones score 0."""
+"""Most characters of an answer that is scored; any task's own answers are shorter, at every level. Longer ones score
+0."""
 PAID_FOR_FORM = 0.1
-"""The most that tasks pay for an answer that parses, is no worse than empty, or has the right shape. It counts as 0."""
+"""The most that a task pays for an answer that parses, is no worse than an empty one, or has the right shape. It counts
+as 0."""
 
 LEFT_OUT = {
     "composite": "a mixture of other tasks: name those",
@@ -33,7 +35,7 @@ class Repair(NamedTuple):
     accepts: Callable[[str, Entry], bool] = lambda answer, entry: True
     """A further condition for an answer; an exception means no."""
     whole: bool = False
-    """Only a score of 1 counts: the task's partial credit can be had without solving anything."""
+    """True if only a score of 1 counts: the task gives partial credit without any part of a solution."""
 
 
 def _same_numbers(answer: str, entry: Entry) -> bool:
@@ -82,12 +84,12 @@ _NOT_A_NUMBER = re.compile(r"(?<![a-z])s?(nan\d*|inf(inity)?)j?(?![a-z])", re.IG
 
 @cache
 def tasks() -> Mapping[str, tuple[type, type]]:
-    """Every task that is not left out: its name, the classes of its data set and its configuration."""
+    """Every task that is not excluded, by name, with the classes of its data set and its configuration."""
     return {name: classes for name, classes in library().DATASETS.items() if name not in LEFT_OUT}
 
 
 def library() -> ModuleType:
-    """Takes seconds: imported only where puzzles are made or scored."""
+    """The module of reasoning-gym that has its tasks. Importing it takes seconds, so it is imported only on use."""
     import reasoning_gym.factory
 
     return reasoning_gym.factory
@@ -95,7 +97,7 @@ def library() -> ModuleType:
 
 @cache
 def load() -> dict[str, Any]:
-    """Import every task, and load their scorers' data: once, before processes are forked for single scores."""
+    """Import every task, and load the data of their scorers: once, before processes are forked for single scores."""
     import sympy
 
     x = sympy.Symbol("x")
@@ -104,7 +106,7 @@ def load() -> dict[str, Any]:
 
 
 def fault(task: str, entry: Entry) -> str:
-    """Why no answer to this puzzle can be scored; "" if answers can."""
+    """The reason why no answer to this puzzle can be scored; "" if answers can."""
     if task in LEFT_OUT:
         return f"the task {task} is left out: {LEFT_OUT[task]}"
     if task not in tasks():
@@ -115,7 +117,7 @@ def fault(task: str, entry: Entry) -> str:
 
 
 def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> float:
-    """From 0 to 1: the task's own score of an answer, repaired. `config` differs from the task's defaults.
+    """Score an answer from 0 to 1: the task's own score, repaired. `config` differs from the task's defaults.
 
     Raises ValueError for a puzzle that cannot be scored. An answer on which the scorer fails scores 0: it was tried on
     the puzzle's own answer when the puzzle was made.
@@ -143,7 +145,7 @@ def score(task: str, config: Mapping[str, Any], entry: Entry, answer: str) -> fl
 
 
 def only_whole(task: str) -> bool:
-    """True if only a score of 1 counts. A third of the tasks use the library's default scorer, which pays for the
+    """True if only a score of 1 counts. A third of the tasks use the library's default scorer, which pays for the right
     answer among others: "1, 2, or 3"."""
     by_default = tasks()[task][0].score_answer is library().ProceduralDataset.score_answer
     return REPAIRED[task].whole if task in REPAIRED else by_default

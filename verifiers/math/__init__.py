@@ -1,1 +1,1 @@
-"""Is this answer equal to the reference answer?"""
+"""Verdicts on math answers: is one equal to the reference answer?"""

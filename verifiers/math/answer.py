@@ -12,15 +12,15 @@ from ratchet.verifiers.math.units import Unit
 
 @dataclass(frozen=True)
 class Answer:
-    """`spelling`: the whole answer in one notation; `tokens`; and by `kind`:
+    """A parsed answer. `spelling` is the whole answer in one notation; `tokens`; and by `kind`:
 
     scalar: `node`, the expression (None: not an expression, equal only to the same spelling); `value` if rational;
     `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`; intervals too.
     collection: `parts` (lists, sets, unions, both signs of ±), in any order unless `ordered`; `brackets` for a set.
     matrix: `parts` are rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an
     inequality. congruence: residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the
-    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point.
-    `domain`: what is said of the answer's letters behind it.
+    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point. `domain`: conditions
+    on the answer's letters that follow it.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Answer:
 
     @functools.cached_property
     def has_tower(self) -> bool:
-        """True if it has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
+        """True if the answer has a power of numbers in an exponent: 2^{2^5}, but not e^{x^2}."""
         nodes = nodes_of(self.node) if self.node else []
         powers = [each[2] for each in nodes if each[0] == "^"]
         return any("^" in kinds_of(each) and not names_of(each) for each in powers) or any(
@@ -53,12 +53,12 @@ class Answer:
 
     @functools.cached_property
     def is_column(self) -> bool:
-        """True if it is a matrix of one column, in round brackets."""
+        """True if the answer is a matrix of one column, in round brackets."""
         return self.kind == "matrix" and self.brackets == "(" and all(len(row.parts) == 1 for row in self.parts)
 
     @property
     def stated(self) -> "Answer":
-        """What is said to be equal to a name, or the answer itself."""
+        """The value that an equation gives to a name, or the answer itself."""
         return self.parts[-1] if self.kind == "equation" and not self.words else self
 
     @functools.cached_property
@@ -81,7 +81,7 @@ Parse = Callable[[Tokens, int], Answer]
 
 
 def flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
-    """±3 in a list is two members; a set is one member of a list, but all of its members in a union."""
+    """The members of a list: ±3 is two; a set is one member of a list, but all of its members in a union."""
     flat: list[Answer] = []
     for part in parts:
         value = part.stated

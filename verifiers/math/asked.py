@@ -1,4 +1,5 @@
-r"""Is a value that of what the question asks for? `zebra = 42`, \log k for k, and the width for the length are not."""
+r"""Test whether a value is of the thing that the question asks for: not `zebra = 42`, \log k for k, or the width for
+the length."""
 
 import itertools
 import re
@@ -23,7 +24,7 @@ _SEGMENT = re.compile(r"[A-Z] ?[A-Z]")
 
 
 def names_another(question: Question, reference: Answer, answer: Answer) -> bool:
-    """True if an answer of the right value gives it to something else than the question asks for."""
+    """True if an answer of the right value gives it to something other than the question asks for."""
     return any(differs(question, reference, answer) for differs in _DIFFERENCES)
 
 

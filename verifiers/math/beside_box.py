@@ -1,5 +1,5 @@
-r"""What stands around the last box of a response: a unit or a condition behind it, words that deny it or change its
-value, another value, other boxes. `\boxed{3072}` bits is not 3072 bytes.
+r"""Text around the last box of a response: a unit or a condition behind it, words that deny it or change its value,
+another value, other boxes. `\boxed{3072}` bits is not 3072 bytes.
 
 Only words right beside the box are read. What a sentence means is not: `\boxed{3} is the number of those that fail`.
 """
@@ -50,8 +50,8 @@ _LONGEST_UNIT = 3
 
 
 def qualified(answer: str, response: str, has_domain: bool) -> str:
-    """The boxed answer with its unit where that is behind the box, or with what is said of its letters there, if the
-    reference says something of them too (it `has_domain`)."""
+    """The boxed answer with the unit that follows the box, or with the conditions on its letters there, if the
+    reference has such conditions too (it `has_domain`)."""
     if not (behind := _behind(response)):
         return answer
     alone = parse_answer(answer)
@@ -70,15 +70,15 @@ def qualified(answer: str, response: str, has_domain: bool) -> str:
 
 
 def _behind(response: str) -> str:
-    """What the sentence of the last box says behind it, without dollar signs: `bits`, `where k = 0, 1, 2, ...`"""
+    """The rest of the last box's sentence, without dollar signs: `bits`, `where k = 0, 1, 2, ...`"""
     text, found = answered(response)
     rest = _REST_OF_SENTENCE.match(text, found[-1].end) if found else None
     return _MATH_SIGNS.sub("", rest[0]).strip(" ,") if rest else ""
 
 
 def apart(response: str) -> list[str]:
-    """The contents of several boxes in one paragraph without a word that takes one back, each with the noun that it
-    counts; empty for anything else."""
+    """The contents of several boxes in one paragraph if no word takes one back, each with the noun that it counts;
+    empty for anything else."""
     text, found = answered(response)
     between = text[found[0].end : found[-1].start] if found else ""
     if len(found) < 2 or "\n\n" in between or _RETRACTING.search(between):
@@ -91,8 +91,8 @@ def apart(response: str) -> list[str]:
 
 
 def denial(response: str, question: str) -> str:
-    """The words beside the last box that make another value of it: `not`, `half of`, `does not`; also `more than`, if
-    the question does not compare; else ""."""
+    """The words beside the last box that change its value: `not`, `half of`, `does not`; also `more than`, unless the
+    question compares; otherwise ""."""
     text, found = answered(response)
     if not found:
         return ""
@@ -103,7 +103,7 @@ def denial(response: str, question: str) -> str:
 
 
 def others(response: str) -> Iterator[str]:
-    """The other value of `3 or 4`, with 3 in the last box, and the number at the end of a response that takes its box
+    """The other value in `3 or 4` with 3 in the last box, and a number at the end of a response that takes its box
     back: `Actually, it is 30`."""
     text, found = answered(response)
     other = _OR.match(_behind(response))

@@ -1,7 +1,7 @@
 r"""The boxed answer of a response.
 
-Without a fallback such as the last number: a policy rewarded through one learns not to state its answer.
-`final_answer.py` reads the texts of others, which nobody asked for a box.
+There is no fallback such as the last number: a policy rewarded through one learns not to state its answer.
+`final_answer.py` reads responses to prompts that did not ask for a box.
 """
 
 import functools
@@ -37,7 +37,7 @@ class Box(NamedTuple):
     start: int
     end: int
     content: str | None
-    """Stripped; None for a box that is not closed."""
+    """The stripped content; None for a box that is not closed."""
 
 
 def boxes(text: str, loose: bool = False) -> list[Box]:
@@ -72,10 +72,10 @@ def _in_math(text: str, position: int) -> bool:
 
 
 def boxed_answer(response: str) -> str | None:
-    r"""The content of the last box after the thinking; of boxes side by side, between which are only separators and
-    names (`x=\boxed{2}` or `x=\boxed{3}`), all of them as one list.
+    r"""The content of the last box after the thinking. Boxes side by side, with only separators and names between them
+    (`x=\boxed{2}` or `x=\boxed{3}`), are one list.
 
-    A sign before it, and what a formula goes on with behind it, are its own: `-\boxed{2}`, `\boxed{x^2} + C`. None if
+    A sign before the box, and the rest of a formula behind it, belong to it: `-\boxed{2}`, `\boxed{x^2} + C`. None if
     there is none, or if the last one is not closed (the response was truncated, and an earlier box does not count), is
     empty, or is longer than 2,048 characters.
     """
@@ -86,7 +86,7 @@ def boxed_answer(response: str) -> str | None:
 
 @functools.lru_cache(maxsize=4)
 def answered(response: str) -> tuple[str, list[Box]]:
-    """What follows the thinking, and the boxes in it."""
+    """The text after the thinking, and the boxes in it."""
     text = after_thinking(response) or ""
     return text, boxes(text) if "\\boxed" in text else []
 
@@ -130,7 +130,7 @@ def _whole(text: str, box: Box) -> str:
 
 
 def no_answer_reason(response: str) -> str:
-    """Why `boxed_answer` found none."""
+    """The reason why `boxed_answer` found none."""
     text = after_thinking(response)
     if text is None:
         return "the thinking is not closed"

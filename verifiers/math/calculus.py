@@ -1,4 +1,4 @@
-"""What has a grammar of its own within an expression: matrices, derivatives, sums and products over an index."""
+"""Parse parts of an expression with a grammar of their own: matrices, derivatives, sums and products over an index."""
 
 import re
 from fractions import Fraction
@@ -33,7 +33,7 @@ def rows(parser: "Parser", depth: int) -> Node:
 
 
 def derivative(parser: "Parser", depth: int) -> Node | None:
-    r"""\frac{dy}{dx} and \frac{d}{dx} y: opaque."""
+    r"""Parse \frac{dy}{dx} and \frac{d}{dx} y as opaque."""
     begin, above, below = parser.position, "", ""
     if parser.token.isa("{") and parser.tokens[begin + 1].text in ("d", "D", "\\partial", "\\delta"):
         above = parser.skipped()
@@ -49,7 +49,7 @@ def derivative(parser: "Parser", depth: int) -> Node | None:
 
 
 def series(parser: "Parser", name: str, depth: int) -> Node:
-    """The bound index gets a name by its depth, everywhere: in x_i too."""
+    """Parse a sum or product over an index. The bound index gets a name by its depth, also in x_i."""
     begin, index = parser.position, ["i"]
     if parser.eat("_"):
         begin = parser.position

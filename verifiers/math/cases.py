@@ -1,4 +1,4 @@
-r"""Functions by cases: equal if they are so on every interval and wherever a condition begins or ends."""
+r"""Functions by cases: equal if they are equal on every interval and wherever a condition begins or ends."""
 
 import itertools
 import math
@@ -14,8 +14,8 @@ Rows = list[tuple[Region, Node]]
 
 
 def same_function(one: Answer, other: Answer, work: list[int]) -> bool:
-    """True if both have the same values, however their conditions divide the line; False if that is not decided, or
-    where conditions that overlap give two values."""
+    """True if both have the same values, however their conditions divide the line; False if that is undecided, or if
+    conditions that overlap give two values."""
     ours, theirs = _rows(one), _rows(other)
     if not ours or not theirs or variables(one) != variables(other):
         return False
@@ -32,7 +32,7 @@ def same_function(one: Answer, other: Answer, work: list[int]) -> bool:
 
 
 def variables(answer: Answer) -> set[str]:
-    """The names that the conditions are about."""
+    """The names that the conditions restrict."""
     conditions = [row.parts[-1] for row in answer.parts if row.parts]
     return {each.variable or (variable_of(each.parts[0]) if each.kind == "equation" else "") for each in conditions} - {
         ""

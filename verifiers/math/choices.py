@@ -1,4 +1,4 @@
-"""The choices that a question lists, `A. 12`, `(b) 12`, `(3) 12` or `ii) 12`: each by a capital letter, in order."""
+"""Choices that a question lists, `A. 12`, `(b) 12`, `(3) 12` or `ii) 12`, each by a capital letter, in order."""
 
 import functools
 import re
@@ -30,7 +30,7 @@ _BETWEEN = re.compile(r"\s*(?:,\s*(?:and|\\text\{\s*and\s*\})|,|;|\band\b|\\text
 
 
 class Choices(NamedTuple):
-    """The letter of each label, and the texts by letter; empty for none."""
+    """The choices of a question: a letter for each label, and a text for each letter; empty if there are none."""
 
     labels: dict[str, str]
     texts: dict[str, str]
@@ -58,8 +58,8 @@ def choices_of(question: str) -> Choices:
 
 
 def lettered(question: str, text: str) -> str:
-    """The text with a capital letter for its label, or for each of several, where the question has other labels; a
-    choice that is copied with its whole text is its letter."""
+    """The text with a capital letter for each label where the question has other labels; a choice that is copied with
+    its whole text is its letter."""
     labels, texts = choices_of(question)
     if (copied := _COPIED.fullmatch(text)) and texts.get(copied[1]) == copied[2]:
         return copied[1]

@@ -1,4 +1,4 @@
-"""Powers, factorials, binomials and products of primes that may stand for the number that they are."""
+"""Powers, factorials, binomials and products of primes that may stand for the number they equal."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ _CLOSED = {"^", "binomial", "factorial"}
 
 
 def allows_closed_form(question: Question, answer: Answer) -> bool:
-    """True if powers, factorials, binomials or a product of primes answer for the number that they are: nobody asks to
-    compute them, and they are not the question's own arithmetic."""
+    """True if powers, factorials, binomials or a product of primes may answer for the number they equal: the question
+    does not ask to compute them, and they are not its own arithmetic."""
     value = answer.stated
     if value.kind != "scalar" or not value.node or names_of(value.node) or question.says(_NO_CLOSED_FORM):
         return False

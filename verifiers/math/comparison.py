@@ -1,4 +1,4 @@
-"""Compares two parsed answers part by part, each scalar by the cheapest evidence."""
+"""Compare two parsed answers part by part, each scalar by the cheapest evidence."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -24,8 +24,8 @@ _GROWTHS = {"O", "o", "\\Theta", "\\Omega"}
 
 @dataclass
 class Evidence:
-    """True if a comparison evaluated anything, found arithmetic that the answer left undone (`closed_form`: as it may),
-    and how much work it has left."""
+    """The course of a comparison: whether it evaluated anything, found arithmetic that the answer left undone
+    (`closed_form`: and may leave undone), and how much work it has left."""
 
     numeric: bool = False
     unevaluated: bool = False
@@ -34,7 +34,7 @@ class Evidence:
 
 
 def same_answer(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
-    """None: undecided."""
+    """True if the two answers are the same; None if that is undecided."""
     if reference.domain and answer.domain and not _same_domain(reference.domain, answer.domain):
         return False
     if reference.kind == answer.kind == "scalar" and reference.words != answer.words == "set" and not reference.domain:

@@ -1,5 +1,5 @@
-"""What the question adds to a reference, and what it lets an answer leave out or say in another way: its unit, base,
-modulus, conditions, names, order."""
+"""Requirements that a question adds to a reference, and parts that it lets an answer omit or say differently: unit,
+base, modulus, conditions, names, order."""
 
 import itertools
 import re
@@ -68,8 +68,9 @@ Pair = tuple[Answer, Answer]
 
 
 def required(question: Question, text: str, same: Callable[[str, str], bool]) -> Answer:
-    """The reference as the question asks for it: 25 is 25% if it asks "what percent" (numbers up to 1 stay: they are
-    ambiguous), a list has an order if it asks for one, an option its text, a number its unit. `same` compares texts."""
+    """The reference as the question asks for it: 25 becomes 25% after "what percent" (numbers up to 1 stay, since they
+    are ambiguous), a list has an order if one is asked for, an option its text, a number its unit. `same` compares
+    texts."""
     reference = parse_answer(text)
     if (option := _as_option(question, reference, text, same)) is not None:
         return option
@@ -117,7 +118,8 @@ def _with_unit(question: Question, reference: Answer, text: str) -> Answer:
 
 
 def other_readings(question: Question, reference: Answer, answer: Answer, text: str) -> Iterator[Pair]:
-    """Reference and answer as the question lets them be read; the pair that is the same makes the answer right."""
+    """Pairs of reference and answer as the question lets them be read; one pair that is the same makes the answer
+    right."""
     if _says_the_same(question, reference, answer):
         yield reference, reference
     yield from _in_words(question, reference, answer)
@@ -287,7 +289,8 @@ def _in_words(question: Question, reference: Answer, answer: Answer) -> Iterator
 
 
 def rounded(question: Question, answer: Answer) -> Answer:
-    """`9.4` of `\\sqrt{89} \\approx 9.4`, which is true, where the question asks to round; else the answer."""
+    """The value 9.4 of `\\sqrt{89} \\approx 9.4` if that is true and the question asks to round; otherwise the
+    answer."""
     left, sign, right = answer.spelling.partition("\\approx")
     if not sign or "\\approx" in right or "rounded" not in question.forms:
         return answer

@@ -1,4 +1,4 @@
-"""A place in the tokens of an expression: what comes next, and what is skipped."""
+"""A position in the tokens of an expression, with methods to read and skip them."""
 
 from ratchet.verifiers.math.nodes import Unsupported
 from ratchet.verifiers.math.tokens import FUNCTIONS, Token, Tokens, single_letters, spelled
@@ -9,7 +9,7 @@ END = Token("end", "")
 
 class Cursor:
     def __init__(self, tokens: Tokens) -> None:
-        """Runs of letters are read as single ones."""
+        """Start at the first token; runs of letters are read as single letters."""
         self.tokens = [*_with_derivative([*single_letters(tokens)]), END, END, END]
         self.position = 0
 
@@ -18,7 +18,7 @@ class Cursor:
         return self.tokens[self.position]
 
     def eat(self, *options: str) -> str:
-        """Skips one of these operators or commands, and returns it; "" if the next token is none of them."""
+        """Skip one of these operators or commands, and return it; "" if the next token is none of them."""
         token = self.token
         if not token.isa(*options):
             return ""
@@ -26,12 +26,12 @@ class Cursor:
         return token.text
 
     def expect(self, text: str) -> None:
-        """Raises Unsupported if something else is next."""
+        """Skip this operator or command. Raises Unsupported if something else is next."""
         if not self.eat(text):
             raise Unsupported
 
     def skipped(self) -> str:
-        """Skips a group or a single token, and returns its spelling."""
+        """Skip a group or a single token, and return its spelling."""
         begin = self.position
         self.position += 1
         depth = int(self.tokens[begin].isa("{", "(", "["))
@@ -46,7 +46,7 @@ class Cursor:
         return spelled(inside[1:-1] if inside[0].isa("{") else inside)
 
     def holds_function(self) -> bool:
-        """True if the bracket that opens here holds a sine or the like."""
+        """True if the bracket that opens here contains a function such as sine."""
         begin = self.position
         self.skipped()
         inside, self.position = self.tokens[begin : self.position], begin

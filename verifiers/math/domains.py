@@ -1,6 +1,6 @@
-r"""What is said of an answer's letters behind it: `k \in \mathbb{Z}`, "for all positive integers n", `n \ge 1`.
+r"""Conditions on an answer's letters that follow it: `k \in \mathbb{Z}`, "for all positive integers n", `n \ge 1`.
 
-It changes nothing if only one of two answers says it; two that differ make different answers.
+Conditions that only one of two answers has change nothing; two that differ make different answers.
 """
 
 import re
@@ -23,8 +23,8 @@ _EVERY = {"all", "any", "every", "each", "\\forall"}
 
 
 def qualified(tokens: Tokens) -> tuple[Tokens, str]:
-    """The answer without what is said of its letters at its end, and that in short (`k: Z`); both empty if nothing
-    is."""
+    """The answer without the conditions on its letters at its end, and these in short (`k: Z`); both empty if there are
+    none."""
     for at in _candidates(tokens):
         core, tail = trimmed(tokens[:at]), tokens[at:]
         while tail and (tail[0].isa(",", ";", "\\and") or words.word(tail[0]) == "and"):

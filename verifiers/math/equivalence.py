@@ -1,4 +1,4 @@
-"""Is an answer equal to the reference? Cheapest evidence first.
+"""Decide whether an answer equals the reference, by the cheapest evidence first.
 
 1. `string`: the same but for typography. 2. `exact`: rational numbers. 3. `structure`: tuples, lists, sets, intervals,
 ±, matrices, equations, units, text, part by part. 4. `cost`: rejects an unevaluated question, and what would cost too
@@ -37,7 +37,7 @@ _LONGEST_QUESTION = 8192
 
 
 class Decision(NamedTuple):
-    """True if the answer equals the reference; the tier that decided, and why."""
+    """A decision: True if the answer equals the reference; the tier that decided, and the reason."""
 
     same: bool
     tier: str
@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 def verify_math(response: str, reference: str, finished: bool = True, question: str = "") -> Verdict:
-    """Judges the boxed answer of a response. A response that was truncated (not `finished`) fails."""
+    """Judge the boxed answer of a response. A response that was truncated (not `finished`) fails."""
     if not finished and not reference_fault(reference):
         return Verdict(Outcome.FAILED, decided_by="truncated")
     verdict = _verify_boxed(response, reference, question)
@@ -78,7 +78,7 @@ def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
 
 
 def verify_answer(answer: str, reference: str, response: str | None = None, question: str = "") -> Verdict:
-    """Judges a bare answer, the content of a box; `response` is what it was extracted from."""
+    """Judge a bare answer, the content of a box; `response` is the text that it was extracted from."""
     if fault := reference_fault(reference):
         return Verdict(Outcome.UNPARSEABLE, decided_by="reference", detail=fault)
     if not answer.strip():
@@ -90,13 +90,14 @@ def verify_answer(answer: str, reference: str, response: str | None = None, ques
 
 
 def equivalent(one: str, other: str) -> bool:
-    """Symmetric: tries both orders, because only a reference may be rounded. Undecided means not equivalent."""
+    """True if two answers are equal in either order, because only a reference may be rounded. Undecided means not
+    equivalent."""
     one, other = reference_text(one), reference_text(other)
     return decide(one, other).same or decide(other, one).same
 
 
 def decide(reference: str, answer: str, question: str = "") -> Decision:
-    """Compares two bare answers, with what the question requires and lets be left out."""
+    """Compare two bare answers under the question's requirements and the omissions that it allows."""
     if reference.replace("{,}", ",") == answer.replace("{,}", ","):
         return Decision(True, "string", "written the same")
     if max(len(reference), len(answer)) > MAX_ANSWER_CHARACTERS:
@@ -174,7 +175,7 @@ def _left_to_do(reference: Answer, answer: Answer) -> str:
 
 def reference_text(reference: str) -> str:
     """A published reference, or an answer in its format, as one answer: the members of a list (`"['2']"` is 2), the
-    content of a box, the last line of a solution of GSM8K; with a cross for the letter of `1.5 x 10^6`."""
+    content of a box, the last line of a GSM8K solution; with a cross for the letter in `1.5 x 10^6`."""
     _, _, final = f"\n{reference.strip()}".rpartition("\n#### ")  # GSM8K's
     text = _DOLLARS.sub(r"\\$", _LETTER_FOR_TIMES.sub(r"\\times ", final.strip()))
     if text.startswith(("\\boxed{", "$\\boxed{")) and boxed_answer(text) == text.strip("$.")[7:-1].strip():
@@ -193,14 +194,16 @@ def reference_text(reference: str) -> str:
 
 
 def refused_number(reference: str) -> str:
-    """The number of a reference that is a number and words (`9 for each`), if it alone would be wrong; else ""."""
+    """The number in a reference of a number and words (`9 for each`), if the number alone would be wrong; otherwise
+    ""."""
     match = _NUMBER_AND_WORDS.fullmatch(text := reference_text(reference))
     return match[1] if match and not decide(text, match[1]).same else ""
 
 
 @functools.lru_cache(maxsize=16_384)
 def reference_fault(reference: str) -> str:
-    """Why nothing can be verified against this reference; "" if it can: boxed, it is extracted unchanged."""
+    """The reason why nothing can be verified against this reference; "" if it can be used: boxed, it is extracted
+    unchanged."""
     text = reference_text(reference)
     if not text:
         return "the reference is empty"

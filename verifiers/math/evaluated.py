@@ -1,4 +1,4 @@
-"""Is an answer a number, or arithmetic that is left to do?
+"""Tell a number from arithmetic that is left to do.
 
 Where the reference is a number, `74-28-29` is no answer for 17: a policy that is paid for it learns to copy the
 question's numbers instead of computing. Evaluated are integers, decimals, mixed numbers, scientific notation, and
@@ -45,7 +45,7 @@ def matrices_left(answer: Answer) -> bool:
 
 
 def is_size(tokens: Tokens) -> bool:
-    """`2\\times 3`, of a matrix or a grid, is not `3\\times 2`, and no 6."""
+    """True for the size of a matrix or a grid: `2\\times 3` is not `3\\times 2`, and not 6."""
     return len(tokens) == 3 and tokens[1].isa("\\times") and all(token.text.isdigit() for token in tokens[::2])
 
 

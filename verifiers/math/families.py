@@ -30,13 +30,14 @@ _CLOSE = Fraction(1, 10**30)
 _MOST_PARAMETERS = 3
 _MOST_RESIDUES = 64
 Progression = tuple[Fraction, Fraction]
-"""The first of its members, and the step between them."""
+"""The first member, and the step between members."""
 Flat = tuple[list[Fraction], list[list[Fraction]]]
-"""A point and independent directions, reduced: the same for the same line or plane."""
+"""A point and independent directions in reduced form: the same for the same line or plane."""
 
 
 def same_families(reference: Answer, answer: Answer) -> bool:
-    """True if two lists of numbers for each integer are the same numbers: \\pm\\frac{\\pi}{3} + 2k\\pi in any way."""
+    """True if two lists of numbers for each integer are the same numbers: \\pm\\frac{\\pi}{3} + 2k\\pi in any
+    notation."""
     is_periodic = "Z" in (reference.domain, answer.domain) or any(
         "\\pi" in part.symbols for part in _members(reference)
     )
@@ -69,8 +70,8 @@ def _name(member: Answer) -> str:
 
 
 def progressions(answer: Answer) -> list[Progression]:
-    """The progressions of all members; empty if one is no family. (-1)^k has one sign for even numbers, the other for
-    odd ones."""
+    """The progressions of all members; empty if one is not a family. (-1)^k has one sign for even numbers, the other
+    for odd ones."""
     found: list[Progression] = []
     for member in _members(answer):
         value = member.stated
@@ -113,8 +114,8 @@ def _are_close(one: Fraction, other: Fraction, step: Fraction) -> bool:
 
 
 def same_span(one: Answer, other: Answer, together: bool, one_way: bool) -> bool:
-    """True if vectors of numbers span the same: all `together` (bases), or each of one as one of the other; a vector
-    that points `one_way` is not its opposite."""
+    """True if vectors of numbers span the same space: all `together` (bases), or each of one as one of the other; a
+    vector that points `one_way` differs from its opposite."""
     ours, theirs = _vectors(one), _vectors(other)
     if not ours or not theirs or len(ours) != len(theirs) or {len(each) for each in ours + theirs} != {len(ours[0])}:
         return False
@@ -148,7 +149,7 @@ def differ_by_constant(one: Node, other: Node, work: list[int]) -> bool:
 
 def same_parameter(one: Node, other: Node, fixed: frozenset[str], work: list[int]) -> bool:
     """True if two expressions that are linear in an arbitrary constant have the same values: x^2 + cx, x^2 + (a - 1)x.
-    `fixed` are the names that are no constants."""
+    `fixed` are the names that are not constants."""
     ours, theirs = names_of(one) - fixed, names_of(other) - fixed
     if len(ours) != 1 or len(theirs) != 1 or names_of(one) - ours != names_of(other) - theirs:
         return False

@@ -1,7 +1,7 @@
-r"""The final answer in a response that nobody asked for a box.
+r"""Read the final answer in a response that nobody asked for a box.
 
-What is read is judged as if it were boxed, so that a sentence which hedges, names several values or takes one back
-answers nothing. Rewards do not use this: a policy should learn to say where its answer is.
+It is judged as if it were boxed, so that a sentence that hedges, names several values or takes one back answers
+nothing. Rewards do not use this: a policy should learn to say where its answer is.
 """
 
 import re
@@ -22,7 +22,7 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 _REMARK = re.compile(r"[\s*_#]*(?:[A-Za-z]{2}|\Z)")
-"""What may follow a stated answer: words, not another value."""
+"""Text that may follow a stated answer: words, not another value."""
 _UNBOXED = "the answer was read without a box, which earns no reward in training"
 _LAST_CHARACTERS = 4 * MAX_ANSWER_CHARACTERS
 """Characters at the end of a response that are read if it has no box."""
@@ -50,7 +50,7 @@ _CLOSING = re.compile(rf"(?:{'|'.join(_WORDS['closing'].split(', '))})[.!]*\s*\Z
 
 
 def judged_as_stated(submission: Submission, judge: Callable[[Submission], Verdict | Work]) -> Verdict | Work:
-    """The verdict on the bare answer that a response states, where its settings let it state one without a box; its
+    """The verdict on the bare answer that a response states, if its settings allow an answer without a box; its
     `detail` then says so."""
     reads = submission.settings.stated and submission.finished and not submission.is_program
     answer = stated_answer(submission.text) if reads and not boxed_answer(submission.text) else None
@@ -61,8 +61,8 @@ def judged_as_stated(submission: Submission, judge: Callable[[Submission], Verdi
 
 
 def stated_answer(response: str) -> str | None:
-    """The boxed answer, or in a response without a box what it states last as its answer: behind "the answer is",
-    "Answer:" or `####`, in bold or in a formula of its own, or in the last sentence. None for anything else.
+    """The boxed answer, or in a response without a box the one that it states last: behind "the answer is", "Answer:"
+    or `####`, in bold or in a formula of its own, or in the last sentence. None for anything else.
     """
     text = after_thinking(response)
     if text is None or "\\boxed" in text:

@@ -1,5 +1,5 @@
-"""The form that a question requires: solved for a letter, factored, expanded, in lowest terms, rounded, as a
-percentage, in a base, as a count.
+"""Forms that a question requires: solved for a letter, factored, expanded, in lowest terms, rounded, as a percentage,
+in a base, as a count.
 
 An answer of the right value in another form is refused: it may be the question itself.
 """
@@ -33,7 +33,7 @@ _TRIGONOMETRIC = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 
 
 def refusal(question: Question, reference: Answer, answer: Answer) -> str:
-    """What the question requires and the answer, of the right value, is not; "" if it may pass."""
+    """The required form that an answer of the right value does not have, as text; "" if the answer may pass."""
     if question.letter and not _is_solved(question.letter, reference, answer):
         return f"the question asks for {question.letter}"
     if question.fixes_coefficients and (why := _is_scaled(question, reference, answer)):
@@ -91,7 +91,7 @@ def _repeats(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 def _value(answer: Answer) -> Answer:
-    """What is said to be equal to a name."""
+    """The value that an equation gives to a name, or the answer itself."""
     if answer.kind != "equation" or answer.words:
         return answer
     is_backwards = len(answer.parts) == 2 and answer.parts[1].node and answer.parts[1].node[0] == "name"
@@ -114,7 +114,7 @@ def _has_alone(letter: str, equation: Answer) -> bool:
 
 
 def _is_turned(question: Question, reference: Answer, answer: Answer) -> str:
-    """Why an equation is not solved for a letter as the reference is; "" if it is, or need not be."""
+    """The reason why an equation is not solved for a letter as the reference is; "" if it is, or need not be."""
     if any(each.kind != "equation" or each.words or len(each.parts) != 2 for each in (reference, answer)):
         return ""
     ours, theirs = (
@@ -128,7 +128,8 @@ def _is_turned(question: Question, reference: Answer, answer: Answer) -> str:
 
 
 def _is_scaled(question: Question, reference: Answer, answer: Answer) -> str:
-    """Why an equation is a multiple of the one whose coefficients the question fixes; "" if it is that one."""
+    """The reason why an equation is a multiple of the one whose coefficients the question fixes; "" if it is that
+    one."""
     if any(each.kind != "equation" or each.words or len(each.parts) != 2 for each in (reference, answer)):
         return ""
     sides = [part.node for part in (*reference.parts, *answer.parts)]
@@ -191,7 +192,8 @@ def _parts(node: Node, inverted: bool = False) -> list[Node]:
 
 
 def _skeleton(node: Node, within: bool = False) -> str:
-    """How an expression is built, with any numbers and in any order; `within` a function or exponent, any constant."""
+    """The structure of an expression, with any numbers and in any order; `within` a function or exponent, any
+    constant."""
     if rational_value(node) is not None or (within and not names_of(node)):
         return "#"
     terms = []

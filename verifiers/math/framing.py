@@ -1,4 +1,4 @@
-"""Words around an answer that are no part of it: "The answer is", "Therefore,"."""
+"""Words around an answer that are not part of it: "The answer is", "Therefore,"."""
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.parts import closing, trimmed
@@ -14,14 +14,14 @@ _SUBJECTS = frozenset(VOCABULARY["claims"]["subjects"].split())
 
 
 def unframed(tokens: Tokens) -> Tokens:
-    """The answer without what announces it, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
+    """The answer without its announcement, a sign of conclusion, and "only"; `E (= F)` as `E = F`."""
     while len(tokens) > 1 and tokens[0].isa("=", "\\therefore", "\\implies"):
         tokens = tokens[1:]
     return _with_note(_without_only(_without_announcement(_limit(tokens))))
 
 
 def _limit(tokens: Tokens) -> Tokens:
-    """What `the sequence converges to` something."""
+    """The limit in `the sequence converges to ...`; any other tokens unchanged."""
     at = next((i for i, token in enumerate(tokens[:8]) if words.word(token) in _CONVERGING), len(tokens))
     is_said = all(words.word(token) in _SUBJECTS for token in tokens[:at]) and tokens[at + 1 : at + 2]
     is_limit = is_said and words.word(tokens[at + 1]) == "to" and not tokens[-1].isa("\\infty")

@@ -35,7 +35,7 @@ def _class(tokens: Tokens, residue: int, modulus: int, variable: str = "") -> An
 
 
 def congruence(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    r"""`n \equiv 2 \pmod 7`, `12 mod 7`; of several residues a list."""
+    r"""Parse `n \equiv 2 \pmod 7` and `12 mod 7`; several residues make a list."""
     at = next((i for i, token in enumerate(tokens) if token.isa("\\mod") or words.word(token) in ("mod", "modulo")), 0)
     before, modulus = tokens[:at], tokens[at + 1 :]
     if before and before[-1].isa("("):
@@ -67,7 +67,7 @@ def congruence(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 
 
 def described(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    r"""Integers in words, `4 \mid n` and `\mathbb{Z}`."""
+    r"""Parse integers in words, `4 \mid n` and `\mathbb{Z}`."""
     if len(tokens) == 1:
         return _class(tokens, 0, 1) if tokens[0].text == "\\Z" else None
     spoken = [words.word(token) for token in tokens]
@@ -131,7 +131,7 @@ def _multiples(tokens: Tokens, modulus: Tokens, name: str) -> Answer | None:
 
 
 def continued(members: list[Tokens]) -> Answer | None:
-    r"""`\ldots, -2, 3, 8, \ldots` and `1, 2, 4, 8, \ldots`, which go on forever."""
+    r"""Parse lists that go on forever: `\ldots, -2, 3, 8, \ldots` and `1, 2, 4, 8, \ldots`."""
     if len(members) < 4 or not (len(members[-1]) == 1 and members[-1][0].isa("...")):
         return None
     is_open = len(members[0]) == 1 and members[0][0].isa("...")
@@ -155,7 +155,7 @@ def continued(members: list[Tokens]) -> Answer | None:
 
 
 def integers_in(interval: Answer) -> Answer | None:
-    r"""`-2 \le n \le 2` as the list of its integers; None if there are too many."""
+    r"""The list of integers in an interval: `-2 \le n \le 2`; None if there are too many."""
     low, high = (end.value for end in interval.parts) if len(interval.parts) == 2 else (None, None)
     if low is None or high is None or not 0 <= high - low <= _MOST_INTEGERS:
         return None
@@ -166,8 +166,8 @@ def integers_in(interval: Answer) -> Answer | None:
 
 
 def bounds(answer: Answer) -> tuple[str, int | None, int | None] | None:
-    r"""Name, least and greatest of consecutive integers: of `k > 1`, of `k \in \{2, 3, ...\}`, of a list of them; None
-    for a bound that is not there, and for anything else."""
+    r"""The name, least and greatest of consecutive integers: of `k > 1`, of `k \in \{2, 3, ...\}`, of a list of them;
+    None for a missing bound, and for anything else."""
     if answer.domain not in ("", "Z", "N", "N0"):
         return None
     if answer.kind == "tuple" and answer.variable and len(answer.parts) == 2 and len(answer.brackets) == 2:
@@ -183,13 +183,13 @@ def bounds(answer: Answer) -> tuple[str, int | None, int | None] | None:
 
 
 Residues = tuple[int, frozenset[int], str]
-"""Modulus, residues, and the name of what has them."""
+"""A modulus, its residues, and the name of the integer."""
 
 
 def same_residues(
     reference: Answer, answer: Answer, progressions: Callable[[Answer], list[tuple[Fraction, Fraction]]]
 ) -> bool:
-    """True if both are the same residue classes, in congruences or as `7k + 2`."""
+    """True if both are the same residue classes, as congruences or as `7k + 2`."""
     if not any(part.kind == "congruence" for side in (reference, answer) for part in (side, *side.parts)):
         return False
     ours, theirs = residues(reference, progressions), residues(answer, progressions)

@@ -9,7 +9,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _MOST_WORDS = 2
 _NO_LABELS = frozenset(VOCABULARY["no_labels"].split())
 _VERBS = ("is", "of", "has", "have", "had", "gets", "receives", "weighs", "costs")
-"""What may be between a label and its value."""
+"""Words that may be between a label and its value."""
 _REMAINDERS = ("r", "rem", "remainder")
 
 

@@ -1,5 +1,5 @@
-"""Products of factorials, binomials and powers by their logarithms: `\\binom{2023}{1011}` has 607 digits, and is never
-multiplied out."""
+"""Compare products of factorials, binomials and powers by their logarithms: `\\binom{2023}{1011}` has 607 digits, and
+is never multiplied out."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The members of two lists against each other: in any order, by their labels, in groups."""
+"""Match the members of two lists: in any order, by their labels, in groups."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,11 +6,11 @@ from dataclasses import replace
 from ratchet.verifiers.math.answer import Answer
 
 GROUP = "group"
-"""The `brackets` of values that belong together: `13 and 15` in `13 and 15, or -15 and -13`."""
+"""Value of `brackets` for values that belong together: `13 and 15` in `13 and 15, or -15 and -13`."""
 
 
 def ungrouped(one: Answer, other: Answer) -> Answer:
-    """The list with its groups as tuples, or with their values apart, if the other list has no groups."""
+    """The list with its groups as tuples, or with their values apart if the other list has no groups."""
     if not any(part.brackets == GROUP for part in one.parts) or any(part.brackets == GROUP for part in other.parts):
         return one
     if all(part.kind == "tuple" for part in other.parts):
@@ -19,7 +19,7 @@ def ungrouped(one: Answer, other: Answer) -> Answer:
 
 
 def is_ranking(members: tuple[Answer, ...]) -> bool:
-    """Letters that are not in the order of the alphabet: C, A, D, B."""
+    """True for letters that are not in alphabetical order: C, A, D, B."""
     letters = [member.words if member.kind == "option" else member.text for member in members]
     return (
         len(letters) > 2 and all(len(each) == 1 and each.isupper() for each in letters) and letters != sorted(letters)
@@ -27,7 +27,7 @@ def is_ranking(members: tuple[Answer, ...]) -> bool:
 
 
 def labels_of(members: tuple[Answer, ...]) -> list[str]:
-    """What each member of a list is the value of, sorted: its name, or its unit or noun. x = 1, 2 are both x."""
+    """The sorted labels of a list's members: each one's name, or its unit or noun. Both members of x = 1, 2 are x."""
     labels = [""]
     for member in members:
         if member.kind == "equation" and not member.words:

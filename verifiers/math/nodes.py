@@ -1,11 +1,11 @@
 """Expressions as trees, and their exact values if rational.
 
 A node is a tuple: ("number", Fraction), ("name", text), ("+" "-" "*" "/" "^", node, node), ("root", node, index),
-("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and
-conjugate. What has no laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is
-("applied", name, node), a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series",
-text, node, index...) is linear in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text)
-do not commute; ("cross", node, node). A logarithm without a base has base 10.
+("binomial", node, node), ("log_base", base, node), or (function, node), including factorial, abs, floor and conjugate.
+An operation without laws here is opaque: ("call", text, node...) is equal only for equal arguments, as is ("applied",
+name, node), a letter before a bracket, which may turn out to be a factor (`readings.py`). ("series", text, node,
+index...) is linear in its terms, ("product", ...) multiplicative. ("vector", text) and ("matrix", text) do not commute;
+("cross", node, node). A logarithm without a base has base 10.
 """
 
 import math
@@ -21,11 +21,11 @@ _NAMES = ("name", "vector", "matrix")
 
 
 class Unsupported(Exception):
-    """Outside the grammar, or too large."""
+    """An expression outside the grammar, or too large."""
 
 
 class Undefined(Unsupported):
-    """No value at this point."""
+    """An expression without a value at this point."""
 
 
 def is_sum(node: Node) -> bool:
@@ -56,7 +56,7 @@ def names_of(node: Node) -> frozenset[str]:
 
 
 def kinds_of(node: Node, names: bool = False) -> set[str]:
-    """The operations in a tree, or its `names`, those of functions with a bracket."""
+    """The operations in a tree, or with `names` those of functions with a bracket."""
     kinds, waiting = set(), [node]
     while waiting:
         node = waiting.pop()
@@ -71,7 +71,7 @@ def kinds_of(node: Node, names: bool = False) -> set[str]:
 
 
 def nodes_of(node: Node) -> list[Node]:
-    """This and every node in it."""
+    """All nodes of a tree, its root first."""
     return [node] + [each for part in node[1:] if isinstance(part, tuple) for each in nodes_of(part)]
 
 
@@ -109,7 +109,7 @@ def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
 
 
 def linear(node: Node, name: str, others: Point | None = None) -> tuple[Fraction, Fraction] | None:
-    """The zero of a node that is linear in the name, and its slope; None if it is not, or not rational."""
+    """The zero and the slope of a node that is linear in the name; None if it is not, or if they are not rational."""
     zero, one, two = (rational_value(node, (others or {}) | {name: Fraction(at)}) for at in range(3))
     if zero is None or one is None or two is None or two - one != one - zero or one == zero:
         return None

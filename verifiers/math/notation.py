@@ -1,4 +1,5 @@
-r"""One way to write it: Unicode, infix and old commands, separators and markup, before an answer is read as tokens."""
+r"""Rewrite an answer in one notation before it is read as tokens: Unicode, infix and old commands, separators,
+markup."""
 
 import re
 import unicodedata
@@ -44,7 +45,7 @@ _INFIX = re.compile(r"\\(over|choose|atop)(?![A-Za-z])")
 
 
 def standard(text: str) -> str:
-    """The text in ASCII and LaTeX as far as it can be."""
+    """The text in ASCII and LaTeX as far as possible."""
     if not text.isascii():
         text = _from_unicode(text)
     if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):

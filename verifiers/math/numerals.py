@@ -12,7 +12,7 @@ from ratchet.verifiers.math.tokens import Tokens
 
 
 def plain(tokens: Tokens) -> Answer:
-    """A bare number or expression."""
+    """Parse a bare number or expression."""
     if len(tokens) == 1 and tokens[0].kind == "number":
         return number(tokens)
     node = parse_expression(tokens)
@@ -20,15 +20,15 @@ def plain(tokens: Tokens) -> Answer:
 
 
 def number(tokens: Tokens) -> Answer:
-    """0.333 and 1.414 are rounded; 0.125 and 42.1875, which are short fractions, and numbers with fewer than three
-    decimals (prices, 2.5) are not."""
+    """Parse a number, with its decimals if it is rounded: 0.333 and 1.414 are; 0.125 and 42.1875, which are short
+    fractions, and numbers with fewer than three decimals (prices, 2.5) are not."""
     text, value = tokens[0].text, tokens[0].value
     places = len(text.partition(".")[2]) if value and value.denominator > 100 and text.replace(".", "").isdigit() else 0
     return Answer("scalar", tokens, ("number", value), value, places=places if places >= 3 else None)
 
 
 def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:
-    """`1011_2`, `(1011)_{two}`, `1011 (base 2)`, `-2A_{16}`."""
+    """Parse a numeral in another base: `1011_2`, `(1011)_{two}`, `1011 (base 2)`, `-2A_{16}`."""
     sign = tokens[:1] if tokens[0].isa("-") else ()
     rest = tokens[len(sign) :]
     at = next((i for i, token in enumerate(rest) if i and (token.isa("_") or words.word(token) == "base")), 0)

@@ -1,5 +1,5 @@
-"""Decides whether two expressions have the same value, evaluated at points by ball arithmetic with error bounds (Arb,
-in FLINT: Johansson 2017).
+"""Decide whether two expressions have the same value, by ball arithmetic with error bounds at sample points (Arb, in
+FLINT: Johansson 2017).
 
 A difference larger than its error bound at one point disproves equality. For equality the difference must vanish at
 every sampled point, to more bits than expressions of that size are known to approach zero without being zero (van der
@@ -44,8 +44,8 @@ _ERRORS = (Unsupported, TypeError, ZeroDivisionError, ValueError, OverflowError)
 
 
 def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
-    """True if two expressions are equal wherever both are real (or as complex numbers); None: undecided. Subtracts from
-    `work`."""
+    """True if two expressions are equal wherever both are real (or as complex numbers); None if undecided. Subtracts
+    from `work`."""
     if one == other:
         return True
     difference: Node = ("-", one, other)
@@ -82,7 +82,7 @@ def _bends(node: Node) -> bool:
 
 
 def proportional(one: Node, other: Node, positive: bool, work: list[int]) -> bool | None:
-    """True if one expression is a constant other than zero times the other, for equations; a `positive` one, for
+    """True if one expression is the other times a constant other than zero, for equations; times a `positive` one, for
     inequalities."""
     if names_of(one) != names_of(other) or not names_of(one):
         return False

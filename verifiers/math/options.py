@@ -14,7 +14,7 @@ _NO_OPTION = tuple(VOCABULARY["no_option"].split())
 
 
 def option(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) -> Answer | None:
-    """`(B)`, `Option B`, and with the text of the choice: `(B) 12`, `B. red`, `option B, 12`. Not `(A) or (B)`."""
+    """Parse a choice: `(B)`, `Option B`, and with its text `(B) 12`, `B. red`, `option B, 12`. Not `(A) or (B)`."""
     given = tokens
     spoken = [words.word(token) for token in tokens]
     if "is" in spoken[1:] and {*spoken[spoken.index("is") + 1 :]} <= _CORRECT and spoken[0] in ("", *_NAMED):

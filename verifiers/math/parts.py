@@ -1,4 +1,4 @@
-"""How tokens come apart: brackets, the separators outside of them, and the members of a list."""
+"""Split tokens: at brackets, at the separators outside of them, and into the members of a list."""
 
 import itertools
 
@@ -16,7 +16,7 @@ def trimmed(tokens: Tokens) -> Tokens:
 
 
 def closing(tokens: Tokens) -> int:
-    """The position where the first bracket closes, -1 if nowhere; intervals close with either ) or ]."""
+    """The position where the first bracket closes; -1 if it does not. Intervals close with either ) or ]."""
     depth = 0
     for position, token in enumerate(tokens):
         depth += token.isa(*_OPENING) - token.isa(*_CLOSING)
@@ -59,7 +59,7 @@ def split_groups(tokens: Tokens) -> list[Tokens]:
 
 
 def listed(tokens: Tokens, *, in_braces: bool) -> list[Tokens]:
-    """The members of a list: two of `p = 5, q = 2; p = 7, q = 2`. Outside of braces, commas in 1,234,567 do not
+    """The members of a list: `p = 5, q = 2; p = 7, q = 2` has two. Outside of braces, commas in 1,234,567 do not
     separate."""
     top = top_level(tokens)
     wide = [i for i in top if tokens[i].isa(";", "\\vee") or words.word(tokens[i]) == "or"]

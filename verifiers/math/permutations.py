@@ -9,7 +9,7 @@ _MOST = 100
 
 def cycles(tokens: Tokens, depth: int, loose: bool = False) -> Answer | None:
     """The cycles in one spelling as `words`, each from its smallest member on; None for anything else. `loose`: also
-    `(1,5,3)` and `(153)`, if that is what the question asks for."""
+    `(1,5,3)` and `(153)`, for a question that asks for cycles."""
     groups: list[list[int]] = []
     rest = tokens
     while rest and rest[0].isa("("):

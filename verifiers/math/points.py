@@ -1,5 +1,5 @@
-r"""Sample points of a comparison: of every sign and several sizes, complex or whole where only those say more, and on
-both sides of every kink."""
+r"""Sample points of a comparison: of every sign and several sizes, complex or whole if that tells more, and on both
+sides of every kink."""
 
 import functools
 import hashlib
@@ -18,8 +18,8 @@ _WHOLE = frozenset("nmkN")
 
 
 def sample_points(difference: Node) -> Iterator[Point]:
-    """Sample points of two sides, drawn with the pair itself as seed, so that an answer cannot aim at them. Neither may
-    what it adds, such as `+0!-1` or `+|z|-|z|`, keep its variables whole or positive."""
+    """Sample points of two sides, drawn with the pair itself as seed, so that an answer cannot aim at them. Terms that
+    it adds, such as `+0!-1` or `+|z|-|z|`, cannot keep its variables whole or positive."""
     names, kinds = sorted(names_of(difference)), kinds_of(difference)
     if not names:
         yield {}
@@ -108,7 +108,7 @@ _USUAL_BITS = 6
 
 
 def far_points(node: Node, names: list[str], draw: random.Random) -> Iterator[Point]:
-    """Each moves one name, and has the others at random."""
+    """Points that each move one name far, with the others at random."""
     arguments = {_base(each[1]) for each in nodes_of(node) if each[0] in KINKED and names_of(each[1])}
     for name in names:
         inside = sorted((each for each in arguments if name in names_of(each)), key=repr)[:_MOST_KINKS]

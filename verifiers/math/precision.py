@@ -1,6 +1,6 @@
-"""FLINT's precision is one for all threads."""
+"""A lock for FLINT's precision, which all threads share."""
 
 import threading
 
 PRECISION = threading.RLock()
-"""Held while it is set: bounds hold at any precision, but decisions depend on it."""
+"""Held while the precision is set: bounds hold at any precision, but decisions depend on it."""

@@ -23,7 +23,7 @@ _MEANING: dict[str, Callable[[bool, bool], bool]] = {
 
 
 def truth_table(tokens: Tokens) -> str:
-    """The atoms and, row by row, the value; "" for anything but connectives, letters, predicates, quantifiers and
+    """The atoms and the value in each row; "" for anything but connectives, letters, predicates, quantifiers and
     brackets. \\exists x is \\neg\\forall x\\neg, with any name for x."""
     if not any(token.isa(*CONNECTIVES, *_QUANTIFIERS) for token in tokens) or len(tokens) > 100:
         return ""
@@ -31,7 +31,7 @@ def truth_table(tokens: Tokens) -> str:
 
 
 def set_table(tokens: Tokens) -> str:
-    """The same for operations on sets, A \\cap B^c: membership of an element."""
+    """The truth table of an element's membership, for operations on sets: A \\cap B^c."""
     if not any(token.isa("\\cap", "\\cup", "\\setminus", "\\triangle") for token in tokens) or len(tokens) > 100:
         return ""
     split, rest = single_letters(tokens), list[Token]()

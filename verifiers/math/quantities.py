@@ -1,7 +1,7 @@
 """An expression with a percent sign, a currency, a unit, or the noun of a count; and plain prose.
 
-Removes only what is known not to be part of the value. `5 meters` and `5 apples` are 5 with a unit or a noun; `5, not
-6`, `5 squared` and `5 or more` are not numbers.
+Only text that is known not to be part of the value is removed. `5 meters` and `5 apples` are 5 with a unit or a noun;
+`5, not 6`, `5 squared` and `5 or more` are not numbers.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _SUFFIXES = {
     **_CURRENCIES,
 }
 _ARCS = {parse_unit("minute"): units.ARCMINUTE, parse_unit("second"): units.ARCSECOND}
-"""What minutes and seconds are behind degrees."""
+"""The units that minutes and seconds stand for behind degrees."""
 _TEMPERATURES = {"c": units.CELSIUS, "celsius": units.CELSIUS, "f": units.FAHRENHEIT, "fahrenheit": units.FAHRENHEIT}
 _UNIT_COMMANDS = {
     "\\mu": "μ", "\\Omega": "Ω", "\\angstrom": "angstrom", "\\cdot": "*",
@@ -196,8 +196,8 @@ def _unit_text(tokens: Tokens) -> str:
 
 
 def with_letter_unit(answer: Answer, apart: bool) -> Answer:
-    """`5m`, which is 5·m in algebra, as five meters, if the reference has a unit; if it has none, only if the letters
-    are `apart`, as in `5 m`, or no likely product, as in `5km`."""
+    """Read `5m`, which is 5·m in algebra, as five meters if the reference has a unit; if it has none, only if the
+    letters are `apart`, as in `5 m`, or no likely product, as in `5km`."""
     for position, token in enumerate(answer.tokens):
         before = answer.tokens[position - 1]
         follows = position and (not apart or (before.kind == "number" and (token.gap or token.text in _PLAIN_UNITS)))
@@ -217,7 +217,7 @@ def _is_odd_power(unit: Unit) -> bool:
 
 
 def prose(tokens: Tokens) -> str:
-    """An answer of words alone, in one spelling; "" for any other."""
+    """An answer of words alone in one spelling; "" for any other."""
     if rank := words.ranked(tokens) if 1 < len(tokens) < 7 else "":
         return rank
     if not any(_is_word(token, len(tokens)) for token in tokens) or tokens[0].isa("-"):

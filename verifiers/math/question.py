@@ -1,4 +1,4 @@
-"""What a question asks of its answer: form, unit, order, base, percentage, count, names. It is read by its words."""
+"""Requirements of a question on its answer, read by its words: form, unit, order, base, percentage, count, names."""
 
 import functools
 import re
@@ -47,7 +47,7 @@ FORMS = {
         r"\bform\b|\bsolv(?:e|ing)\b[^.?!]*\bfor\b|\bexpress\b|\bin terms of\b|\bas a function of\b"
     ),
 }  # fmt: skip
-"""How a question asks for a form, by its name."""
+"""Patterns by which a question asks for a form, by the form's name."""
 _FORMS = {name: re.compile(pattern, _I) for name, pattern in FORMS.items()}
 _TEMPLATE = re.compile(
     r"(?:(?<!closed[ -])(?<!\bwe )(?<!\bto )\bform|\b(?:the|a|this|following) form of)\s+(?:\$|\\[(\[])", _I
@@ -169,17 +169,17 @@ class Question:
 
     @functools.cached_property
     def last_sentence(self) -> str:
-        """Its last request, or what it ends with."""
+        """The question's last request, or its last sentence if there is none."""
         sentences = _SENTENCE.split(self.text.strip())
         return next((each for each in reversed(sentences) if _REQUEST.search(each)), sentences[-1])
 
     def names(self, name: str) -> bool:
-        """True if it has this name of a variable."""
+        """True if the question has a variable of this name."""
         return bool(re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", self.text))
 
     @functools.cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of its words."""
+        """The stems of the question's words."""
         return frozenset(stem(word) for word in re.findall(r"[a-z]+|\d+", self.text.lower()))
 
     @functools.cached_property
@@ -187,20 +187,20 @@ class Question:
         return _words_of(self.text)
 
     def quotes(self, text: str) -> bool:
-        """True for text that this question says, word by word, and that is more than a counted noun: `A box holds six
-        eggs` says nothing of it, also where six are left."""
+        """True for text that this question has, word by word, and that is more than a counted noun: `A box holds six
+        eggs` states no answer, even if six are left."""
         said = _words_of(text)
         count = said.count(" ") - 1
         return said in self._words and (count > 4 or (count > 2 and not re.match(rf" (?:\d|{_NUMERALS}\b)", said)))
 
     @functools.cached_property
     def forms(self) -> frozenset[str]:
-        """The names of FORMS that it asks for."""
+        """The names of the FORMS that the question asks for."""
         return frozenset(name for name, pattern in _FORMS.items() if self.says(pattern))
 
     @functools.cached_property
     def has_template(self) -> bool:
-        """True if it shows the form, `in the form $a\\sqrt{b}$`."""
+        """True if the question shows the form, `in the form $a\\sqrt{b}$`."""
         return self.says(_TEMPLATE)
 
     @functools.cached_property
@@ -211,7 +211,8 @@ class Question:
 
     @functools.cached_property
     def given(self) -> frozenset[str]:
-        """The spellings of what is to be simplified, converted and the like, and of formulas that are left to do."""
+        """The spellings of expressions to be simplified, converted and the like, and of formulas that are left to
+        do."""
         worked = (next(filter(None, match.groups())) for match in _WORK.finditer(self.text))
         done = {parse_answer(text.strip()).spelling for text in worked} - {""}
         expressions = (each for each in self.formulas if (node := parse_expression(each)) and is_left_to_do(node))
@@ -224,18 +225,18 @@ class Question:
 
     @functools.cached_property
     def fixes_sign(self) -> bool:
-        """True if it says which of the coefficients is positive."""
+        """True if the question says which of the coefficients is positive."""
         return self.says(_POSITIVE)
 
     @functools.cached_property
     def direction(self) -> int:
-        """-1 if it asks how far something falls, 1 if how far it rises, 0 otherwise."""
+        """-1 if the question asks how far something falls, 1 if how far it rises, 0 otherwise."""
         said = {direction(word.lower()) for word in re.findall(r"[A-Za-z]+", self.text)} - {0}
         return said.pop() if len(said) == 1 else 0
 
     @functools.cached_property
     def base(self) -> int:
-        """The one base that the answer shall be in, not that of a number which is given; 0 if there is none."""
+        """The one base that the answer must be in, not that of a given number; 0 if there is none."""
         sentences = [each for each in _SENTENCE.split(self.text) if _REQUEST.search(each)]
         written = (next(filter(None, match.groups())) for each in sentences for match in _BASE_ASKED.finditer(each))
         bases = {_BASES.get(text.lower()) or parse_answer(text).value for text in written}
@@ -243,7 +244,7 @@ class Question:
 
     @functools.cached_property
     def is_count(self) -> bool:
-        """True if it asks last how many there are of something that is no unit: `how many 15 cm pieces`, not `how many
+        """True if the last request is for a number of things that are not units: `how many 15 cm pieces`, not `how many
         square meters`."""
         match = _COUNTED.search(self.text)
         nouns = re.findall(r"[A-Za-z]+|\d+", match[1]) if match else []
@@ -254,13 +255,13 @@ class Question:
         return bool(nouns) and not any(units)
 
     def counts(self, nouns: tuple[str, ...]) -> bool:
-        """True if these are the things that it asks how many there are of."""
+        """True if the question asks how many of these things there are."""
         match = _COUNTED.search(self.text)
         asked = {stem(word) for word in re.findall(r"[a-z]+", match[1].lower())} if match else {""}
         return any(stem(noun) in asked for noun in nouns)
 
     def in_order(self, parts: tuple[Answer, ...]) -> tuple[Answer, ...] | None:
-        """Counts of several things in the order in which the question names these, where it asks or first; None if it
+        """Counts of several things in the order in which the question names these, first in its request; None if it
         does not name all."""
         nouns = [part.unit.words[0] if part.unit and part.unit.words else "" for part in parts]
         if len(nouns) < 2 or len({*nouns} - {""}) < len(nouns):
@@ -273,12 +274,12 @@ class Question:
 
     @functools.cached_property
     def is_percentage(self) -> bool:
-        """True if a bare number answers with so many percent."""
+        """True if a bare number as the answer is a percentage."""
         return self.says(_PERCENT)
 
     @functools.cached_property
     def unit(self) -> tuple[str, Unit] | None:
-        """The unit that it asks for, `in kilometers per hour`; None if it names none, or several."""
+        """The unit that the question asks for, `in kilometers per hour`; None if it names none, or several."""
         units: dict[Unit, str] = {}
         for match in _UNIT.finditer(self.text):
             pieces = match[1].split()
@@ -306,8 +307,8 @@ class Question:
         return given, frozenset(named)
 
     def unit_instead(self, unit: Unit) -> str:
-        """The unit of its quantities of this kind, if it never names this one; else "". Square meters are those of
-        lengths in meters."""
+        """The unit of the question's quantities of this kind if it never names this one; otherwise "". Square meters
+        are those of lengths in meters."""
         given, named = self._measures
         if any(_raised(each, unit) == unit for each in named):
             return ""
@@ -318,19 +319,19 @@ class Question:
 
     @functools.cached_property
     def moduli(self) -> frozenset[str]:
-        """Numbers that it divides by; for its last two digits 100."""
+        """Numbers that the question divides by; 100 for the last two digits."""
         last = {_LAST_DIGITS[(match[1] or "").lower().strip()] for match in _LAST.finditer(self.text)}
         return frozenset(_MODULUS.findall(self.text)) | last
 
     @functools.cached_property
     def vectors(self) -> bool | None:
-        """True if it asks for a basis, False for vectors whose length is free, None for neither."""
+        """True if the question asks for a basis, False for vectors whose length is free, None for neither."""
         is_fixed = not self.says(_VECTORS) or self.says(_FIXED_VECTORS)
         return None if is_fixed else re.search(r"\bbas[ie]s\b", self.text, _I) is not None
 
     @functools.cached_property
     def ranking(self) -> str:
-        """`<` if it asks from small to large, `>` if from large to small; else ""."""
+        """The order that the question asks for: `<` from small to large, `>` from large to small; otherwise ""."""
         rising, falling = self.says(_ASCENDING), self.says(_DESCENDING)
         return "" if rising == falling else "<" if rising else ">"
 
@@ -347,18 +348,18 @@ class Question:
 
     @functools.cached_property
     def conditions(self) -> frozenset[str]:
-        """The spellings of its formulas that are no equations."""
+        """The spellings of the question's formulas that are not equations."""
         signs = ("\\ne", "<", ">", "\\le", "\\ge", "\\in")
         return frozenset(spelled(each) for each in self.formulas if any(token.isa(*signs) for token in each))
 
     @property
     def options(self) -> dict[str, str]:
-        """The texts of the choices that it lists, by letter, from A on; empty if it lists none."""
+        """The texts of the choices that the question lists, by letter, from A on; empty if it lists none."""
         return choices_of(self.text).texts
 
     def orders(self, count: int) -> bool:
-        """True if it sets the order of a list of `count` values: it says so, has a blank for each, or asks for things
-        that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
+        """True if the question sets the order of a list of `count` values: it says so, has a blank for each, or asks
+        for things that it names (`Compute $d(6)$, $d(16)$, and $d(72)$`)."""
         sentences = [each for each in _SENTENCE.split(self.text[-2000:]) if each]
         asking = [each for each in sentences if _ASKING.search(each)] or sentences[-1:]
         questions = sum(each.rstrip().endswith("?") for each in sentences)
@@ -389,7 +390,7 @@ def read(text: str) -> Question:
 
 
 def _asked(sentence: str) -> Iterator[int]:
-    """How many things a sentence asks for by name, by each of its verbs; 0 if it asks for their order."""
+    """The number of things a sentence asks for by name, for each of its verbs; 0 if it asks for their order."""
     for verb in _ASKING.finditer(sentence):
         asked = _FORMULA.sub(_symbols, sentence[verb.start() :])
         asked = " ".join(asked[: end.start() if (end := _WHERE.search(asked)) else None].split())

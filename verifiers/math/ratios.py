@@ -32,7 +32,7 @@ def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 
 
 def share(tokens: Tokens, depth: int) -> Answer | None:
-    """`3 out of 8`, `3 in 8`."""
+    """Parse a share: `3 out of 8`, `3 in 8`."""
     if len(tokens) not in (3, 4) or tokens[0].kind != "number":
         return None
     said = [words.word(token) for token in tokens[1:-1]]
@@ -46,11 +46,11 @@ def share(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def named_ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """`a:b:c = 3:4:5`."""
+    """Parse a ratio with names: `a:b:c = 3:4:5`."""
     return ratio(tokens, depth, parse) if _halves(tokens)[0] and any(token.isa(":") for token in tokens) else None
 
 
 def _halves(tokens: Tokens) -> tuple[Tokens, Tokens]:
-    """What is before and behind the only equals sign; all of it is behind if there is none, or several."""
+    """The tokens before and behind the only equals sign; all of them are behind if there is none, or several."""
     at = [i for i in top_level(tokens) if tokens[i].isa("=")]
     return (tokens[: at[0]], tokens[at[0] + 1 :]) if len(at) == 1 else ((), tokens)

@@ -8,7 +8,7 @@ _NOTHING = ("\\ce", "{", "}", "_")
 
 
 def reaction(tokens: Tokens) -> Reaction | None:
-    """Both sides with their terms in one order; None for anything else."""
+    """The two sides of a reaction with their terms in one order; None for anything else."""
     at = [i for i, token in enumerate(tokens) if token.isa("\\implies", ">")]
     if len(at) != 1:
         return None

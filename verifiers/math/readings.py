@@ -1,4 +1,4 @@
-"""How two expressions read together: which letters are functions and which factors, vectors, matrices or constants.
+"""Read two expressions together: which letters are functions and which factors, vectors, matrices or constants.
 
 Equality with a letter as an unknown function implies equality with it as a factor, so a function is the careful
 reading. A letter is a factor only where the reference shows it, or both do.
@@ -55,7 +55,7 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
 
 
 def renamed(reference: Node, answer: Node) -> Iterator[Node]:
-    """The answer with the reference's names for what is arbitrary: one integer (k\\pi, n\\pi), and constants that the
+    """The answer with the reference's names for arbitrary letters: one integer (k\\pi, n\\pi), and constants that the
     expression is linear in (+C, +K; c_1, C_1, A), in any order."""
     ours, theirs = names_of(reference), names_of(answer)
     if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):

@@ -1,5 +1,5 @@
-r"""Intervals, and sets of real numbers as intervals and points: solutions of inequalities in one variable, unions,
-intersections, and what is left without them.
+r"""Sets of real numbers as intervals and points: solutions of inequalities in one variable, unions, intersections,
+differences.
 
 `x > 0, x \ne 1`, `(0,9) \cap (-1,5)`, `a \notin (0,4)`."""
 
@@ -14,13 +14,13 @@ from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.tokens import Tokens
 
 RELATIONS = {">": "<", "\\ge": "\\le", "<": ">", "\\le": "\\ge"}
-"""Each with its reverse."""
+"""Relations, each with its reverse."""
 INFINITY: Node = ("name", "\\infty")
 MINUS_INFINITY: Node = ("-", ZERO, INFINITY)
 
 
 def expression(node: Node) -> Answer:
-    """The answer for a node that was computed here: a rational one is a number."""
+    """The answer for a node that was computed here; a rational one is a number."""
     value = rational_value(node)
     return Answer("scalar", node=node if value is None else ("number", value), value=value)
 
@@ -32,7 +32,7 @@ def line(low: Answer | None = None, high: Answer | None = None, brackets: str = 
 
 
 def variable_of(answer: Answer | None) -> str:
-    """The answer's name if it is one, such as x, \\theta, a_1 or f(x); else ""."""
+    """The name that an answer consists of, such as x, \\theta, a_1 or f(x); otherwise ""."""
     node = answer.node if answer else None
     if answer and node and node[0] in ("call", "applied"):
         return answer.text
@@ -40,7 +40,7 @@ def variable_of(answer: Answer | None) -> str:
 
 
 def solved(operators: list[str], sides: list[Answer]) -> tuple[Answer, ...]:
-    """The solution of an inequality or a chain of two: one interval, or two for |x| > 3. () if unknown."""
+    """The solution of an inequality or a chain of two: one interval, or two for |x| > 3; () if unknown."""
     if len(sides) == 2 and (linear := _linear(operators[0], *sides)):
         operators, sides = linear
     if len(operators) > 2 or any(side.kind != "scalar" or side.node is None or side.percent for side in sides):
@@ -97,14 +97,14 @@ def _brackets(low: str, high: str) -> str:
 
 
 def usual_brackets(tokens: Tokens) -> Tokens:
-    """`]0,1[` as (0,1)."""
+    """Rewrite `]0,1[` as (0,1)."""
     if len(tokens) > 4 and tokens[0].isa("]"):
         tokens = (tokens[0]._replace(text="("), *tokens[1:])
     return (*tokens[:-1], tokens[-1]._replace(text=")")) if len(tokens) > 4 and tokens[-1].isa("[") else tokens
 
 
 def without(whole: Answer, points: list[Answer]) -> Answer | None:
-    r"""`x \ne 1, 2`, `[0,9]\setminus\{5\}`: the intervals between the points."""
+    r"""The intervals between points that are excluded: `x \ne 1, 2`, `[0,9]\setminus\{5\}`."""
     if (
         whole.kind != "tuple"
         or len(whole.parts) != 2
@@ -134,11 +134,11 @@ class Cut(NamedTuple):
 
 
 Region = list[tuple[Cut, Answer]]
-"""Each cut with the end that it was written as."""
+"""The cuts of a region, each with the end that it was written as."""
 
 
 def region_of(answer: Answer) -> Region | None:
-    """None for anything but intervals, points and lists of them, with numbers as ends."""
+    """The region of an answer; None for anything but intervals, points and lists of them, with numbers as ends."""
     if answer.kind == "collection" and answer.brackets in ("", "{") and answer.words != "and":
         parts = [region_of(part) for part in answer.parts]
         return None if any(part is None for part in parts) else union([part for part in parts if part is not None])
@@ -164,7 +164,7 @@ def _value(end: Answer) -> Fraction | float | None:
 
 
 def union(regions: list[Region]) -> Region:
-    """What is in any of them; regions that touch are joined."""
+    """The numbers in any of the regions; regions that touch are joined."""
     return _covered(regions, 1)
 
 
@@ -173,7 +173,7 @@ def intersection(regions: list[Region]) -> Region:
 
 
 def _covered(regions: list[Region], least: int) -> Region:
-    """What at least so many regions cover."""
+    """The numbers that at least `least` regions cover."""
     steps = [(cut, -1 if i % 2 else 1, end) for region in regions for i, (cut, end) in enumerate(region)]
     steps.sort(key=lambda step: (step[0], -step[1]))
     result: Region = []
@@ -196,7 +196,7 @@ def complement(region: Region) -> Region:
 
 
 def joint(conditions: list[Answer], connective: str) -> Answer | None:
-    """What fulfills all conditions on one variable; None if they are no such conditions. `x > 1, x < 3` is the interval
+    """The numbers that fulfill all conditions on one variable; None for anything else. `x > 1, x < 3` is the interval
     between, since the union would be everything, and `x < 1, x > 3` is a union."""
     names = {part.variable for each in conditions for part in (each.parts if each.kind == "collection" else (each,))}
     if len(names) != 1 or "" in names:
@@ -223,7 +223,7 @@ def _between(one: Answer, other: Answer) -> Answer | None:
 
 
 def as_answer(region: Region, variable: str = "") -> Answer:
-    """A point, an interval, or a list of them; the empty set."""
+    """A region as an answer: a point, an interval, or a list of them; the empty set."""
     pieces = []
     for (begin, low), (end, high) in zip(region[::2], region[1::2], strict=True):
         if begin.value == end.value:

@@ -13,7 +13,7 @@ from ratchet.verifiers.math.tokens import Token, Tokens, spelled
 
 
 def unequal(members: list[Tokens], depth: int, parse: Parse) -> Answer | None:
-    r"""`x \ne 1, 2` and `x \ne 1, x \ne 2`."""
+    r"""Parse inequations: `x \ne 1, 2` and `x \ne 1, x \ne 2`."""
     sides = [split(part, "\\ne") for part in members]
     name = spelled(sides[0][0])
     differ = any(len(s) > 2 or (s[1:] and spelled(s[0]) != name) for s in sides)
@@ -24,7 +24,7 @@ def unequal(members: list[Tokens], depth: int, parse: Parse) -> Answer | None:
 
 
 def relation(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """Equations, memberships, and inequalities; those in one variable are regions."""
+    """Parse equations, memberships and inequalities; those in one variable are regions."""
     if any(token.isa("\\equiv") for token in tokens) and any(
         (one.isa(")") or one.text in "fgh") and two.isa("\\equiv") for one, two in itertools.pairwise(tokens)
     ):

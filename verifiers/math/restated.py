@@ -1,6 +1,6 @@
-r"""An answer that repeats words or formulas of its question: `3^{20} \text{ is larger}`, "91 is not prime".
+r"""Answers that repeat words or formulas of their question: `3^{20} \text{ is larger}`, "91 is not prime".
 
-Only words that the question has are taken away, and none that change a value or take it back.
+Only words that the question has are removed, and none that change a value or take it back.
 """
 
 import re
@@ -45,7 +45,7 @@ _SMALLER = re.compile(r"\b(?:smaller|less|lesser|smallest|least|minimum)\b", re.
 
 
 def values(question: Question, reference: Answer, answer: Answer) -> Iterator[Answer]:
-    """The answer without what it repeats."""
+    """Versions of the answer without the words and formulas that it repeats."""
     tokens = answer.tokens
     yield from _without_words(question, reference, tokens)
     for formula in question.formulas:  # Point D(1,5), of those that are given
@@ -88,7 +88,8 @@ def values(question: Question, reference: Answer, answer: Answer) -> Iterator[An
 
 
 def is_yes(question: Question, tokens: Tokens) -> bool | None:
-    """True for an answer that repeats a question of yes or no (`91 is prime`), False for one that denies it."""
+    """True for an answer that affirms a yes-or-no question by repeating it (`91 is prime`), False for one that denies
+    it."""
     asked = _DECIDES.findall(question.text)
     if not asked or any(token.isa(",", ";") for token in tokens) or len(tokens) > 30:
         return None
@@ -102,8 +103,8 @@ def is_yes(question: Question, tokens: Tokens) -> bool | None:
 
 
 def says(question: Question, reference: Answer, sentence: Answer, short: Answer) -> bool:
-    """True if one of two answers says the other's words, and besides only what the question says: `He faces south`,
-    `Maria has the most`, `an isosceles triangle`."""
+    """True if one of two answers has the other's words, and otherwise only the question's: `He faces south`, `Maria has
+    the most`, `an isosceles triangle`."""
     tokens, wanted = sentence.tokens, short.words.replace(" ", "")
     if short.kind != "text" or not wanted or not len(short.tokens) < len(tokens) <= _LONGEST_SENTENCE:
         return False
@@ -201,8 +202,8 @@ def _is_said(question: Question, token: Token) -> bool:
 
 
 def without_remark(tokens: Tokens) -> Tokens:
-    """`9` of `9 \\text{ (attained at }x = 2)` and `54, because ...`: without a remark in brackets, or a reason, at its
-    end; empty for anything else. What may take the value back is no remark."""
+    """The answer without a remark in brackets or a reason at its end: `9` of `9 \\text{ (attained at }x = 2)`, `54` of
+    `54, because ...`; empty for anything else. A remark that may take the value back is kept."""
     at = next((i for i, token in enumerate(tokens) if i and words.word(token) in _REASONS), 0)
     if tokens[-1:] and tokens[-1].isa(")"):
         opened = [i for i in range(1, len(tokens)) if tokens[i].isa("(") and closing(tokens[i:]) == len(tokens) - 1 - i]

@@ -1,5 +1,6 @@
-"""math-verify, a library that compares with computer algebra. With `verification.math: either` it also judges answers
-that our verifier rejects. It may not terminate and has its own parsers, so a confined process is forked per answer.
+"""Judge answers that our verifier rejects by math-verify, a library that compares with computer algebra, if
+`verification.math` is `either`. It may not terminate and has its own parsers, so a confined process is forked per
+answer.
 """
 
 import importlib.util
@@ -44,7 +45,7 @@ def accepts(reference: str, answer: str) -> bool:
 
 
 def check_installed() -> None:
-    """Raises RatchetError that says what to install."""
+    """Raises RatchetError if math-verify is missing, with the command that installs it."""
     if importlib.util.find_spec("math_verify") is None:
         raise RatchetError(
             "`either` (verification.math: either) needs math-verify: pip install 'ratchet-verifiers[math-verify]', or "
@@ -53,7 +54,7 @@ def check_installed() -> None:
 
 
 def second_opinion(problem: Problem, reference: str, refused: Verdict) -> Work:
-    """The work of judging an answer that we rejected by math-verify. Unless it accepts within its limits of time and
+    """The work of judging a rejected answer by math-verify. Unless math-verify accepts within its limits of time and
     memory, our verdict stands."""
     bare = Problem(problem.problem_id, problem.domain, "", answer=reference)
     answer = refused.extracted or ""

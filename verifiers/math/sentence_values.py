@@ -1,7 +1,7 @@
 """The one value that a sentence states: "By symmetry the maximum is 8", "It can be arranged in 60 ways", "36 is the
 least common multiple".
 
-What is around the value may explain it with words, and with formulas and numbers of the question. Anything that changes
+Text around the value may explain it with words, and with formulas and numbers of the question. Anything that changes
 it, takes it back, or is another value makes the sentence state none.
 """
 
@@ -32,7 +32,7 @@ _LONGEST, _MOST_TRIES = 80, 80
 
 
 def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iterator[Answer]:
-    """What the sentence may state: each span whose surroundings are harmless, but for the whole."""
+    """Answers that the sentence may state: each span with harmless text around it, except the whole sentence."""
     if not 2 < len(tokens) <= _LONGEST or not any(len(words.word(token)) > 1 for token in tokens):
         return
     spoken = [words.word(token) for token in tokens]

@@ -20,7 +20,7 @@ _MOST_WORDS = 60
 
 
 def claim(tokens: Tokens) -> str:
-    """The claim in one spelling; "" for anything else."""
+    """A claim in one spelling; "" for anything else."""
     if tokens[0].kind not in ("word", "run"):
         return ""
     end = next((i for i, token in enumerate(tokens[:_MOST_WORDS]) if not _spoken(token.text)), len(tokens))
@@ -79,14 +79,14 @@ _LABELS = ("\\max", "\\min", "@", ":", "\\perp")
 
 
 def located(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """`min at x = 2`, where letters would be read as a product."""
+    """Parse `min at x = 2`, whose letters would be read as a product."""
     pairs = itertools.pairwise(tokens)
     at = any(words.word(two) == "at" and (one.kind in ("run", "word") or one.isa(*_LABELS)) for one, two in pairs)
     return phrase(tokens, depth, parse) if at else None
 
 
 def phrase(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """Values between words, as in `min at x = 2`: equal if the words are, and each value."""
+    """Parse values between words, as in `min at x = 2`: equal if the words and each value are."""
     is_word = [t.kind == "word" or (t.kind == "run" and words.word(t) in _JOINING) or t.isa(*_LABELS) for t in tokens]
     if not any(is_word) or all(is_word) or depth > 5:
         return None
@@ -107,12 +107,12 @@ _DOWN, _UP, _AROUND = (frozenset(VOCABULARY["changes"][each].split()) for each i
 
 
 def direction(text: str) -> int:
-    """-1 for the word of a fall, 1 for that of a rise, 0 for any other."""
+    """The direction of a word: -1 for a fall, 1 for a rise, 0 for any other."""
     return -1 if text in _DOWN else int(text in _UP)
 
 
 def change(tokens: Tokens, parse: Callable[[Tokens], Answer]) -> Answer | None:
-    """`words` of the answer are "fall" or "rise"; None if no single word says so."""
+    """Parse a change, with "fall" or "rise" as the answer's `words`; None if no single word says so."""
     signs = [sign for token in tokens if (sign := direction(words.word(token)))]
     if len(signs) != 1 or not any(token.kind == "number" for token in tokens):
         return None

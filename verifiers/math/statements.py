@@ -1,4 +1,5 @@
-r"""Values with what they hold for: `1 if x > 0, -1 if x < 0`, `A is a knight and B is a knave`, `2k, k = 0, 1, 2`."""
+r"""Values with their conditions or subjects: `1 if x > 0, -1 if x < 0`, `A is a knight and B is a knave`, `2k, k = 0,
+1, 2`."""
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer, Parse, flattened
@@ -18,7 +19,7 @@ _MOST_VALUES = 24
 
 
 def statement(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """The first of these readings that fits."""
+    """Parse a statement by the first of these readings that fits."""
     if len(tokens) < 3:
         return None
     if any(token.kind == "word" or (token.kind == "run" and token.text in _MARKING) for token in tokens):
@@ -49,7 +50,7 @@ def _piecewise(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
 
 
 def _next(tokens: Tokens, at: int) -> int:
-    """Where the row behind a condition begins: behind the last separator before the next condition."""
+    """The position where the row after a condition begins: behind the last separator before the next condition."""
     top = [i for i in top_level(tokens) if i > at]
     end = next((i for i in top if words.word(tokens[i]) in _CONDITIONS), len(tokens))
     if end == len(tokens):

@@ -1,4 +1,4 @@
-"""Parses the shape of an answer: number, text, tuple or interval, collection, matrix, equation, quantity."""
+"""Parse the shape of an answer: number, text, tuple or interval, collection, matrix, equation, quantity."""
 
 import functools
 import itertools
@@ -43,7 +43,7 @@ _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_s
 
 @functools.lru_cache(maxsize=16_384)
 def parse_answer(text: str) -> Answer:
-    """Parses any text: an answer of unknown shape is a scalar without an expression."""
+    """Parse any text. An answer of unknown shape is a scalar without an expression."""
     try:
         return parse_tokens(tokenize(text))
     except Unreadable:
@@ -51,7 +51,7 @@ def parse_answer(text: str) -> Answer:
 
 
 def read_tokens(text: str) -> Tokens:
-    """The tokens of a text; none of one that cannot be read."""
+    """The tokens of a text; none for a text that cannot be read."""
     try:
         return trimmed(tokenize(text))
     except Unreadable:
@@ -67,7 +67,7 @@ def parse_tokens(tokens: Tokens) -> Answer:
 
 
 def is_list(answer: Answer) -> bool:
-    """True if it lists values, not the members of a set or the cases of a function."""
+    """True if an answer lists values, not the members of a set or the cases of a function."""
     return answer.kind == "collection" and not answer.brackets and len(answer.parts) > 1
 
 

@@ -54,7 +54,7 @@ def is_symbol(answer: Answer) -> bool:
 
 
 def is_same_name(one: Answer, other: Answer) -> bool:
-    """`v` is `v(t)`, and `y'` is dy/dx as well as `y'(t)`."""
+    """True if both name the same value: `v` and `v(t)`; `y'`, dy/dx and `y'(t)`."""
     if one.text == other.text or (one.node is not None and one.node == other.node):
         return True
     (name, variable), (other_name, other_variable) = map(_name_and_variable, (one, other))
@@ -66,7 +66,7 @@ def is_same_name(one: Answer, other: Answer) -> bool:
 
 
 def is_same_text(name: Answer, variable: str) -> bool:
-    """True if a point or a set is called by this name, or by its initial: F(1, 2) is a focus."""
+    """True if a point or a set has this name or initial: F(1, 2) is a focus."""
     return name.text == variable or name.letters == variable or _is_initial(name.text, variable)
 
 
@@ -84,7 +84,7 @@ def _name_and_variable(answer: Answer) -> tuple[str, str]:
 
 
 def with_argument(reference: Answer, answer: Answer) -> Answer:
-    """`f(t) = t^2` as `f(x) = x^2`, and a_k as a_n, where the reference calls the argument so."""
+    """Rename the argument as the reference does: `f(t) = t^2` as `f(x) = x^2`, a_k as a_n."""
     ours, theirs = (_ARGUMENT.fullmatch(side.parts[0].text) for side in (reference, answer))
     if not ours or not theirs or ours[1] != theirs[1] or ours[2] == theirs[2]:
         return answer

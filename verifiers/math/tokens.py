@@ -30,12 +30,12 @@ class Token(NamedTuple):
     vector: bool = False
 
     def isa(self, *texts: str) -> bool:
-        """True if it is one of these operators or commands."""
+        """True if the token is one of these operators or commands."""
         return self.text in texts and (self.kind == "op" or self.kind == "command")
 
 
 class Unreadable(Exception):
-    """Braces do not match, or there are too many tokens."""
+    """A text whose braces do not match, or with too many tokens."""
 
 
 Tokens = tuple[Token, ...]
@@ -86,7 +86,7 @@ _CONVOLVED = re.compile(r"(?<![A-Za-z])([fgh])\s*(?:\*|\\ast(?![a-z]))\s*(?=[fgh
 
 
 def tokenize(text: str) -> Tokens:
-    """Raises Unreadable."""
+    """Split a text into tokens. Raises Unreadable."""
     text = standard(text)
     if "'s" in text:
         text = _OWNER.sub("s", text)
@@ -289,6 +289,6 @@ def single_letters(tokens: Iterable[Token]) -> Tokens:
 
 
 def spelled(tokens: Tokens) -> str:
-    """The answer in one spelling: equal for answers that differ only in typography. Case counts: kT is not kt."""
+    """The tokens in one spelling, equal for answers that differ only in typography. Case counts: kT is not kt."""
     text = " ".join(token.text for token in tokens)
     return re.sub(r"(_|\^(?! \{ [a-zA-Z]{2})) \{ (\S+) \}", r"\1 \2", text)  # a^{bc} is not a^bc

@@ -1,4 +1,4 @@
-"""Units of measurement: parses and converts `cm^2`, `square centimeters`, `kg m/s^2`."""
+"""Parse and convert units of measurement: `cm^2`, `square centimeters`, `kg m/s^2`."""
 
 import functools
 import re
@@ -40,17 +40,18 @@ POUND, SECOND = _NAMES["pound"], _NAMES["second"]
 ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60, 3600))
 
 NO_UNITS = frozenset(["in", "pm", "am", "us", "has"])
-"""Words that are spelled as units."""
+"""Words that look like units but are not."""
 
 
 def is_measure(unit: Unit) -> bool:
-    """True if no noun is among its bases: `pencils per class` is none."""
+    """True if no noun is among the unit's bases, unlike in `pencils per class`."""
     return not unit.words and all(base in _BASES for base, _ in unit.dimension)
 
 
 @functools.lru_cache(maxsize=2048)
 def parse_unit(text: str) -> Unit | None:
-    """`square centimeters`, `cm^2`, `m/s^2`, `J mol^{-1} K^{-1}`, `miles per hour`; None if it is not a unit."""
+    """Parse `square centimeters`, `cm^2`, `m/s^2`, `J mol^{-1} K^{-1}`, `miles per hour`; None for anything that is not
+    a unit."""
     powers: dict[str, int] = {}
     size, sign, power, position = Fraction(1), 1, 1, 0
     text = text.replace("electron volt", "electronvolt")

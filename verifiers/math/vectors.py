@@ -68,7 +68,7 @@ def _case(cell: Tokens) -> Tokens:
 
 
 def line(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """`(1,0,2) + t(3,-1,1)` as the tuple of its entries, also of columns; "line" are its `words`. And `2(3,-1)`."""
+    """Parse `(1,0,2) + t(3,-1,1)` as the tuple of its entries, with `words` "line"; also of columns, and `2(3,-1)`."""
     signs = [i for i in top_level(tokens) if i and tokens[i].isa("+", "-")]
     if len(signs) > 3 or not any(token.isa("(", "\\begin", "[") for token in tokens) or depth > 5:
         return None

@@ -49,7 +49,8 @@ def word(token: Token) -> str:
 
 
 def folded(text: str) -> str:
-    """A word in one case. Letters that may be a product or a name keep theirs: `mgh` is not `Mgh`, `AB` not `ab`."""
+    """A word in lower case. Letters that may be a product or a name keep their case: `mgh` is not `Mgh`, `AB` not
+    `ab`."""
     lower = text.lower()
     is_word = (
         len(text) > 3 and not VOWELS.isdisjoint(lower) and (text[1:].islower() or (text.isupper() and len(text) > 5))
@@ -71,7 +72,8 @@ def canonical(read: list[str]) -> str:
 
 
 def ranked(tokens: Tokens) -> str:
-    """`the second player`, `Player 2`, `the player who moves second` as "player 2"; "" for anything else."""
+    """The ordinal phrases `the second player`, `Player 2`, `the player who moves second` as "player 2"; "" for anything
+    else."""
     said = [token.text.lower() for token in tokens if token.text.lower() not in ("the", "-")]
     if len(said) == 3 and said[1] in ("st", "nd", "rd", "th"):
         said = [said[0], said[2]]
@@ -94,8 +96,8 @@ def without_order(tokens: Tokens) -> Tokens:
 
 
 def numbered(tokens: Tokens) -> Tokens:
-    """Tokens with number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Numbers in words
-    alone are `upright`."""
+    """The tokens with number words and magnitudes as numbers: `twenty-five`, `two thirds`, `5 million`. Numbers in
+    words alone are `upright`."""
     if not any(_singular(word(token)) in _NUMERIC for token in tokens):
         return tokens
     result: list[Token] = []
@@ -138,7 +140,7 @@ def _signs(tokens: Tokens, begin: int) -> bool:
 
 
 def is_numeral(text: str) -> bool:
-    """True if this is a word of a number: six, tenths, million."""
+    """True if this is a number word: six, tenths, million."""
     return _singular(text) in _NUMERAL | _SMALL.keys()
 
 
@@ -224,7 +226,7 @@ def _clock(match: re.Match[str]) -> str:
 
 
 def moment(tokens: Tokens, bare: bool = False) -> str:
-    """A date, a time of day or both, with its fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
+    """A date, a time of day or both, with the fields in one order; "" if it is neither. `May 5` is `5th of May`, 15:30
     is 3:30 PM. A time without AM or PM has no half of the day, and counts only if it may be `bare`."""
     text = _NEXT_DAY.sub("", "".join(" " * token.gap + token.text for token in tokens).lower())
     text = _ISO_DATE.sub(lambda match: f"{[*_MONTHS][int(match[2]) - 1]} {int(match[3])}, {match[1]}", text)

@@ -59,7 +59,7 @@ _PROGRAMS: dict[str, tuple[str, float, Callable[[TestRun], bool]]] = {
 
 NAMES = (*_CALLS, *_PROGRAMS)
 Run = Callable[..., Execution]
-"""`Sandbox.run`"""
+"""The type of `Sandbox.run`."""
 
 
 SECRET = "SECRET"

@@ -1,4 +1,4 @@
-"""Prepares published checks on the judge's side, once for all programs of a problem: guards and code objects.
+"""Prepare published checks on the judge's side, once for all programs of a problem: guards and code objects.
 
 A program may define a class instead of a function, with a `==` that accepts anything. So an instance is believed only
 if the check shows that it wants one: it reads an attribute that no data has, or uses the name as a class.
@@ -24,7 +24,7 @@ from ratchet.verifiers.sandbox.vacuous import NUMBER
 
 @dataclass(frozen=True)
 class PreparedChecks:
-    """Checks as they are run: `codes` are marshaled code objects, for this interpreter only. `classes`: names that they
+    """Checks ready to run: `codes` are marshaled code objects, for this interpreter only. `classes`: names that they
     use as classes. `needs_numpy`: numpy's comparisons must be guarded."""
 
     codes: tuple[bytes, ...]
@@ -34,7 +34,7 @@ class PreparedChecks:
 
 @functools.lru_cache(maxsize=64)
 def prepare_checks(sources: tuple[str, ...], prelude: str | None, is_apart: bool) -> PreparedChecks:
-    """Raises ValueError for a check that cannot be compiled."""
+    """Compile checks and guard them. Raises ValueError for a check that cannot be compiled."""
     warnings.filterwarnings("ignore", module="<check>")  # such as `x is 5`: the data set's, and nobody here can act
     try:
         codes = tuple(marshal.dumps(_compiled(source, is_apart)) for source in sources)
@@ -114,7 +114,7 @@ def _name(node: ast.AST) -> str:
 
 
 def guard_operands(check: ast.AST) -> None:
-    """Have `Guard.number` look at the operands of orderings in a check, apart from those of which False fails it."""
+    """Make `Guard.number` look at the operands of orderings in a check, except of those whose False fails the check."""
     safe: set[ast.AST] = set()
     for node in ast.walk(check):
         if isinstance(node, ast.Assert):

@@ -1,13 +1,13 @@
-"""Published checks, `check(candidate)`, run as plain Python in a process apart from the program: once, as written.
+"""Run published checks, `check(candidate)`, as plain Python in a process apart from the program: once, as written.
 
 `candidate` and every name that neither the check nor the prelude defines are proxies of objects in the program's
 process (`proxies`, `objects`). They return data or further proxies. The values that a check expects stay here:
 
-- what the program returned is compared here, by Python's own `==` of data; no `__eq__` of the program is called;
+- a value from the program is compared here, by Python's own `==` of data; no `__eq__` of the program is called;
 - an object that the check did not create, from a class it names, is never compared with a value of the check, and
   gives one answer to one question until the program is called again;
 - two objects of the program are equal if their `==` says so *and* their classes and attributes are the same;
-- of NaN and of empty arrays nothing holds that would hold of every number (`vacuous`).
+- a statement that would hold of every number does not hold of NaN or of empty arrays (`vacuous`).
 """
 
 import marshal

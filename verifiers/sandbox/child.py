@@ -13,7 +13,7 @@ _THREADS_READ = 64
 
 
 class Child:
-    """A process by its pid. `proc` is a descriptor of the /proc that shows it, which may no longer be mounted here."""
+    """A process, by its pid. `proc` is a descriptor of the /proc that shows it, which may no longer be mounted here."""
 
     def __init__(self, pid: int, proc: int) -> None:
         self.pid, self.exited = pid, os.pidfd_open(pid)
@@ -29,7 +29,8 @@ class Child:
         return self.used_s
 
     def resident(self) -> int:
-        """Bytes in memory that it has allocated since its start, shared ones included; 0 when it has just ended."""
+        """Bytes in memory that the process has allocated since its start, including shared ones; 0 when it has just
+        ended."""
         try:
             size = _resident(f"{self._there()}/status", self._proc)
             # A fork has what we have.
@@ -44,7 +45,7 @@ class Child:
         return not states or any(state in "RD" for state in states)
 
     def waited_s(self) -> float:
-        """Seconds that the thread which waited longest for a core has waited."""
+        """The longest time, in seconds, that one of the process's threads has waited for a core."""
         return max(self._read_threads("schedstat", lambda text: int(text.split()[1]) / 1e9), default=0.0)
 
     def kill(self) -> None:
@@ -52,13 +53,13 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def exit_code(self) -> int:
-        """Once it has exited; negative for a signal. It stays to be reaped."""
+        """The exit code of a process that has ended; negative for a signal. The process remains to be reaped."""
         ended = os.waitid(os.P_PIDFD, self.exited, os.WEXITED | os.WNOWAIT)
         assert ended
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def reap(self) -> int:
-        """Wait for its end; returns the wait status."""
+        """Wait for the process to end; returns the wait status."""
         _, status, usage = os.wait4(self.pid, 0)
         os.close(self.exited)
         self.used_s = usage.ru_utime + usage.ru_stime
@@ -85,7 +86,7 @@ class Child:
 
 
 def load_per_core(proc: int) -> float:
-    """Runnable threads of this machine for each core, averaged over a minute; 1 if unknown."""
+    """Runnable threads on this machine per core, averaged over a minute; 1 if unknown."""
     try:
         return float(read_text("loadavg", proc).split()[0]) / len(os.sched_getaffinity(0))
     except (OSError, ValueError, IndexError):

@@ -1,6 +1,7 @@
-"""Python's types of data: what each is written as, and how it is made again.
+"""Python's types of data: the encoding of each, and how it is made again.
 
-Of the standard library's, numpy's and pandas'. Names and constructors are those listed here, whatever a text says.
+These are types of the standard library, numpy and pandas. Only names and constructors listed here are used, whatever a
+text says.
 """
 
 import builtins
@@ -72,7 +73,7 @@ LATER: dict[str, tuple[str, str, Callable[[Any], tuple[Any, ...]]]] = {
     "Series": ("pandas", "Series", lambda v: (v.tolist(), v.index, str(v.dtype), v.name)),
     "DataFrame": ("pandas", "DataFrame", lambda v: (dict(enumerate(v.iloc[:, n] for n in range(v.shape[1]))), v.index)),
 }  # fmt: skip
-"""The same, by a name, for classes of modules that are loaded when they are needed: module, class, arguments."""
+"""Immutable values by name, for classes of modules that are loaded when they are needed: module, class, arguments."""
 _PANDAS = ("Timestamp", "Timedelta", "Index", "RangeIndex", "Series", "DataFrame")
 _NUMPY_KINDS = "biufcUS"
 named_tuple = functools.cache(namedtuple)
@@ -93,7 +94,7 @@ CONTENT: dict[type, tuple[str, Callable[[Any, Encoded], Any]]] = {
     ChainMap: ("ChainMap", lambda v, data: data(v.maps)),
     types.SimpleNamespace: ("SimpleNamespace", lambda v, data: _pairs(vars(v), data)),
 }  # fmt: skip
-"""What can change: the name of its kind and its content, by class; `array` and numpy's are below."""
+"""Mutable values: the name of the kind and the content, by class; `array` and numpy's are below."""
 KINDS = {name: kind for kind, (name, _) in CONTENT.items()}
 
 
@@ -129,7 +130,7 @@ def load(name: str, arguments: list[Any]) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """An array of `array`, or numpy's of numbers or text."""
+    """True for an array of `array`, or numpy's of numbers or text."""
     kind = type(value)
     if kind.__name__ == "array" and kind.__module__ == "array":
         return True

@@ -1,4 +1,4 @@
-"""What exists nowhere but in memory: a checker's arguments and files, and modules that a program imports."""
+"""Files and modules that exist only in memory: a checker's arguments and files, and modules that a program imports."""
 
 import builtins
 import io
@@ -10,13 +10,13 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 MESSAGE = "judgemessage.txt"
-"""The file in which a checker in Kattis's format says why."""
+"""The file in which a checker in Kattis's format gives its reason."""
 _SHOWN_BYTES = 1000
 
 
 class GivenFiles:
-    """Files by name, which `open` finds in place of the file system's. What a checker writes to others of its directory
-    is kept as long as its process."""
+    """Files by name, which `open` finds in place of the file system's. Other files of its directory that a checker
+    writes are kept as long as its process."""
 
     def __init__(self, content: dict[str, bytes]) -> None:
         self.content = content
@@ -64,7 +64,7 @@ STANDARD = {
 
 
 def open_standard_paths() -> None:
-    """Have `open` find the standard streams by their paths."""
+    """Make `open` find the standard streams by their paths."""
     there, there_too = io.open, os.open
 
     def found(file: Any) -> Any:
@@ -86,12 +86,12 @@ class GivenModules:
     """Finder and loader of modules by name, before those of the file system."""
 
     def __init__(self, texts: Mapping[str, str], names: Mapping[str, Any]) -> None:
-        """`names` are their built-in ones. Raises what `compile` does."""
+        """Compile the modules' `texts`; `names` are their built-in names. Raises the errors of `compile`."""
         self._names = names
         self._codes = {n: compile(text, f"<{n}.py>", "exec", dont_inherit=True) for n, text in texts.items()}
 
     def install(self) -> None:
-        """Make them importable for one run: no module of another is left."""
+        """Make the modules importable for one run, and forget those of another."""
         for name in self._codes:
             sys.modules.pop(name, None)
         if self._codes and self not in sys.meta_path:
@@ -101,7 +101,7 @@ class GivenModules:
         return ModuleSpec(name, self) if name in self._codes else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """The usual one."""
+        """Create the module in the usual way."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__dict__["__builtins__"] = self._names

@@ -1,5 +1,5 @@
-"""Inside the confined processes of one program: compile it and run it on each test, or serve the check of its problem,
-which runs in a second process. Report.
+"""Run one program in its confined processes: compile it and run it on each test, or serve the check of its problem,
+which runs in a second process; report the results.
 
 Nothing here has an expected output, and nothing trusts a report: a lie about one's own output is just another output.
 """
@@ -32,12 +32,12 @@ from ratchet.verifiers.sandbox.proxies import CheckEnd
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20
-"""An output above the first stays in its file instead of the report, and ends the process's tests. So does a report
-above the second."""
+"""Limits of an output and of a report: a larger output stays in its file instead of the report and ends the process's
+tests; so does a larger report."""
 
 
 def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
-    """`names`, such as the builtins, plus a prelude's.
+    """The `names`, such as the builtins, plus those of a prelude.
 
     The prelude's names are found like `len`. That costs nothing per test, while copying hundreds of names into each
     fresh `__main__` would touch, and so copy, much of the server's memory.
@@ -48,8 +48,8 @@ def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Files(NamedTuple):
-    """Descriptors of a confined process: the job, which once read is reused for standard input; standard output; the
-    report, one line per finished test; /dev/null, open for reading and writing."""
+    """Descriptors of a confined process: the job, whose file is reused for standard input once read; standard output;
+    the report, one line per finished test; /dev/null, open for reading and writing."""
 
     job: int
     output: int
@@ -138,7 +138,8 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
 
 
 def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_names: dict[str, Any]) -> None:
-    """Run the job's one test with another process at the ends of standard input and output. Exits with its code."""
+    """Run the job's one test with another process at the ends of standard input and output. Exits with the test's
+    code."""
     for descriptor, end in enumerate((incoming, outgoing)):
         os.dup2(end.fileno(), descriptor)
         end.close()
@@ -190,7 +191,7 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
 
 
 def read_job(files: Files) -> dict[str, Any]:
-    """The judge's job; nothing else has written to the file."""
+    """The judge's job, which nothing else has written to the file."""
     os.dup2(files.null, 2)
     return marshal.loads(os.pread(files.job, os.fstat(files.job).st_size, 0))
 

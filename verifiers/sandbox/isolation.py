@@ -17,7 +17,7 @@ OPEN_FILES = 256
 THREADS = 1024  # of one user, if possible the sandbox's own
 PROCESSES = 64  # instead, if seccomp does not refuse processes
 RESERVED = 512 << 20
-"""Bytes of address space beside the memory limit, half of it for private data."""
+"""Bytes of address space beyond the memory limit, half of it for private data."""
 LEAST_RESERVED = 1 << 30
 """Bytes that any program may reserve without using them, as `os.read(0, 1 << 30)` does."""
 MAX_STACK = 100 << 20  # the kernel keeps a gap of at least 128 MB below the stack
@@ -36,7 +36,7 @@ def unused_user() -> int:
 
 
 def readable_paths(site: list[str]) -> list[str]:
-    """The interpreter, its libraries, and the system's libraries."""
+    """The paths of the interpreter, its libraries, and the system's libraries."""
     paths = [*SYSTEM_LIBRARIES, sys.prefix, sys.base_prefix, *site]
     return [path for path in dict.fromkeys(paths) if os.path.exists(path)]
 
@@ -122,19 +122,19 @@ class Confinement:
 
     readable: list[str]
     private: bool
-    """The root is a private one: nothing else is visible, nothing writable."""
+    """True if the root is a private one: nothing else is visible, nothing writable."""
     user: int = field(default_factory=unused_user)
     active: list[str] = field(default_factory=list)
     kind: str = ""
     """"program" or "tool" if the process becomes another program, a tool one beneath `readable`."""
     scratch: str = ""
-    """A directory for its files."""
+    """The directory for the process's files."""
     _ruleset: int = -1
     _filter: seccomp.Filter | None = None
 
     def prepare(self, level: str) -> None:
-        """In the server, once: set what children inherit, try the layers of `level` in throw-away children, and build
-        what can be built in advance."""
+        """Set what children inherit, try the layers of `level` in throw-away children, and build all that can be built
+        in advance. Called once, in the server."""
         linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
         for name, value in ((resource.RLIMIT_NOFILE, OPEN_FILES), (resource.RLIMIT_CORE, 0)):
             resource.setrlimit(name, (value, value))

@@ -1,4 +1,4 @@
-"""The Linux calls that Python 3.11 does not offer, through ctypes. Every failure raises OSError."""
+"""Linux calls that Python 3.11 does not offer, through ctypes. Every failure raises OSError."""
 
 import ctypes
 import os
@@ -16,9 +16,10 @@ MNT_DETACH = 2
 AT_EMPTY_PATH = 0x1000
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
-"""The first: a signal when the parent *thread* ends. A change of user id cancels it, so set it after that."""
+"""Options of prctl(2). The first: a signal when the parent *thread* ends. A change of user id cancels it, so set it
+after that."""
 PR_SET_DUMPABLE = 4
-"""0: no core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
+"""With 0: no core dump, no ptrace, no /proc/<pid>/mem by processes of the same user."""
 _LINUX_CAPABILITY_VERSION_3 = 0x20080522
 
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -38,7 +39,7 @@ def unshare(flags: int) -> None:
 
 
 def fork() -> int:
-    """fork(2) without the work of `os.fork` for other threads, which costs as much as the fork itself. Only for a
+    """Call fork(2) without the work of `os.fork` for other threads, which costs as much as the fork itself. Only for a
     process with one thread."""
     return _checked(_libc.fork())
 
@@ -77,12 +78,12 @@ _REMOVE_FILE, _MAKE_REGULAR, _TRUNCATE = 1 << 5, 1 << 8, 1 << 14
 
 
 def landlock_abi() -> int:
-    """The kernel's version of landlock; 0 if it has none or it is disabled."""
+    """The kernel's version of landlock; 0 if there is none or it is disabled."""
     return max(0, _libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))
 
 
 def landlock_ruleset(readable: list[str], writable: list[str], executable: bool = False, scratch: str = "") -> int:
-    """A ruleset (file descriptor) that allows reading beneath `readable`, if `executable` also running what is there,
+    """A ruleset (file descriptor) that allows reading beneath `readable`, with `executable` also running files there,
     writing to the files `writable`, and making files in the directory `scratch`. Where the kernel can forbid them, it
     allows no TCP, and no signals or abstract sockets to the outside. See landlock(7)."""
     abi = _checked(_libc.syscall(_SYS_LANDLOCK_CREATE, None, ctypes.c_size_t(0), 1))

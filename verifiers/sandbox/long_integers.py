@@ -1,4 +1,4 @@
-"""Integers of any length in the text of a problem, which its author wrote: Python itself stops at 4,300 digits."""
+"""Integers of any length in a problem's text, which its author wrote: Python itself stops at 4,300 digits."""
 
 import sys
 import threading
@@ -11,7 +11,8 @@ _inside, _before = 0, 0
 
 @contextmanager
 def long_integers() -> Iterator[None]:
-    """Read and write them, in all threads. Not for what a program wrote: reading takes the square of its length."""
+    """Read and write integers of any length, in all threads. Not for a program's output: reading takes quadratic
+    time."""
     global _inside, _before
     with _changing:
         if not _inside:

@@ -1,4 +1,4 @@
-"""In the fork server: confined processes that become another program, a stage of a compiler or what it built.
+"""Confined processes of the fork server that become another program: a stage of a compiler, or its result.
 
 Nothing of Python is left in them. A tool runs what is beneath its readable paths. A program can open nothing but
 devices; its file is in memory, and no other can be run: landlock refuses all on disk, the kernel what is being written.
@@ -25,7 +25,8 @@ class Workbench:
     the scratch directory), `tool`. Tools and checkers begin and end with an empty directory."""
 
     def __init__(self, readable: list[str], like: isolation.Confinement, level: str, scratch: str) -> None:
-        """In the server, in its root. Raises OSError where a layer that all three need is missing."""
+        """Prepare the confinements, in the server, in its root. Raises OSError if a layer that all three need is
+        missing."""
         confined = {"program": ([], ""), "checker": ([], scratch), "tool": (readable, scratch)}
         self.confinements = {
             kind: isolation.Confinement(
@@ -42,7 +43,8 @@ class Workbench:
             os.fchown(self._scratch, like.user, -1)
 
     def lay(self, names: Sequence[str], files: Sequence[int]) -> None:
-        """Copy open files into the scratch directory; within the kernel, so that nothing of them is in our memory."""
+        """Copy open files into the scratch directory, within the kernel, so that none of their content is in our
+        memory."""
         for name, file in zip(names, files, strict=True):
             copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=self._scratch)
             _copy(file, copy)
@@ -63,7 +65,7 @@ class Workbench:
             os.unlink(name, dir_fd=self._scratch)
 
     def become(self, order: dict[str, Any], limits: dict[str, Any], files: Sequence[int]) -> NoReturn:
-        """In the child, confined: run the executable on its standard streams. `files`: input, output, errors, failure,
+        """Run the executable on its standard streams, in the confined child. `files`: input, output, errors, failure,
         executable. The fourth gets the reason if that is impossible; the program never has it."""
         job, output, errors, failure, executable = files
         null = os.open("/dev/null", os.O_RDWR)
@@ -86,7 +88,8 @@ class Workbench:
 
 
 def make_scratch(mount_point: str, private: bool) -> str:
-    """A directory for tools: where the root will be private, a file system of limited size in it, made later."""
+    """Make a directory for tools. Where the root will be private, a file system of limited size is mounted on it
+    later."""
     return SCRATCH if private else tempfile.mkdtemp(prefix="ratchet-scratch-", dir=mount_point)
 
 

@@ -1,4 +1,4 @@
-"""Two processes that use each other's objects: in one a program, in the other the check of its problem.
+"""Two processes that use each other's objects: one runs a program, the other the check of its problem.
 
 The check calls the program's functions, and creates and uses its objects; the program uses what it gets from the
 check. Values are sent as data (`values`), everything else as a number, for which the other end has a proxy. Here are
@@ -24,12 +24,12 @@ _DECODE = json.JSONDecoder().decode
 _ANSWERING = """call iter next len bool getitem setitem delitem str repr int float complex index abs neg pos invert
 round trunc floor ceil enter exit reversed hash format bytes instancecheck subclasscheck length_hint"""
 ANSWERING = frozenset(f"__{name}__" for name in _ANSWERING.split())
-"""Special methods about one object: the program's are called."""
+"""Special methods of one object alone, for which the program's method is called."""
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod"
 COMPARING = frozenset(f"__{prefix}{name}__" for name in _ARITHMETIC.split() for prefix in ("", "r", "i")) | {
     "__contains__", "__lt__", "__le__", "__gt__", "__ge__",
 }  # fmt: skip
-"""Special methods with another value, which may be an expected one."""
+"""Special methods that take another value, which may be an expected one."""
 NATIVE: dict[Any, Any] = {
     kind.__name__: kind
     for kind in (
@@ -38,12 +38,12 @@ NATIVE: dict[Any, Any] = {
         type(iter({})), type(iter(set())), type(iter("")), type(iter(range(0))),
     )
 }  # fmt: skip
-"""Python's types whose instances, and those of derived classes, are not data: for `isinstance`."""
+"""Python's types whose instances, including those of derived classes, are not data: for `isinstance`."""
 CONTAINERS = (list, dict, set, deque)
 
 
 class Gone(BaseException):
-    """The other end has closed. No Exception: passes through a check's own `except`."""
+    """The other end has closed. Not an Exception, so that it passes through a check's own `except`."""
 
 
 class Peer(Wire):
@@ -54,7 +54,7 @@ class Peer(Wire):
         self._channel, self._incoming = channel, bytearray()
 
     def ask(self, what: str, graph: Graph) -> dict[str, Any]:
-        """The reply: a graph, or with `raised`. Raises Gone."""
+        """Send a request and return the reply: a graph, or one with `raised`. Raises Gone."""
         self._send({"ask": what} | graph)
         while "ask" in (message := self._receive()):
             self._send(self.reply(message))
@@ -99,7 +99,7 @@ def prelude_class(names: Mapping[str, Any], name: str) -> type | None:
 
 
 class Lent:
-    """In the program's process: a proxy of an object of the check, which answers for itself."""
+    """A proxy, in the program's process, of an object of the check, which answers for itself."""
 
     _ratchet_end: "ProgramEnd"
     _ratchet_number: int
@@ -139,7 +139,7 @@ class ProgramEnd(Peer):
         self._lent_kinds: dict[int, type] = {}
 
     def serve(self) -> None:
-        """Answer until the check is over."""
+        """Answer requests until the check is over."""
         with suppress(Gone):
             while True:
                 self.answer()
@@ -151,7 +151,7 @@ class ProgramEnd(Peer):
         self._send(reply)
 
     def use(self, what: str, *arguments: Any) -> Any:
-        """Have the check's end use one of its objects."""
+        """Make the check's end use one of its objects."""
         reply = self.ask(what, self.encode(arguments))
         if "raised" in reply:
             raise self.decode(reply["raised"])(reply["message"])
@@ -282,7 +282,8 @@ def _lent_class(described: Mapping[str, Any]) -> type:
 
 
 def description(kind: type) -> dict[str, Any]:
-    """A class for the other end: its name, its special methods, and the type of Python's that it is or derives from."""
+    """A class as described to the other end: its name, its special methods, and the type of Python's that it is or
+    derives from."""
     own = [
         name
         for name in sorted(ANSWERING | COMPARING | {"__eq__"})
@@ -297,7 +298,7 @@ def description(kind: type) -> dict[str, Any]:
 
 
 def describe(error: BaseException) -> str:
-    """Its class and text, at most 300 characters."""
+    """An exception's class and text, at most 300 characters."""
     try:
         text = f"{type(error).__name__}: {error}"
     except BaseException:

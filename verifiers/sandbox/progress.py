@@ -1,4 +1,4 @@
-"""How far a confined process is: the lines of its report, in a copy that it cannot reach."""
+"""The progress of a confined process: the lines of its report, in a copy that it cannot reach."""
 
 import mmap
 import os
@@ -17,7 +17,7 @@ class Progress:
         self._size = self._lines = 0
 
     def update(self) -> bool:
-        """Copy what is new; true if tests have ended since the last call, and there are more."""
+        """Copy the new part of the report; returns True if tests have ended since the last call and there are more."""
         begin, size = self._size, os.fstat(self._report).st_size
         while self._size < size and (sent := os.sendfile(self._copy, self._report, self._size, size - self._size)):
             self._size += sent

@@ -50,17 +50,18 @@ SHOWN = 300
 
 
 class Unreadable(BaseException):
-    """The program's process wrote something invalid. No Exception: passes through a check's own `except`."""
+    """The program's process wrote something invalid. Not an Exception, so that it passes through a check's own
+    `except`."""
 
 
 class Impossible(BaseException):
-    """The check does something that cannot be done here: its own fault, not the program's."""
+    """The check does something that cannot be done here: a fault of the check, not of the program."""
 
 
 class CheckEnd(Peer):
     """The check's end of the connection. Threads of a check use it one after the other.
 
-    With `is_apart` the check does not see what a call whose value it uses has made of its arguments."""
+    With `is_apart` the check does not see changes to the arguments of a call whose value it uses."""
 
     sends_errors = True
 
@@ -90,7 +91,7 @@ class CheckEnd(Peer):
         self.raised, self.asked, self.shown = None, False, ""
 
     def do(self, what: str, *arguments: Any, asks: bool = True) -> Any:
-        """Have the program's end do it. Raises the program's exception."""
+        """Make the program's end do something. Raises the program's exception."""
         with self._lock:
             reply = self._ask(what, arguments, asks)
             return self._read(lambda: self.decode(reply))
@@ -133,8 +134,8 @@ class CheckEnd(Peer):
         return self.decode(reply)
 
     def answer(self, remote: "Remote", name: str, args: tuple[Any, ...]) -> Any:
-        """An object's answer to a special method: the same each time, until the program is called or the object
-        changed, unless the check made it."""
+        """An object's answer to a special method. It stays the same until the program is called or the object changes,
+        unless the check made the object."""
         with self._lock:
             if remote._ratchet_made or name in _CHANGING or hasattr(type(remote), "__next__"):
                 if name != "__next__":
@@ -148,8 +149,8 @@ class CheckEnd(Peer):
             return iter(value) if name == "__iter__" else value
 
     def leave(self, remote: "Remote", kind: Any, error: Any, _: Any) -> Any:
-        """The program's `__exit__`, without the traceback, which is not data. It cannot suppress an assertion that has
-        failed in the check, nor read its message, which may have what is expected."""
+        """Call the program's `__exit__` without the traceback, which is not data. It can neither suppress an assertion
+        that has failed in the check nor read its message, which may contain an expected value."""
         if not isinstance(error, AssertionError) or error is self.raised:
             return self.answer(remote, "__exit__", (kind, error, None))
         self.answer(remote, "__exit__", (AssertionError, AssertionError(), None))
@@ -278,7 +279,7 @@ class CheckEnd(Peer):
         return self.do("await", coroutine)
 
     def alike(self, value: Any, reference: Any) -> Any:
-        """The value of Python's own type, with the object's other attributes, and what its class says about it."""
+        """A value of Python's own type, with the object's other attributes and its class's answers about it."""
         remote, base = self.dereference(reference), type(value)
         if not isinstance(remote, Remote):
             raise ValueError("no object")

@@ -12,16 +12,16 @@ from ratchet.verifiers.sandbox import ASKED, STOPPED
 
 LONGEST_REPORT_BYTES = 8 << 20
 DETAIL_CHARACTERS = 300
-"""Most characters of why a test failed, which is the program's to say."""
+"""Most characters of the reason why a test failed, which may be the program's text."""
 ERROR_BYTES = 64 << 10
-"""Most bytes that are read of a native program's standard error."""
+"""Most bytes read from a native program's standard error."""
 _DECODE = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds of CPU time plus sleep, for one test and for all; CPU seconds of a check itself; bytes, and those of an
-    interactor."""
+    """Limits: seconds of CPU time plus sleep for one test and for all; CPU seconds of a check itself; bytes of memory,
+    and of an interactor's."""
 
     test_s: float
     total_s: float
@@ -48,7 +48,7 @@ class TestRun:
     detail: str = ""
     seconds: float = 0.0
     loaded: bool = False
-    """It ran out of time while the machine was busy, which may be why."""
+    """True if the test ran out of time while the machine was busy, which may be the reason."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class CheckExecution:
-    """The records of checks (`checking.run_checks`), each with whether the check used the program; the same of a check
+    """The records of checks (`checking.run_checks`), each with whether the check used the program; the same for a check
     without a record; how the checks' process ended (`exited`, `timed_out`, `exhausted`); how the program ended, if by
     itself or at its limit; and the seconds it took."""
 
@@ -83,12 +83,12 @@ class Talker:
     argv: Sequence[str] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     owner: object = None
-    """Keeps the executable open."""
+    """The owner of the executable, which keeps it open."""
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """The results of a program, None if its interactor ended first, and of the interactor; and the seconds it took."""
+    """The results of a program (None if its interactor ended first) and of the interactor, and the seconds it took."""
 
     program: TestRun | None
     interactor: TestRun
@@ -107,7 +107,7 @@ class NativeRun:
 
 
 def check_records(text: bytes) -> tuple[list[tuple[bool, dict[str, Any]]], bool]:
-    """`records` and `questioned` of a CheckExecution, from the report of the checks' process, which is ours."""
+    """The `records` and `questioned` of a CheckExecution, from the report of the checks' process, which is ours."""
     *lines, last = text.split(b"\n")
     return [(line.startswith(ASKED), json.loads(line.removeprefix(ASKED))) for line in lines], last.startswith(ASKED)
 
@@ -128,7 +128,7 @@ class Report:
         self.runs: list[TestRun] = []
 
     def update(self, enough: Callable[[int, TestRun], bool] | None) -> bool:
-        """Read on; returns whether a new run is `enough`."""
+        """Read on; returns True if a new run is `enough`."""
         fresh = content(self._report, self._read, LONGEST_REPORT_BYTES - self._read)
         self._read += len(fresh)
         *lines, self._text = (self._text + fresh).split(b"\n")
@@ -154,7 +154,7 @@ class Report:
             self.runs.append(TestRun("flooded", output) if len(output) >= self._output_bytes else run)
 
     def conclude(self, result: dict[str, Any]) -> None:
-        """Add the test during which the process ended, or was ended."""
+        """Add the test during which the process ended or was ended."""
         stopped = self._text == STOPPED and not self._is_over
         # A process that says it stopped before the first test is at fault all the same.
         if len(self.runs) == self._count or (self.runs and stopped) or result["ended"] in ("stopped", "over"):

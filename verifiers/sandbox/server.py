@@ -39,7 +39,7 @@ _START_TIMEOUT_S = 60.0
 _NO_SHARING = 2
 """The version of marshal in which equal lists stay two lists: tests share no arguments."""
 _LOOK_S = 0.05
-"""How often the report of a running process is read."""
+"""Seconds between two looks at a running process's report."""
 # Nothing of ours is inherited; sets of strings iterate in the same order in every run; threads do not use up address
 # space with a heap of 128 MB each; children need not repeat lazy linking.
 _ENVIRONMENT = {
@@ -58,7 +58,7 @@ LEVELS: dict[str, str] = {
     "C": "seccomp; files that the user of the solutions may read are open to them",
     "D": "resource limits only, which confine nothing",
 }
-"""The isolation ladder, best first, beside resource limits and an unprivileged user."""
+"""Isolation levels, best first, each beside resource limits and an unprivileged user."""
 NOT_STOPPED = {"C": {"read a file of the host"}}
 """Canary attacks that a level is known to let through. Level D is not attacked."""
 _CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the level below
@@ -81,7 +81,7 @@ class Machine:
 
 
 def demand(minimum: str = "C", at_most: str = "A") -> Machine:
-    """The isolation that this machine offers, at level `at_most` or below. Attacks it once per process.
+    """The isolation that this machine offers, at level `at_most` or below. Attacks the sandbox once per process.
 
     Raises RatchetError if that is less than `minimum`. RATCHET_UNSAFE in the environment, which `ratchet --unsafe` sets
     for every process of a run, accepts anything, with a warning.
@@ -144,8 +144,8 @@ def _level_of(layers: tuple[str, ...]) -> str:
 class Sandbox:
     """One fork server. Not thread-safe. Starts on first use and restarts after a fault.
 
-    It is a fresh interpreter, never a fork of the caller, which may hold expected answers, locks and a GPU. Runs on the
-    best level that this machine offers, none below `minimum`; tests force a lower one with `at_most`.
+    It is a fresh interpreter, never a fork of the caller, which may hold expected answers, locks and a GPU. It runs on
+    the best level that this machine offers, none below `minimum`; tests force a lower one with `at_most`.
 
     With `work`, a module and the argument of its function `work`, its processes do that instead of running programs. It
     needs no proof: level B, with `site` readable and the variables `inherited` in the environment.
@@ -160,9 +160,9 @@ class Sandbox:
         self.site = site or [*dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
         self.inherited = inherited
         self.native: list[str] | None = None
-        """Paths that compilers read, in a server of native programs (`native.py`)."""
+        """Paths that compilers read, for a server of native programs (`native.py`)."""
         self.beside: Sandbox | None = None
-        """Such a server, closed with this one."""
+        """A server of native programs, closed with this one."""
         self.isolation = ""
         """The level and its layers, once started."""
         self._process: subprocess.Popen | None = None

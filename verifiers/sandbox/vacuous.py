@@ -1,4 +1,4 @@
-"""Guards of a check against values of which a comparison says nothing: NaN, and arrays without elements.
+"""Guards of a check against values for which a comparison says nothing: NaN, and arrays without elements.
 
 `if abs(x - 5) > 1e-6: raise` says no word about NaN, since every comparison with it is false. All elements of an empty
 array are close to anything, since it has none. In plain Python a program passes such a check without an answer.
@@ -17,21 +17,21 @@ _COMPARERS = (
 
 
 class Guard:
-    """`has_nan` says whether the program has returned a NaN yet: before that, and for others than NaN, nothing
-    changes."""
+    """Guards for one check. `has_nan` says whether the program has returned a NaN yet: before that, and for values
+    other than NaN, nothing changes."""
 
     def __init__(self, has_nan: Callable[[], bool]) -> None:
         self.has_nan = has_nan
         self._empty: type | None = None
 
     def number(self, value: Any) -> Any:
-        """An operand of `<`, `<=`, `>` or `>=`. Raises AssertionError for NaN."""
+        """Pass on an operand of `<`, `<=`, `>` or `>=`. Raises AssertionError for NaN."""
         if self.has_nan() and _is_nan(value):
             raise AssertionError("it compares NaN, which the program returned")
         return value
 
     def names(self) -> dict[str, Any]:
-        """Built-in functions that compare."""
+        """Guarded versions of the built-in functions that compare, by name."""
         return {function.__name__: self._guarded(function) for function in (max, min, sorted)}
 
     def _guarded(self, function: Any) -> Callable[..., Any]:
@@ -44,7 +44,7 @@ class Guard:
         return guarded
 
     def array(self, array: Any) -> Any:
-        """An array of the program: one without elements says so where it is compared or reduced."""
+        """An array of the program; one without elements says so where it is compared or reduced."""
         if array.size:
             return array
         self._empty = self._empty or _empty_class()
@@ -71,8 +71,8 @@ def _is_empty(np: Any, value: Any) -> bool | None:
 
 
 def compare_shapes() -> None:
-    """Make nothing close or equal to an empty array but another one, where numpy compares whole arrays; and keep the
-    guard of one when it is taken for an array."""
+    """Make nothing but an empty array close or equal to an empty array, where numpy compares whole arrays; and keep the
+    guard of one that is taken for an array."""
     import numpy as np  # only here: it is large
 
     def with_emptiness(function: Any, differ: Callable[[], Any]) -> Callable[..., Any]:

@@ -1,10 +1,10 @@
 """Python values as JSON and back, exactly: types, keys, cycles, and which containers are the same one.
 
-Data only: decoding runs no code of the text's author. `Wire.reference` and `Wire.dereference`, which `objects`
-overrides, are for everything else: functions, objects of the program's classes.
+Only data is encoded: decoding runs no code of the text's author. `Wire.reference` and `Wire.dereference`, which
+`objects` overrides, are for everything else: functions, objects of the program's classes.
 
-Immutable values are written in place. Everything that can change has a number, under which both ends of a connection
-hold one object each as long as both use it. A message has the content of those that are new or have changed since the
+Immutable values are written in place. A mutable value has a number, under which both ends of a connection hold one
+object each as long as both use it. A message has the content of mutable values that are new or have changed since the
 last one, in either direction, so that a change is seen where the object is, as in one process.
 """
 
@@ -42,7 +42,7 @@ from ratchet.verifiers.sandbox.data_types import (
 )
 
 PRELUDE, CHECK = "prelude", "check"
-"""`__module__` of classes that a prelude or a check defines."""
+"""Values of `__module__` for classes that a prelude or a check defines."""
 
 NotData = TypeError
 Graph = dict[str, Any]
@@ -51,21 +51,21 @@ Body = list[Any]
 
 
 class Wire:
-    """Encodes and decodes values for one end of a connection, of which one is `first`."""
+    """An encoder and decoder of values for one end of a connection; one of the two ends is `first`."""
 
     sends_errors = False
-    """Exceptions of built-in types are data here."""
+    """True if exceptions of built-in types are data here."""
 
     def __init__(self, first: bool = True) -> None:
         self.has_nan = False
-        """The other end has sent a NaN."""
+        """True once the other end has sent a NaN."""
         self._objects: dict[int, Any] = {}  # by number
         self._numbers: dict[int, int] = {}  # by identity
         self._synced: dict[int, Body] = {}
         self._next = 0 if first else 1
 
     def class_of(self, name: str) -> type | None:
-        """The class of the prelude whose instances are sent by attributes under this name."""
+        """The prelude's class whose instances are sent by attributes under this name."""
         return None
 
     def reference(self, value: Any) -> Any:
@@ -81,8 +81,8 @@ class Wire:
         return array
 
     def encode(self, value: Any, reached: set[int] | None = None) -> Graph:
-        """`reached` gets the numbers of all that `value` refers to. Raises NotData and RecursionError; then nothing
-        counts as sent."""
+        """Encode a value; `reached` gets the numbers of all objects that it refers to. Raises NotData and
+        RecursionError; then nothing counts as sent."""
         fresh: dict[int, Any] = {}
         numbers, known, begin = self._numbers, [*self._objects], self._next
         order: list[int] = []
@@ -173,9 +173,9 @@ class Wire:
         return [kind.__module__, kind.__name__, name] if known is kind and name in kind.__members__ else None
 
     def decode(self, graph: Graph) -> Any:
-        """The reverse of `encode`; `forget` has the numbers of objects that the other end uses no longer. Raises
-        ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError or MemoryError for
-        anything else."""
+        """Decode a message; `forget` has the numbers of objects that the other end no longer uses. Raises ValueError,
+        TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError or MemoryError for anything
+        that `encode` did not write."""
 
         def value(data: Any) -> Any:
             if isinstance(data, list):
@@ -298,14 +298,14 @@ class Wire:
         return value
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """Share these objects no longer."""
+        """Stop sharing these objects."""
         for number in numbers:
             if number in self._objects:
                 del self._numbers[id(self._objects.pop(number))]
                 self._synced.pop(number, None)
 
     def prune(self) -> list[int]:
-        """Drop the objects that nothing at this end refers to any more, and return their numbers."""
+        """Drop the objects that nothing at this end refers to anymore, and return their numbers."""
         if not self._objects:
             return []
         inner: Counter[int] = Counter()
@@ -344,7 +344,8 @@ def _parts(item: Any) -> Iterable[Any]:
 
 
 def plain_text(value: Any) -> str | None:
-    """The JSON text of a value if it can be restored from it; else None. A numpy number counts as the equal number."""
+    """The JSON text of a value if the value can be restored from it; otherwise None. A numpy number counts as the equal
+    number."""
     try:
         text = ENCODER.encode(value)
         return text if json.loads(text) == value else None
@@ -353,7 +354,7 @@ def plain_text(value: Any) -> str | None:
 
 
 def with_numbers(value: Any) -> list[Any]:
-    """A value of lists, dictionaries and numbers for JSON: each part in a list that begins with what it is. Raises
+    """A value of lists, dictionaries and numbers for JSON, each part in a list that begins with its kind. Raises
     TypeError."""
     if isinstance(value, list | tuple):
         return ["list", [with_numbers(item) for item in value]]

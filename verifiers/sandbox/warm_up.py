@@ -1,5 +1,5 @@
-"""What the server does before it forks: it sets and imports what programs inherit, and rehearses, so that a child need
-not create it again.
+"""Work that the server does before it forks, so that no child has to repeat it: settings and imports that programs
+inherit, and a rehearsal.
 """
 
 import _sitebuiltins
@@ -35,13 +35,13 @@ try:
 except ImportError:  # installed where programs may not read
     pass
 """
-"""Imports that LeetCode gives its solutions, for problems in call form that come without a prelude of their own. They
-hide no built-in name: `math.pow` takes no modulus."""
+"""Imports that LeetCode gives its solutions, for problems in call form without a prelude of their own. They hide no
+built-in name: `math.pow` takes no modulus."""
 
 
 def prepare() -> dict[str, Any]:
-    """Once, in the server: set what all solutions inherit, import what most of them need, and return the builtins with
-    the default prelude."""
+    """Set what all solutions inherit, import what most of them need, and return the builtins with the default prelude.
+    Called once, in the server."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # too much output ends a program instead of raising in it
     sys.set_int_max_str_digits(0)
     for name in ("exit", "quit"):  # from `site`, without which the server starts

@@ -1,4 +1,4 @@
-"""Watches the processes of one program and ends them at their limits.
+"""Watch the processes of one program and end them at their limits.
 
 `Machine` decides, by values alone, from what `Watch` measures every tick. A companion is a check or an interactor. The
 rows are looked at in this order; the last two also in the tick in which the program has ended:
@@ -41,10 +41,10 @@ _GRACE_S = 2.0
 """Wall seconds of a check after its program has ended; an interactor, which may have much left to read, has its CPU
 limit."""
 _EXIT_S = 1.0
-"""How long a process that has closed its output may take to end on a busy machine."""
+"""Seconds that a process that has closed its output may take to end on a busy machine."""
 _PATIENCE, _PATIENCE_S = 25.0, 10.0
-"""Wall time, as a multiple of the limit and in seconds beside it, after which a test ends whatever it does; the first
-is larger on a machine with more than a dozen runnable threads for each core."""
+"""Wall time, as a multiple of the limit plus seconds, after which a test ends in any case; the multiple is larger on a
+machine with more than a dozen runnable threads per core."""
 _LOADED = 0.1
 """The share of its time that a program has waited for a core, from which load may be why it ran out of time."""
 
@@ -57,9 +57,9 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a tick shows. `spent_s` is the program's CPU time and sleep; `test_s`, `test_wall_s` and `check_s` count
-    from the start of the current test; `resident` and `check_resident` are bytes, 0 if not read. `accepted`:
-    the companion is an interactor, and has ended with a code that accepts."""
+    """Measurements of one tick. `spent_s` is the program's CPU time and sleep; `test_s`, `test_wall_s` and `check_s`
+    count from the start of the current test; `resident` and `check_resident` are bytes, 0 if not read. `accepted`: the
+    companion is an interactor, and has ended with a code that accepts."""
 
     wall_s: float = 0.0
     spent_s: float = 0.0
@@ -105,7 +105,7 @@ class Machine:
             self.check_ended, self.state = reason, State.DONE
 
     def may_outlast_s(self) -> float:
-        """Wall seconds that a test may take before load alone must explain it."""
+        """Wall seconds after which load alone must explain that a test still runs."""
         return _PATIENCE_S + _PATIENCE * self._allowed_s()
 
     def _allowed_s(self) -> float:
@@ -133,7 +133,7 @@ class Machine:
 
 
 class Watch:
-    """One run of a program and perhaps its companion: a check, or an interactor with its ends of the two `pipes`, for
+    """One run of a program with, if any, its companion: a check, or an interactor with its ends of the two `pipes`, for
     reading and for writing."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Watch:
         self.machine = Machine(limits, companion is not None)
         self.children = [child for child in (program, companion) if child]
         self.loaded = False
-        """The program ran out of time while load may be why."""
+        """True if the program ran out of time while load may be the reason."""
         self.spent_s = self._asleep_s = 0.0
         self._test_began = Seen()
         self._accepted = False
@@ -156,7 +156,7 @@ class Watch:
         self._began = self._last = time.monotonic()
 
     def wait(self) -> None:
-        """Until the run is over, and everything in it is to be killed.
+        """Wait until the run is over and all its processes are to be killed.
 
         CPU time counts against the limits, and time in which every thread sleeps. Waiting for a busy core does not, so
         that the verdict does not depend on the machine's load; nor does the companion's time.
@@ -180,8 +180,8 @@ class Watch:
         self._statuses = [child.reap() for child in self.children]
 
     def result(self, lacked_memory: bool) -> dict[str, Any]:
-        """How the children ended, and what the program used. `lacked_memory`: their control group has killed one, of
-        which the statuses tell nothing but the signal."""
+        """The ends of the children, and the program's resources. `lacked_memory`: their control group has killed one,
+        of which the statuses tell nothing but the signal."""
         first, last = self._statuses[0], self._statuses[-1]
         ended, check_ended = self.machine.ended, self.machine.check_ended
         if lacked_memory and ended == "exited" and first == signal.SIGKILL:

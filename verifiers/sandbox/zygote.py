@@ -3,7 +3,7 @@ is left of them.
 
 A process can find whatever it inherits from its parent, freed memory included. So the server never holds a job: it
 receives limits, which are numbers, and descriptors of files in memory, which it passes on unread. A child reads its own
-and keeps descriptors of no others; the judge reads what it writes there. When a run ends is decided in `watch.py`.
+and keeps descriptors of no others; the judge reads what it writes there. `watch.py` decides when a run ends.
 
 Two processes. The *guardian* enters the namespaces, forks the *server* (process 1 of its own pid namespace) and waits:
 when the judge dies, it kills the server, and the kernel then kills everything in the namespace. The server polls the

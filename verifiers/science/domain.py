@@ -21,9 +21,9 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 TOLERANCE = 0.05
-"""Share of the reference by which a number may differ if the data do not say: SciBench's (arXiv 2307.10635)."""
+"""Share of the reference by which a number may differ if the data set does not say: SciBench's (arXiv 2307.10635)."""
 MAX_PROSE_WORDS = 4
-"""A reference of more words is a sentence, which no expression equals."""
+"""Most words of a reference that is an expression; a longer one is a sentence."""
 
 _WRAPPED = re.compile(r"\\(?:text|mathrm|mathbf|textbf|textrm|boldsymbol|bf|rm)\s*\{([^{}]*)\}|\$")
 _LETTER = re.compile(r"\(?\s*([A-Za-z])\s*\)?\s*\.?")
@@ -84,15 +84,15 @@ _OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", _ANGLES, "steradian", "ca
 class Quantity(NamedTuple):
     value: float
     unit: str
-    """In pint's notation; "" if none is given."""
+    """The unit in pint's notation; "" if none is given."""
     apart: str = ""
-    """The same, if letters written together are units of their own: ms^{-1} is m s^{-1} where m/s is asked for."""
+    """The unit if letters written together are units of their own: ms^{-1} is m s^{-1} where m/s is asked for."""
     evaluated: bool = True
     """True if no division is left to do: 34/2 is no answer for 17, as in math."""
 
 
 class Reference(NamedTuple):
-    """One of three: options of a choice, a quantity, or neither for an expression."""
+    """A reference: the options of a choice, a quantity, or neither for an expression."""
 
     answer: str
     options: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Reference(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def read_reference(answer: str, tests: str | None) -> Reference:
-    """Raises ValueError that says why nothing can be compared with it."""
+    """Read a reference. Raises ValueError that says why nothing can be compared with it."""
     answer, facts = answer.strip(), json.loads(tests) if tests else {}
     if not answer:
         raise ValueError("it has no answer")
@@ -213,7 +213,8 @@ class Science(Domain):
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """A decimal number or a simple fraction, optionally times a power of ten, optionally with a unit; else None."""
+    """Read a decimal number or a simple fraction, optionally times a power of ten, optionally with a unit; None for
+    anything else."""
     text = _rewritten(text) if len(text) <= MAX_CHARACTERS else ""
     match = _NUMBER.match(text)
     unit = read_unit(text[match.end() :]) if match else None
@@ -240,8 +241,8 @@ def unit_text(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def read_unit(text: str, apart: bool = False) -> tuple[float, str] | None:
-    """A power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same. With
-    `apart` letters written together before a negative exponent are units of their own."""
+    """Read a power of ten and a unit, "" for none; None if it is not a unit. "J/mol K" and "J/(mol K)" are the same.
+    With `apart` letters written together before a negative exponent are units of their own."""
     text = re.sub(r"^(?:1|\(\s*1\s*\))\s*/", "/", _rewritten(text))
     power = _POWER_OF_TEN.match(text)
     if power and abs(int(power[1])) > _LARGEST_POWER:
@@ -273,8 +274,8 @@ def _with_its_capitals(name: str) -> str:
 
 
 def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance: float) -> bool:
-    """True if they differ by at most this share of the reference, which is in its unit times `scale`. An answer without
-    a unit is in the requested one, with or without that power of ten."""
+    """True if two quantities differ by at most this share of the reference, which is in its unit times `scale`. An
+    answer without a unit is in the requested one, with or without that power of ten."""
     values = [answer.value, answer.value / scale]
     if answer.unit:
         if _kinds(answer.unit) and _kinds(reference.unit) and _kinds(answer.unit) != _kinds(reference.unit):

@@ -1,1 +1,1 @@
-"""Judging many responses at once: on this machine, or on reward servers."""
+"""Judge many responses at once: on this machine, or on reward servers."""

@@ -1,6 +1,6 @@
 """A pool whose workers are reward servers on other machines; docs/howto/reward_servers.md describes the protocol.
 
-A verdict depends only on problem and response, so what one server did not answer is sent to another.
+A verdict depends only on problem and response, so a ticket that one server did not answer is sent to another.
 """
 
 import os
@@ -21,9 +21,9 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 STREAMS = 8
 """Open requests to one server at a time. Each has half a ticket per worker, which keeps the workers busy."""
 BATCH = 32
-"""Tickets in one request, at most."""
+"""Most tickets in one request."""
 COALESCE_S = 0.002
-"""Wait for more tickets before a request is sent."""
+"""Seconds to wait for more tickets before a request is sent."""
 TICK_S = 0.1
 TRIES = 4
 CONNECT_S, SEND_S, REQUEST_S = 5.0, 60.0, 900.0
@@ -173,7 +173,7 @@ class RemoteVerifierPool(Pool):
         return None
 
     def _hopeless(self, now: float) -> str:
-        """Why pending items will not be answered; "" if they may be."""
+        """The reason why pending items will not be answered; "" if they may be."""
         if self._pending and now - max(self._last_contact, self._begun) > self._patience_s:
             return f"no reward server has answered for {self._patience_s:g} s"
         if self._pending and now - max(self._last_verdict, self._begun) > BUSY_FACTOR * self._patience_s:

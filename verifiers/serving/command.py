@@ -1,4 +1,4 @@
-"""`ratchet-judge`: makes this machine a reward server for trainers on others."""
+"""Make this machine a reward server for trainers on other machines: `ratchet-judge`."""
 
 import argparse
 import ipaddress

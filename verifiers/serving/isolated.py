@@ -1,4 +1,4 @@
-"""Runs a domain's own `score`, each call in a confined process that is forked for it and killed at its limits.
+"""Run a domain's own `score`, each call in a confined process that is forked for it and killed at its limits.
 
 The fork server is the code sandbox's (docs/explanation/sandbox.md), with the domain imported once. Only the process
 that scores has problem and answer.
@@ -22,9 +22,9 @@ from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox
 
 TIME_LIMIT_S = 5.0
-"""CPU time and sleep of one score."""
+"""Seconds of CPU time and sleep for one score."""
 MEMORY_BYTES = 1 << 30
-"""Memory of one score, on top of the imported domain."""
+"""Bytes of memory for one score, on top of the imported domain."""
 _INHERITED = (
     IMPORT_PATH, OWN_DOMAINS, ENVIRONMENTS, "PYTHONPATH", "LD_LIBRARY_PATH",
     "HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE",  # for data sets
@@ -44,7 +44,7 @@ class IsolatedVerifier:
         self.close = self._sandbox.close
 
     def verify(self, problem: Problem, answer: str) -> Verdict:
-        """Raises SandboxFault when the server cannot be started or was killed."""
+        """Judge one answer. Raises SandboxFault if the server cannot be started or was killed."""
         job = {"problem": json.dumps(judged_fields(problem)), "answer": str(answer)}
         limits = Limits(TIME_LIMIT_S, TIME_LIMIT_S, MEMORY_BYTES, output_bytes=1 << 16)
         [run] = self._sandbox.run("", [job], limits, entry_point=None, prelude=None).runs
@@ -61,7 +61,7 @@ class IsolatedVerifier:
 
 
 def work(of: str) -> Callable[[harness.Files, Any], None]:
-    """In the fork server: the function that a confined process runs for one answer."""
+    """The function that a confined process of the fork server runs for one answer."""
     domain = DOMAINS.load(of)() if ":" in of else domain_of(of)
     domain.load()
 

@@ -1,4 +1,4 @@
-"""Judges many responses at once on this machine."""
+"""Judge many responses at once on this machine."""
 
 import heapq
 import itertools
@@ -25,7 +25,7 @@ REMEMBERED = 8_192
 """Verdicts kept, so that a program shared by many rollouts runs once; and problems whose seconds are known."""
 ATTEMPTS = 3
 PAUSE_S = 0.2
-"""Before the next attempt, times the attempts made: a full disk or process table may be temporary."""
+"""Seconds before the next attempt, times the attempts made: a full disk or process table may be temporary."""
 
 
 def open_pool(
@@ -47,7 +47,7 @@ def open_pool(
 
 
 class VerifierPool(Pool):
-    """Judges with `workers` threads (default: one per core), each with its own sandbox processes.
+    """A pool that judges with `workers` threads (default: one per core), each with its own sandbox processes.
 
     Those start when first needed, are never forked from this process, and die with it. Limits count CPU time, and
     identical programs share one verdict unless it was a timeout or a fault of this machine. Problems that took long
@@ -95,8 +95,8 @@ class VerifierPool(Pool):
     def map_programs(
         self, function: Callable[[Problem, str, Sandbox], T], programs: Iterable[tuple[Problem, str]]
     ) -> list[T]:
-        """`function` of each program and a worker's sandbox, in order, for callers that need more than verdicts, such
-        as `code.judge.examine`. Raises RatchetError if it fails repeatedly."""
+        """Call `function` with each program and a worker's sandbox, and return the results in order, for callers that
+        need more than verdicts, such as `code.judge.examine`. Raises RatchetError if it fails repeatedly."""
 
         def begin(program: tuple[Problem, str], deliver: Deliver) -> None:
             unique = (next(self._serial),)

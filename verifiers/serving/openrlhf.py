@@ -1,4 +1,4 @@
-"""The requests of OpenRLHF's `--reward.remote_url`, for a reward server's `/v1/openrlhf`.
+"""Requests of OpenRLHF's `--reward.remote_url`, for a reward server's `/v1/openrlhf`.
 
 `{"query": [...], "prompts": [...], "labels": [...]}`, where a query is prompt and response as one text with special
 tokens and a label the row's `ratchet_problem`, is answered with `{"rewards": [...], "scores": [...], "extra_logs":
@@ -16,7 +16,7 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 
 
 def decode_request(body: bytes) -> list[tuple[int, Submission]]:
-    """Raises ValueError that says what is wrong."""
+    """Read a request. Raises ValueError that says what is wrong."""
     try:
         message = json.loads(body)
         pairs = paired(message["labels"], after_prompt(message["query"], message["prompts"]))

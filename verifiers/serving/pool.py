@@ -14,13 +14,13 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 Deliver = Callable[[Any], None]
-"""Receives the Verdict, or a RatchetError that says why nothing can be judged here."""
+"""A callback that receives the Verdict, or a RatchetError that says why nothing can be judged here."""
 
 CLOSED = Verdict(Outcome.INFRA_ERROR, decided_by="closed", detail="the pool was closed before it was judged")
 
 
 class Pool(ABC):
-    """Judges responses. A verdict depends only on the problem and the response, not on where it is judged.
+    """A pool that judges responses. A verdict depends only on the problem and the response, not on the machine.
 
     Bad input (a problem without tests, NUL bytes) gets a verdict with the reason, never an exception. Methods may be
     called from any thread, `results` from one at a time. A pool does not survive a fork: create one per process.
@@ -87,11 +87,12 @@ class Pool(ABC):
             yield ticket, verdict
 
     def verify(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        """Verdicts of finished responses, in order. Raises as `results` does."""
+        """Judge finished responses; returns their verdicts in order. Raises the errors of `results`."""
         return gather(self.begin, (Submission(*pair, settings=self.settings) for pair in pairs))
 
     def run_programs(self, pairs: Iterable[tuple[Problem, str]]) -> list[Verdict]:
-        """Verdicts of bare programs (golden solutions, mutants), in order. Raises as `results` does."""
+        """Judge bare programs (golden solutions, mutants); returns their verdicts in order. Raises the errors of
+        `results`."""
         return gather(self.begin, (Submission(*pair, is_program=True, settings=self.settings) for pair in pairs))
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The messages between a pool and its reward servers: JSON, described in docs/howto/reward_servers.md.
+"""Messages between a pool and its reward servers: JSON, described in docs/howto/reward_servers.md.
 
 Python's own `json`, because it escapes text to ASCII: a lone surrogate in a response survives.
 """
@@ -17,8 +17,8 @@ from ratchet.verifiers.submission import JudgeSettings, Submission
 TOKEN_VARIABLE = "RATCHET_JUDGE_TOKEN"
 WORKERS_HEADER = "X-Ratchet-Workers"
 HEARTBEAT_S = 0.5
-"""The server sends an empty line this often while nothing completes: a client can tell slow from dead, and the server
-notices a client that has left."""
+"""Seconds between empty lines that the server sends while nothing completes: a client can tell slow from dead, and the
+server notices a client that has left."""
 
 
 def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
@@ -38,7 +38,7 @@ def encode_batch(submissions: Iterable[tuple[Any, Submission]]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
-    """Raises ValueError that says what is wrong and where. Does not check a problem's content."""
+    """Decode a batch. Raises ValueError that says what is wrong and where. Does not check a problem's content."""
     where = "the body"
     try:
         batch = json.loads(body)
@@ -74,6 +74,7 @@ def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
 
 
 def decode_verdict(line: str) -> tuple[Any, Verdict]:
-    """(ticket, verdict). Raises ValueError, TypeError or KeyError for a line that `encode_verdict` did not write."""
+    """Decode a line into (ticket, verdict). Raises ValueError, TypeError or KeyError for a line that `encode_verdict`
+    did not write."""
     row = json.loads(line)
     return row.pop("ticket"), Verdict(**{**row, "outcome": Outcome(row["outcome"])})

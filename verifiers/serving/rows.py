@@ -1,6 +1,6 @@
-"""A problem as one text in another trainer's data set, and a response as its functions get it.
+"""A problem as one text in another trainer's data set, and a response as that trainer's functions get it.
 
-Here, not with the adapters, because a reward server reads such rows too (`serving.openrlhf`).
+They are here, not with the adapters, because a reward server reads such rows too (`serving.openrlhf`).
 """
 
 import functools
@@ -19,8 +19,8 @@ _END = re.compile(r"(?:\s*(?:<\|[^<>|]+\|>|<｜[^<>｜]+｜>|</s>|<eos>|<end_of_
 
 
 def encode(problem: Problem, response_prefix: str = "") -> str:
-    """The problem as one JSON object: the fields that a verdict depends on, and `response_prefix`, the prompt's end
-    that belongs to the response, such as `<think>`."""
+    """The problem as one JSON object: the fields that a verdict depends on, and `response_prefix`, the end of the
+    prompt that belongs to the response, such as `<think>`."""
     judged = domain_of(problem.domain).for_judging(problem)
     return json.dumps(judged_fields(judged) | ({_PREFIX: response_prefix} if response_prefix else {}))
 
@@ -46,7 +46,7 @@ def decode(text: str) -> tuple[Problem, str]:
 
 
 def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem, str]]:
-    """Problems and whole responses. Raises RatchetError that names the first row that cannot be judged."""
+    """Pairs of problems and whole responses. Raises RatchetError that names the first row that cannot be judged."""
     pairs = []
     for number, (row, response) in enumerate(zip(rows, responses, strict=True)):
         try:
@@ -60,7 +60,8 @@ def paired(rows: Iterable[str], responses: Iterable[str]) -> list[tuple[Problem,
 
 
 def without_end(response: str) -> str:
-    """A response that was decoded with its special tokens, without those at its end: a fence must end its line."""
+    """A response that was decoded with its special tokens, without those at its end: a closing fence must end its
+    line."""
     return _END.sub("", response)
 
 

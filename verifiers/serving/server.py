@@ -47,9 +47,9 @@ from ratchet.verifiers.submission import Submission
 
 RETRY_AFTER = {"Retry-After": "1"}
 UPLOADS = 16
-"""Request bodies read at the same time; with the limit on one body this bounds memory."""
+"""Most request bodies read at the same time; with the limit on one body this bounds memory."""
 UPLOAD_S, UPLOAD_BYTES_S = 10.0, 256 << 10
-"""Seconds for a body, plus one for every so many bytes received: stalled uploads do not block others."""
+"""Seconds for a body, plus one second per UPLOAD_BYTES_S bytes received: stalled uploads do not block others."""
 GRACE_S = 30
 
 VERDICTS = Counter("ratchet_judge_verdicts", "Verdicts given.", ["domain", "outcome"])
@@ -65,7 +65,8 @@ RUNNING = Gauge("ratchet_judge_in_flight", "Work being judged.")
 
 
 class RewardServer:
-    """The application. Above `queue_limit` open tickets it answers 429; `request_bytes` bounds one request's body."""
+    """The HTTP application. Above `queue_limit` open tickets it answers 429; `request_bytes` bounds one request's
+    body."""
 
     def __init__(self, pool: VerifierPool, token: str, isolation: str, queue_limit: int, request_bytes: int) -> None:
         self.pool, self.isolation = pool, isolation
@@ -256,8 +257,8 @@ def _refusal(_: Request, refused: Exception) -> Response:
 
 
 def server_token(file: Path) -> tuple[str, str]:
-    """(token, its source): from the environment, else from the file, which is created if missing. Raises RatchetError
-    if the file is empty or others can read it."""
+    """The token and its source: the environment, or else the file, which is created if missing. Raises RatchetError if
+    the file is empty or others can read it."""
     if token := os.environ.get(TOKEN_VARIABLE, "").strip():
         return token, f"environment variable {TOKEN_VARIABLE}"
     file.parent.mkdir(parents=True, exist_ok=True)
