@@ -37,7 +37,7 @@ class Rows:
         return self._source if isinstance(self._source, pa.Table) else pq.read_table(self._source)
 
     def mapped(self, folder: Path | None) -> pa.Table:
-        """All rows as one table, mapped from a file in `folder` where they are a file: not held in memory."""
+        """All rows as one table. A file is mapped from `folder` instead of held in memory."""
         if isinstance(self._source, pa.Table) or folder is None:
             return self.table()
         return on_disk(pq.read_schema(self._source), self.batches(), folder / "rows.arrow")
@@ -83,7 +83,7 @@ class StepContext:
 
     domain: str = "math"
     curation: Curation = field(default_factory=Curation)
-    """The recipe's curation of the domain: where a step of it has no settings of its own, its section applies."""
+    """The recipe's curation of the domain; its section applies to a step that has no settings of its own."""
     seed: int = 0
     verified: str = "strict"
     """The recipe's `verification.math`."""
@@ -92,22 +92,22 @@ class StepContext:
     attempts: pa.Table | Path | None = None
     """The teacher's answers, for a step that needs `attempts`."""
     folder: Path | None = None
-    """Where files may be kept while the step runs; a killed run's are there again if the step is `resumable`."""
+    """A folder for files while the step runs; those of a killed run are still there if the step is `resumable`."""
     each: Callable[[Callable[[pa.Table], Split], Iterable[pa.Table], int], Iterable[Split]] = _one_by_one
-    """Applies a function to all batches, in several processes, in order; the number is that of all rows."""
+    """Apply a function to all batches, in several processes, in order; the number is that of all rows."""
     open_pool: OpenPool = _open_pool
-    """Opens a pool that judges. `local`: on this machine in any case; `runs_programs`: its isolation is recorded."""
+    """Open a pool that judges. `local`: on this machine in any case; `runs_programs`: its isolation is recorded."""
     progress: Callable[[int, int], None] = lambda done, total: None
     warning: Callable[[str], None] = lambda text: None
     result: DatasetResult = field(default_factory=DatasetResult)
-    """Facts about the whole step for its manifest."""
+    """Facts about the whole step, for its manifest."""
 
     def items(self) -> pa.Table:
         """All held-out problems."""
         return pa.concat_tables([Rows(one).table() for one in self.benchmarks])
 
     def attempt_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
-        """The teacher's answers in batches: all together may be larger than memory."""
+        """The teacher's answers in batches: together they may be larger than memory."""
         assert self.attempts is not None, "a step that needs attempts comes after the teacher"
         if isinstance(self.attempts, Path):
             return pq.ParquetFile(self.attempts).iter_batches(rows)
@@ -123,27 +123,28 @@ class StepContext:
 
 
 class CurationStep(ABC):
-    """One step: rows in, kept and rejected rows out. Settings are the fields of the dataclass; they are in the key of
-    the step's artifact, as are `version`, the rows and the source of `code`."""
+    """One step of curation: rows in, kept and rejected rows out. Settings are the fields of the dataclass; they are in
+    the key of the step's artifact, as are `version`, the rows and the source of `code`."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
     """Raise it when the same rows and settings give other rows."""
     needs: ClassVar[tuple[str, ...]] = ()
-    """`benchmarks`; `attempts` of the teacher; `teacher` for a step that only comes after the attempts."""
+    """Inputs that the step needs: `benchmarks`; `attempts` of the teacher; `teacher` for a step that only comes after
+    the attempts."""
     resumable: ClassVar[bool] = False
-    """The next run continues with the files that a killed one left in the folder."""
+    """True if the next run continues with the files that a killed one left in the folder."""
 
     @property
     def needs_teacher(self) -> bool:
         return bool({"attempts", "teacher"} & {*self.needs})
 
     def parameters(self, context: StepContext) -> Any:
-        """Settings that the result depends on, for the key."""
+        """The settings that the result depends on, for the key."""
         return asdict(self) if is_dataclass(self) and not isinstance(self, type) else {}
 
     def code(self, context: StepContext) -> Sequence[str]:
-        """Import paths of code beside the step's settings that the result depends on, for the key."""
+        """Import paths of other code that the result depends on, for the key."""
         return [f"{type(self).__module__}:{type(self).__qualname__}"]
 
     def check(self, context: StepContext) -> None:  # noqa: B027  # most steps have nothing to check
@@ -151,11 +152,11 @@ class CurationStep(ABC):
 
     @abstractmethod
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
-        """Splits that together have each row once, in order."""
+        """Yield splits that together have each row once, in order."""
 
 
 class ProblemFilter(CurationStep):
-    """A step that looks at one problem at a time: `judge` gives the evidence against it, or None to keep it. In the
+    """A step that looks at one problem at a time. `judge` gives the evidence against it, or None to keep it. In the
     funnel, its rule has the step's name."""
 
     @abstractmethod

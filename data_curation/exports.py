@@ -1,7 +1,7 @@
 """Curated problems in the formats of other trainers, each one declaration: docs/howto/other_trainers.md.
 
-The text column `ratchet_problem` (`verifiers.serving.rows`) has all that a verdict needs, in every format, so every
-domain can be exported and each trainer's adapter (`verifiers.adapters`) gives the verdicts of this house.
+In every format, the text column `ratchet_problem` (`verifiers.serving.rows`) has all that a verdict needs, so every
+domain can be exported and each trainer's adapter (`verifiers.adapters`) gives Ratchet's verdicts.
 """
 
 from collections import Counter
@@ -30,14 +30,14 @@ ROWS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Source:
-    """A problem to export, and its number."""
+    """A problem to export, with its number."""
 
     problem: Problem
     number: int
     split: str = "train"
     prompt: PromptFormat = field(default_factory=PromptFormat)
     data_source: str = ""
-    """One of verl's own reward functions, instead of ours."""
+    """The name of one of verl's own reward functions, to use instead of ours."""
 
     @property
     def message(self) -> str:
@@ -59,14 +59,15 @@ Columns = Mapping[str, tuple[pa.DataType, Callable[[Source], Any]]]
 class Export:
     columns: Columns
     usage: str
-    """How to train with it, for the README; `{train}` and `{validation}` are its files."""
+    """Instructions for training with the export, for its README; `{train}` and `{validation}` are its files."""
 
     @property
     def schema(self) -> pa.Schema:
         return pa.schema([(name, kind) for name, (kind, _) in self.columns.items()])
 
     def row(self, source: Source) -> Row:
-        """Raises NotExpressible if verl's own reward function, where one was asked for, cannot judge the problem."""
+        """The exported row. Raises NotExpressible if verl's own reward function, where one was asked for, cannot judge
+        the problem."""
         return {name: value(source) for name, (_, value) in self.columns.items()}
 
 
@@ -130,8 +131,9 @@ def export_problems(
     problems: pa.Table | Path, target: Path, format: str, prompt: PromptFormat | None = None, data_source: str = ""
 ) -> tuple[int, Counter[str]]:
     """Write problems, a table or a Parquet file of them, to the Parquet file `target` in this trainer's format. The
-    split in the rows is the target's name. Returns how many were written, and how many were left out, by reason: with
-    `data_source`, verl's own reward functions judge, and not all can be. Raises RatchetError for an unknown format."""
+    split in the rows is the target's name. Returns the number of written problems, and of omitted ones by reason: with
+    `data_source`, verl's own reward functions judge, and cannot judge every problem. Raises RatchetError for an unknown
+    format."""
     if format not in EXPORTS:
         raise RatchetError(f"There is no format {format!r}. Known: {', '.join(EXPORTS)}.")
     to, left_out, written = EXPORTS[format], Counter[str](), 0

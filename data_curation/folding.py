@@ -1,4 +1,4 @@
-r"""One spelling for what Unicode spells in many ways, before texts are compared.
+r"""Fold the many spellings that Unicode has for a text into one, before texts are compared.
 
 NFKC with care for mathematics. `x²` and `x₂` become `x^2` and `x_2`, never `x2`; `½` and `\frac12` become `1/2`; `≠`
 stays a sign of its own although it is an equals sign with a stroke. Full-width and mathematical letters, circled
@@ -6,7 +6,7 @@ digits, ligatures and the digits of other scripts become the plain ones; accents
 width disappear, because texts are copied with and without them. Letters that only look alike (Latin a, Cyrillic a) stay
 different.
 
-Texts are folded as UTF-8; of each byte of the result it is known which character it comes from (`Origin`).
+Texts are folded as UTF-8; each byte of the result can be traced to the character that it comes from (`Origin`).
 """
 
 import re
@@ -41,7 +41,8 @@ _CHARACTERS = (*range(0x80, 0x3400), *range(0xA000, 0x20000), *range(0x2F800, 0x
 
 
 class Origin(NamedTuple):
-    """Where folded bytes come from: characters at the bytes `old` of the text, of so many bytes, are now at `new`."""
+    """The origin of folded bytes: characters at the bytes `old` of the text, `widths` bytes long, are now at `new`,
+    `lengths` bytes long."""
 
     old: np.ndarray
     widths: np.ndarray
@@ -57,20 +58,20 @@ class Origin(NamedTuple):
         return int(self.old[at]) + (int(self.widths[at]) + beyond if beyond >= 0 else 0)
 
     def now(self, places: np.ndarray) -> np.ndarray:
-        """Where the characters at these bytes of the text are now."""
+        """The new places of the characters at these bytes of the text."""
         at = np.searchsorted(self.old, places)  # replaced characters before each
         shifts = np.cumsum(self.lengths - self.widths)
         return places + np.concatenate([[0], shifts])[at]
 
 
 def folded(text: str) -> str:
-    """The text in the one spelling."""
+    """The folded text."""
     raw = text.encode(errors="replace")
     return folded_bytes(raw, np.array([0, len(raw)]))[0].decode(errors="replace")
 
 
 def folded_bytes(raw: bytes, offsets: np.ndarray) -> tuple[bytes, Origin | None]:
-    """The folded bytes of several texts, which begin at `offsets`, and where they come from; None: each is in its
+    """The folded bytes of several texts, which begin at `offsets`, and their origin; None if each byte is in its
     place."""
     origin = None
     if not raw.isascii():
@@ -92,7 +93,8 @@ Replace = Callable[[re.Match[bytes]], bytes]
 
 
 def _within(begins: list[int], make: Replace) -> Replace:
-    """What a match becomes, with as many bytes; one that begins in one text and ends in another stays."""
+    """A replacement for each match that keeps its number of bytes; a match that begins in one text and ends in another
+    stays."""
 
     def replacement(match: re.Match[bytes]) -> bytes:
         start, end = match.span()
@@ -134,7 +136,7 @@ def _replaced(raw: bytes, at: np.ndarray, entries: np.ndarray, offsets: np.ndarr
 
 
 def _folding_characters(raw: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Where the characters begin that `_table` replaces, and by which of its entries."""
+    """The first bytes of the characters that `_table` replaces, and the index of its entry for each."""
     data = np.frombuffer(raw + bytes(4), np.uint8)
     at = np.flatnonzero(data >= 0xC0)
     widths = _widths(data[at])
@@ -154,7 +156,7 @@ def _widths(leads: np.ndarray) -> np.ndarray:
 
 
 class _Table:
-    """What each replaced character is written as: `entries[code]` is its row of the others, or -1."""
+    """The replacement of each character: `entries[code]` is its row in the other arrays, or -1."""
 
     def __init__(self) -> None:
         found = {code: fold for code in _CHARACTERS if (fold := _fold(chr(code))) is not None}
@@ -174,7 +176,7 @@ def _table() -> _Table:
 
 
 def _fold(character: str) -> tuple[str, int] | None:
-    """What a character becomes, and whether it is raised or lowered; None if it stays."""
+    """The replacement of a character, and whether it is raised or lowered; None if it stays."""
     if character in _SIGN_OF:
         return _SIGN_OF[character], _PLAIN
     code = ord(character)

@@ -1,4 +1,4 @@
-"""The funnel, the number of rows dropped by each rule of each step; and samples of dropped rows, with the reason."""
+"""The funnel, which counts the rows dropped by each rule of each step; and samples of dropped rows, with the reason."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
@@ -13,7 +13,7 @@ FUNNEL_SCHEMA = pa.schema([("step", pa.string()), ("rule", pa.string()), *((name
 
 
 def funnel(summaries: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """One row per rule, in the order of the steps, from their summaries."""
+    """The funnel with one row per rule, in the order of the steps, from their summaries."""
     rows = []
     for summary in summaries:
         rows_in = summary["rows_in"]
@@ -37,7 +37,7 @@ def samples(rejected: pa.Table, count: int = 10) -> dict[tuple[str, str], list[d
 
 
 def reason(evidence: Mapping[str, Any], without: Collection[str] = ()) -> str:
-    """The evidence of a dropped row as a phrase, without these names."""
+    """The evidence of a dropped row as a phrase, without the fields of these names."""
     facts = dict(evidence)
     phrases = [f"item {facts.pop('item')} of {facts.pop('benchmark')}"] if "item" in facts else []
     if isinstance(kept := facts.pop("kept", None), dict):

@@ -1,4 +1,4 @@
-"""Verdicts that a busy machine does not change: what exceeds its time limit is judged again with more time.
+"""Verdicts that a busy machine does not change: a program that exceeds its time limit is judged again with more time.
 
 Limits count CPU time, but neighbors on the same core or cache make a program take more of it, up to some 1.8 times. A
 program near its limit would pass on a quiet machine and fail on a busy one, and every later step would read that.
@@ -14,12 +14,12 @@ from ratchet.verifiers.serving.pool import Pool, gather
 from ratchet.verifiers.submission import JudgeSettings, Submission
 
 WIDER = 2.0
-"""Times the limit: more than neighbors can cost."""
+"""Factor on the limit, more than neighbors can cost."""
 
 
 def patient(pool: Pool, submissions: Sequence[Submission], wider: float = WIDER) -> list[Verdict]:
-    """The verdicts, in order. Those that are timeouts are made once more, after the others, with `wider` times the
-    limits. Raises RatchetError where the machine cannot confine code."""
+    """The verdicts, in order. Timeouts are judged once more, after the others, with `wider` times the limits. Raises
+    RatchetError where the machine cannot confine code."""
     verdicts = gather(pool.begin, submissions)
     late = [number for number, verdict in enumerate(verdicts) if verdict.outcome is Outcome.TIMEOUT]
     for number, verdict in zip(late, again(pool, [submissions[number] for number in late], wider), strict=True):
@@ -33,7 +33,7 @@ def again(pool: Pool, submissions: Sequence[Submission], wider: float = WIDER) -
 
 
 def unhurried(settings: JudgeSettings, problem: Problem) -> JudgeSettings:
-    """`settings` with more time for all tests of a problem together; the time of each is the problem's."""
+    """`settings` with more time for all tests of a problem together; the limit of each test is the problem's."""
     return replace(settings, total_s=WIDER * budget_s(problem.time_limit_s or DEFAULT_TIME_LIMIT_S))
 
 

@@ -1,9 +1,9 @@
-"""How a source is read, before anything is paid for: three rows beside their published fields, and counts of what looks
-wrong.
+"""Preview how a source is read, before anything is paid for: three rows beside their published fields, and counts of
+what looks wrong.
 
     print(*preview_file("train.jsonl", "math").lines(), sep="\\n")
 
-Looks at the first rows only; the step `normalise` reads all of them by the same functions.
+Only the first rows are read; the step `normalise` reads all of them by the same functions.
 """
 
 import json
@@ -40,7 +40,7 @@ CONCERNS = {
 
 
 class RowPreview(BaseModel):
-    """One row: its published fields and what is read from them, as texts of at most 300 characters."""
+    """A preview of one row: its published fields and the fields read from them, as texts of at most 300 characters."""
 
     row: int
     published: dict[str, str]
@@ -48,7 +48,7 @@ class RowPreview(BaseModel):
     removed: list[str] = []
     """Templates that were removed from the statement."""
     rejected: str = ""
-    """Why it cannot be read."""
+    """The reason why the row cannot be read; "" if it can."""
 
 
 class FilePreview(BaseModel):
@@ -57,9 +57,9 @@ class FilePreview(BaseModel):
     domain: str
     layout: str
     rows: int
-    """Rows that were looked at."""
+    """The number of rows that were looked at."""
     kept: int
-    """Rows that are problems of the domain."""
+    """The number of rows that are problems of the domain."""
     rejected: dict[str, int]
     """The number of other rows by reason, with their field."""
     ignored: list[str]
@@ -75,7 +75,7 @@ class FilePreview(BaseModel):
         return self.model_dump()
 
     def lines(self) -> Iterator[str]:
-        """The same as text; a line that begins with `!` is a warning."""
+        """The preview as text; a line that begins with `!` is a warning."""
         yield from self.counts()
         for shown in self.shown:
             yield f"  row {shown.row}, as published"
@@ -102,8 +102,8 @@ class FilePreview(BaseModel):
 def preview_file(
     path: str | Path, domain: str = "math", columns: Columns | None = None, source: str = "", rows: int = ROWS_LOOKED_AT
 ) -> FilePreview:
-    """Preview how the first `rows` rows of a file are read. Raises RatchetError as `read_problems` does for a file that
-    is missing, unreadable or in no known layout."""
+    """Preview how the first `rows` rows of a file are read. Raises the errors of `read_problems` for a file that is
+    missing, unreadable or in no known layout."""
     path = Path(path)
     file = open_raw_file(path, domain, columns, source or source_names([path])[0])
     rejected, templates, ignored = Counter[str](), Counter[str](), set[str]()
@@ -141,7 +141,7 @@ def preview_file(
 def preview_sources(
     name: str | Path, domain: str = "math", columns: Columns | None = None, rows: int = ROWS_LOOKED_AT
 ) -> list[FilePreview]:
-    """`preview_file` for each file of a source: a file, directory, glob, or data set on the Hugging Face Hub."""
+    """Previews of each file of a source: a file, directory, glob, or data set on the Hugging Face Hub."""
     paths = local_files(name)
     named = zip(paths, source_names(paths), strict=True)
     return [preview_file(path, domain, columns, source, rows) for path, source in named]
@@ -160,7 +160,7 @@ def _problem(raw: Row, file: RawFile) -> tuple[Problem, Statement]:
 
 
 def _concerns(problem: Problem, removed: Sequence[str], options: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What looks wrong, keys of `CONCERNS`, each with the evidence."""
+    """The suspicious findings, keys of `CONCERNS`, each with the evidence."""
     domain = domain_of(problem.domain)
     if missing := domain.fault(problem):
         yield "no_reference", missing

@@ -1,4 +1,4 @@
-"""Batches of raw rows to problems: each row is converted by the file's layout, its statement cleaned and its content
+"""Convert batches of raw rows to problems: each row is read by the file's layout, its statement cleaned and its content
 identity computed; rows that cannot be read are rejected. Runs in any process."""
 
 from collections import Counter
@@ -28,9 +28,9 @@ RULES = ("malformed", "other_domain", "empty")
 WINDOW_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
 MAX_STATEMENT = 100_000
-"""Characters. A longer text is no statement, and would slow down every later step."""
+"""Most characters of a statement. A longer text is no statement, and would slow down every later step."""
 UNREADABLE = (Malformed, LookupError, TypeError, ValueError, AttributeError, RecursionError)
-"""What a published row can raise, which can be wrong in any way."""
+"""Exceptions that reading a published row can raise, since it can be wrong in any way."""
 OWN_COLUMNS = "own columns"
 _SHOWN_TEMPLATE = 400
 _SHOWN = ("problem_id", "source", "source_id", "prompt")
@@ -57,7 +57,7 @@ class RawFile:
         return "/".join([*folders, self.path.name]) + f" ({self.layout})"
 
     def converter(self) -> Callable[[RawRow], Row]:
-        """Looked up by name in each process: functions cannot be pickled."""
+        """The function that reads the layout, looked up by name in each process because functions cannot be pickled."""
         if self.layout == OWN_COLUMNS:
             return self._by_own_columns
         convert = next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert
@@ -103,7 +103,7 @@ def _verl(row: RawRow) -> Row:
 
 
 def _exported(row: RawRow) -> Row:
-    """What `ratchet export` writes for other trainers."""
+    """Read a row that `ratchet export` wrote for another trainer."""
     try:
         problem, _ = decode(row.take_text(COLUMN))
     except RatchetError as error:
@@ -132,8 +132,8 @@ SHARED_FORMATS = (
 
 @dataclass
 class RawBatch:
-    """Consecutive rows of a file, not parsed yet; `first` is the number of the first one in the file. Rows of a folder
-    have `names`, those of their files."""
+    """Consecutive rows of a file that are not parsed yet; `first` is the number of the first row in the file. Rows of a
+    folder have `names`, those of their files."""
 
     file: RawFile
     first: int
@@ -142,7 +142,7 @@ class RawBatch:
 
 
 def normalise(batch: RawBatch) -> Split:
-    """The problems of a batch, and the rejected rows: `malformed`, `other_domain`, `empty`, `outside_window`."""
+    """Convert a batch to problems and rejected rows: `malformed`, `other_domain`, `empty`, `outside_window`."""
     file, convert = batch.file, batch.file.converter()
     problems: list[Row] = []
     rejected: list[Row] = []
@@ -210,7 +210,7 @@ def normalise(batch: RawBatch) -> Split:
 
 
 def read_row(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[Row, Statement]:
-    """The columns of a problem, and its statement with what was removed from it."""
+    """The columns of a problem, and its statement with the text that was removed from it."""
     row = RawRow(raw)
     if domain != "code":
         row.restore_backslashes()

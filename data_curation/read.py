@@ -22,7 +22,7 @@ from ratchet.data_curation.split import Split, joined, merged
 from ratchet.verifiers.errors import RatchetError
 
 BATCH_BYTES = 32_000_000
-"""Limit of a batch in bytes of text, beside that in rows: a row with its tests can be megabytes."""
+"""Most bytes of text in a batch, besides the limit on rows: a row with its tests can be megabytes."""
 _ROWS_LOOKED_AT = 50
 MAX_SHORTENED = CurationDetails().max_shortened
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
@@ -32,7 +32,7 @@ Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Spli
 def open_raw_file(
     path: Path, domain: str, columns: Columns | None = None, source: str = "", window: Window | None = None
 ) -> RawFile:
-    """Find out from its first rows how a file is read: by `columns`, or else by its layout.
+    """Determine from a file's first rows how it is read: by `columns`, or else by its layout.
 
     Raises RatchetError for a file that is missing, unreadable, empty, or in no known layout, and for columns that it
     does not have.

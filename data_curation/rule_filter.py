@@ -1,4 +1,4 @@
-"""The rules of a domain, applied to a table."""
+"""Apply the rules of a domain to a table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def rules_of(domain: str, settings: Rules) -> list[Rule]:
 
 
 def filter_by_rules(table: pa.Table, settings: Rules = Rules(), domain: str | None = None) -> Split:
-    """Reject each row by the first of the domain's rules that applies. Raises RatchetError as `rules_of` does."""
+    """Reject each row by the first of the domain's rules that applies. Raises the errors of `rules_of`."""
     rules = rules_of(domain or domain_in(table), settings)
 
     def judge(problem: Problem) -> Rejection | None:

@@ -37,9 +37,9 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Split:
-    """`kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order. `summary` is a small JSON
-    object with at least `step`, `rows_in`, `rows_out` and `dropped`: the number of rows by rule, in the order in which
-    rules are applied, zeros included."""
+    """The result of a step. `kept` has `PROBLEM_SCHEMA`, `rejected` has `REJECTED_SCHEMA`, both in input order.
+    `summary` is a small JSON object with at least `step`, `rows_in`, `rows_out` and `dropped`: the number of rows by
+    rule, in the order in which rules are applied, zeros included."""
 
     kept: pa.Table
     rejected: pa.Table
@@ -81,14 +81,14 @@ def assemble(step: str, rules: Sequence[str], kept: pa.Table, rejected: list[dic
 
 
 def joined(splits: Iterable[Split]) -> Split:
-    """One `Split` of those of all batches."""
+    """One `Split` of the splits of all batches."""
     parts = list(splits)
     kept, rejected = (pa.concat_tables([getattr(part, side) for part in parts]) for side in ("kept", "rejected"))
     return Split(kept, rejected, merged([part.summary for part in parts]))
 
 
 def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of all batches: numbers are added, also in mappings; of texts the first stays."""
+    """The summary of all batches: numbers are added, also in mappings; the first of several texts stays."""
     return reduce(_added, summaries, {})
 
 
@@ -99,19 +99,19 @@ def _added(one: Any, other: Any) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line with sorted keys."""
+    """The value as JSON on one line with sorted keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def set_column(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
-    """`table` with the column `name` of `PROBLEM_SCHEMA` replaced."""
+    """The table with the column `name` of `PROBLEM_SCHEMA` replaced."""
     index = PROBLEM_SCHEMA.get_field_index(name)
     return table.set_column(index, PROBLEM_SCHEMA.field(name), pa.array(values, PROBLEM_SCHEMA.field(name).type))
 
 
 def add_metadata(table: pa.Table, key: str, values: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """`table` with `values[i]` under `key` in the JSON metadata of row i, or under `ratchet.key` where the row has a
-    column of that name. Metadata can be long: it is only parsed where the key may exist already."""
+    """The table with `values[i]` under `key` in the JSON metadata of row i, or under `ratchet.key` if the row has a
+    column of that name. Metadata can be long: it is only parsed if the key may exist already."""
     written = {key: to_json(value) for key, value in {id(value): value for value in values}.items()}
     old = table.column("metadata").to_pylist()
     merged = [_with(text, key, value, written[id(value)]) for text, value in zip(old, values, strict=True)]

@@ -53,7 +53,8 @@ def steps_of(domain: str, curation: Curation) -> list[CurationStep]:
 
 
 def step_of(chosen: StepChoice | CurationStep, place: str = "steps") -> CurationStep:
-    """A step by its name or import path, perhaps with settings: `{my_lab.steps:DropShort: {least_words: 8}}`."""
+    """Make a step from its name or import path, which may have settings: `{my_lab.steps:DropShort: {least_words:
+    8}}`."""
     if isinstance(chosen, CurationStep):
         return chosen
     name, settings = (chosen, {}) if isinstance(chosen, str) else next(iter(chosen.items()))
@@ -71,7 +72,7 @@ def run_steps(
     table: pa.Table, steps: Iterable[StepChoice | CurationStep], context: StepContext | None = None
 ) -> list[Split]:
     """Run steps one after the other; the kept rows of the last split are the result. For programs: a recipe's run also
-    stores each step's rows and finds them again. Raises RatchetError as the steps do."""
+    stores each step's rows and finds them again. Raises the errors of the steps."""
     context, splits = context or StepContext(), []
     for step in map(step_of, steps):
         context.result = DatasetResult()

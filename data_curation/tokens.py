@@ -1,10 +1,10 @@
 r"""Tokens of statements with LaTeX and prose, for finding equal texts.
 
 A token is a run of letters, a run of digits, one mathematical sign, or one ideograph; case, spacing and punctuation are
-ignored. What Unicode spells in many ways is one (`folding.py`). A LaTeX command is a word, but commands of appearance
-(`\left`, `\text`, `\displaystyle`) are ignored, and synonyms (`\dfrac` and `\frac`, `\leq` and `≤`) are one token.
-Single letters separated by blanks are one word: `A x` is `Ax`. So `$\dfrac{1}{2}x y$,` and `\(½ xy\)` have the same
-tokens. Different numbers are never the same token.
+ignored. The many spellings that Unicode has for a text become one (`folding.py`). A LaTeX command is a word, but
+commands of appearance (`\left`, `\text`, `\displaystyle`) are ignored, and synonyms (`\dfrac` and `\frac`, `\leq` and
+`≤`) are one token. Single letters separated by blanks are one word: `A x` is `Ax`. So `$\dfrac{1}{2}x y$,` and `\(½
+xy\)` have the same tokens. Different numbers are never the same token.
 
 Columns are tokenized as arrays of UTF-8 bytes, never by character or word; positions are bytes of the text.
 """
@@ -47,7 +47,7 @@ Texts = Sequence[str] | pa.Array | pa.ChunkedArray
 class Tokens:
     """The tokens of several texts in order. Token i has hash `hashes[i]` (uint64); text t has the tokens
     `bounds[t]:bounds[t + 1]`. `starts` and `ends` are positions in `folded`, the folded lower-case bytes of all texts,
-    where text t begins at `offsets[t]`. `origin` says where these bytes come from in `raw`, where text t begins at
+    where text t begins at `offsets[t]`. `origin` maps these bytes to those in `raw`, where text t begins at
     `raw_offsets[t]`."""
 
     hashes: np.ndarray
@@ -77,7 +77,7 @@ class Tokens:
         return run_hashes(self.hashes, n)
 
     def runs_at(self, at: np.ndarray, n: int) -> np.ndarray:
-        """`runs` from each token of `at`; all n tokens must exist."""
+        """Hashes of the n tokens from each token of `at`, as in `runs`; all n tokens must exist."""
         grams = self.hashes[at]
         for place in range(1, n):
             grams = grams * _power(1) + self.hashes[at + place]
@@ -116,7 +116,7 @@ def run_hashes(hashes: np.ndarray, n: int) -> np.ndarray:
 
 
 def bitmap(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """(2**bits,) bool: the leading bits of these hashes."""
+    """The leading bits of these hashes as a mask, shape (2**bits,)."""
     seen = np.zeros(1 << bits, bool)
     seen[(hashes >> np.uint64(64 - bits)).view(np.int64)] = True
     return seen
@@ -128,13 +128,13 @@ def look_up(seen: np.ndarray, hashes: np.ndarray, bits: int) -> np.ndarray:
 
 
 def tokenise(texts: Texts) -> Tokens:
-    """Tokens of all texts, at tens of megabytes per second. A null is a text without tokens."""
+    """Tokenize all texts, at tens of megabytes per second. A null is a text without tokens."""
     raw, offsets = _bytes(texts)
     return _tokenise(bytes(raw), offsets)
 
 
 def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
-    """`tokenise` in batches that fit the processor's cache; at least one."""
+    """Tokenize texts in batches that fit the processor's cache; at least one."""
     raw, offsets = _bytes(texts)
     first = 0
     while first < len(offsets) - 1:
@@ -147,7 +147,7 @@ def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
 
 
 def byte_span(text: str, start: int, end: int) -> list[int]:
-    """Characters `start:end` of a text as a span of its UTF-8 bytes, as in all evidence."""
+    """The characters `start:end` of a text as a span of its UTF-8 bytes, as in all evidence."""
     before = len(text[:start].encode(errors="replace"))
     return [before, before + len(text[start:end].encode(errors="replace"))]
 
@@ -256,7 +256,7 @@ def _join_letters(
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
-    """The 64-bit finalizer of MurmurHash3, a bijection."""
+    """Mix hashes by the 64-bit finalizer of MurmurHash3, a bijection."""
     return _mixed(values.copy())
 
 

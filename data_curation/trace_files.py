@@ -1,4 +1,4 @@
-r"""Traces for a supervised start: a user turn and the response to learn, from files.
+r"""Read traces for a supervised start from files: a user turn and the response to learn.
 
 The layout is recognized by the columns, or by those that the recipe maps:
 
@@ -38,7 +38,7 @@ TurnsOf = Callable[[RawRow], list[tuple[str, Any]]]
 @dataclass(frozen=True)
 class Trace:
     problem: Problem
-    """Statement, identity and source."""
+    """The statement, identity and source of the problem."""
     prompt: str
     """The user turn as the model sees it."""
     response: str
@@ -132,8 +132,8 @@ def _of_problems(
 
 
 def worked_solution(problem: Problem) -> str | None:
-    r"""The solution as a model should write it: without GSM8K's calculator annotations, the final answer in `\boxed{}`;
-    or a golden program in a fenced block."""
+    r"""The solution as a model should write it: without GSM8K's calculator annotations, with the final answer in
+    `\boxed{}`; or a golden program in a fenced block."""
     solution: Any = json.loads(problem.metadata or "{}").get("solution")
     if isinstance(solution, str) and solution.strip():
         text = _FINAL.sub("", _CALCULATIONS.sub("", solution)).strip()

@@ -1,5 +1,5 @@
-"""One key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones. The judges
-are those that published sets of problems name."""
+"""Derive one key for a problem of an online judge or a contest, whatever its URL: mirrors, old hosts and new ones. The
+judges are those that published sets of problems name."""
 
 import re
 from pathlib import Path
@@ -12,8 +12,8 @@ _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
 
 
 def problem_key(url: str | None) -> str | None:
-    """`platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`, `aops:2020_aime_i_problems/problem_5`; None for
-    other URLs."""
+    """The key `platform:problem`, e.g. `codeforces:1520/a`, `leetcode:two-sum`, `aops:2020_aime_i_problems/problem_5`;
+    None for other URLs."""
     if not url:
         return None
     url = _ARCHIVED.sub("", url.strip())

@@ -58,7 +58,7 @@ def _one_or_several(value: Any) -> str:
 
 
 ONE, SEVERAL, NESTED, WORD = WAYS = "(number)", "(list)", "(section)", "(word)"
-"""Tags of the ways to write a field; messages leave them out."""
+"""Tags of the alternative ways to write a field; messages omit them."""
 COLDEST = 0.01
 """Lowest temperature above 0: logits divided by less overflow float32's and vLLM's range."""
 
@@ -80,20 +80,20 @@ Day = Annotated[date, BeforeValidator(_day)]
 """A date, never a number of seconds since 1970."""
 
 Count = Annotated[int, Field(ge=1, le=10**9), INTEGER]
-"""Number of rows, problems or traces."""
+"""A number of rows, problems or traces."""
 CountOrZero = Annotated[int, Field(ge=0, le=10**9), INTEGER]
 Tokens = Annotated[int, Field(ge=1, le=2**24), INTEGER]
 """Tokens of a response, a prompt or a micro-batch."""
 TokensOrZero = Annotated[int, Field(ge=0, le=2**24), INTEGER]
 Steps = Annotated[int, Field(ge=1, le=10**7), INTEGER]
-"""Number of batches, optimizer steps or validations."""
+"""A number of batches, optimizer steps or validations."""
 StepsOrZero = Annotated[int, Field(ge=0, le=10**7), INTEGER]
 Prompts = Annotated[int, Field(ge=1, le=2**20), INTEGER]
 """Prompts of one batch."""
 Rollouts = Annotated[int, Field(ge=2, le=2**16), INTEGER]
-"""Responses per group: one response alone has nothing to be compared with."""
+"""Responses per group, at least two: a single response has nothing to be compared with."""
 Samples = Annotated[int, Field(ge=1, le=2**16), INTEGER]
-"""Responses per question: n, and k, of pass@k."""
+"""Responses per question: n, or k, of pass@k."""
 Attempts = Annotated[int, Field(ge=1, le=64), INTEGER]
 """A teacher's answers per problem."""
 OpenCalls = Annotated[int, Field(ge=1, le=1000), INTEGER]
@@ -109,9 +109,9 @@ Seed = Annotated[int, Field(ge=0, lt=2**63), INTEGER]
 Width = Annotated[int, Field(ge=1, le=2**20), INTEGER]
 """Width of a model's layers."""
 Layers = Annotated[int, Field(ge=1, le=2**12), INTEGER]
-"""Layers, attention heads."""
+"""A number of layers or attention heads."""
 Vocabulary = Annotated[int, Field(ge=262, le=2**24), INTEGER]
-"""Tokens of a new tokenizer: 256 bytes, and six that chats and judges need."""
+"""Tokens of a new tokenizer, at least 262: 256 bytes, and six that chats and judges need."""
 Rank = Annotated[int, Field(ge=1, le=2**14), INTEGER]
 """Rank of a low-rank adapter."""
 
@@ -127,21 +127,21 @@ Seconds = Annotated[float, Field(ge=0.001, le=7 * 24 * 3600), NUMBER]
 Minutes = Annotated[float, Field(ge=0.001, le=7 * 24 * 60), NUMBER]
 
 Probability = Annotated[float, Field(ge=0, le=1), NUMBER]
-"""A probability or a share of a whole, 0 to 1."""
+"""A probability or a share of a whole, from 0 to 1."""
 PositiveProbability = Annotated[float, Field(gt=0, le=1), NUMBER]
 OpenProbability = Annotated[float, Field(gt=0, lt=1), NUMBER]
 BelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
 Difference = Annotated[float, Field(ge=-1, le=1), NUMBER]
-"""Difference of two probabilities."""
+"""A difference of two probabilities."""
 Weight = Annotated[float, Field(ge=1e-6, le=1e6), NUMBER]
-"""Relative to the other weights; they need not sum to one."""
+"""A weight relative to other weights; they need not sum to one."""
 LearningRate = Annotated[float, Field(ge=1e-12, le=1), NUMBER]
-"""AdamW's, per optimizer step."""
+"""AdamW's learning rate, per optimizer step."""
 WeightDecay = Annotated[float, Field(ge=0, le=10), NUMBER]
-"""AdamW's, decoupled."""
+"""AdamW's decoupled weight decay."""
 GradientNorm = Annotated[float, Field(ge=1e-9, le=1e12), NUMBER]
 Coefficient = Annotated[float, Field(ge=0, le=100), NUMBER]
-"""Coefficient of a term of the loss or the reward."""
+"""A coefficient of a term of the loss or the reward."""
 Nats = Annotated[float, Field(ge=1e-9, le=100), NUMBER]
 """Nats per token."""
 Temperature = Annotated[float, Field(ge=0, le=10), AfterValidator(_greedy_or_warm), NUMBER]
@@ -157,7 +157,7 @@ UpperClip = Annotated[float, Field(ge=1e-6, le=1000), NUMBER]
 RatioCap = Annotated[float, Field(ge=1, le=1000), NUMBER]
 """Largest importance weight."""
 RatioBand = tuple[Annotated[float, Field(ge=0, lt=1), NUMBER], Annotated[float, Field(gt=1, le=1000), NUMBER]]
-"""Ratios to learn from."""
+"""Probability ratios to learn from."""
 ImportanceCap = Annotated[
     Annotated[RatioCap, Tag(ONE)] | Annotated[RatioBand, Tag(SEVERAL)], Discriminator(_one_or_several)
 ]
@@ -166,6 +166,6 @@ TemperatureSchedule = PerEpoch[TrainingTemperature]
 Level = Annotated[float, Field(ge=0, le=1e6), NUMBER]
 """Difficulty as a published file states it: a level of 1 to 5, a rating of 800 to 3500."""
 Price = Annotated[float, Field(ge=0, le=1e9), NUMBER]
-"""Price in the currency of your bill."""
+"""A price in the currency of your bill."""
 Budget = Annotated[float, Field(gt=0, le=1e12), NUMBER]
-"""Ceiling in the currency of your bill."""
+"""A ceiling in the currency of your bill."""

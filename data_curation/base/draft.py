@@ -26,7 +26,7 @@ class StepResult(BaseModel):
     shown: list[str] = []
     """Files for a person to look at."""
     isolation: str = ""
-    """How the programs that the step judged were confined."""
+    """The isolation of the programs that the step judged."""
 
 
 class DatasetResult(StepResult):
@@ -58,7 +58,7 @@ class Draft(Generic[R]):
 
     @contextmanager
     def dataset_writer(self, kept: pa.Schema, rejected: pa.Schema) -> Iterator[Callable[[pa.Table, pa.Table], None]]:
-        """The same in batches: call with both sides of each batch."""
+        """Write both sides of a step in batches: call the result with both sides of each batch."""
         counts = Counter(rows_in=0, kept=0, rejected=0)
         with (
             pq.ParquetWriter(self.path / KEPT, kept) as kept_file,

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written durably and renamed, locked by a kernel lock, identified by their hash."""
+"""Files that are complete or absent: written durably and renamed, locked by a kernel lock, identified by their hash."""
 
 import errno
 import fcntl
@@ -33,8 +33,8 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def exclusive(lock_file: Path, does: str, wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold a lock that the kernel frees when its holder dies. Where another process, which `does` the same, holds it,
-    wait for it, after telling `wait`; without that, raise RatchetError."""
+    """Hold a lock that the kernel frees when its holder dies. If another process that `does` the same holds it, call
+    `wait` and wait; without `wait`, raise RatchetError."""
     with open(lock_file, "a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,13 +110,13 @@ def json_hash(value: Any) -> str:
 
 
 def content_key(files: Sequence[tuple[str, str]]) -> str:
-    """One hash of (name, sha256) pairs: identifies a directory of files wherever it is."""
+    """One hash of (name, sha256) pairs, which identifies a directory of files wherever it is."""
     return hashlib.sha256(json.dumps(sorted(files)).encode()).hexdigest()
 
 
 def hash_once(file: Path) -> str:
-    """The file's sha256. The plan before a run asks for it too: an unchanged file is read once for both. Raises
-    RatchetError for a file in the Hub's cache that is not what was downloaded."""
+    """The file's sha256. An unchanged file is read once, also if the plan before a run asks for it too. Raises
+    RatchetError for a file in the Hub's cache that differs from the downloaded one."""
     state = file.stat()
     return _hash_of_version(file, state.st_size, state.st_mtime_ns)
 

@@ -1,4 +1,4 @@
-"""Is the Hugging Face Hub reachable, and what is known without it?"""
+"""Test whether the Hugging Face Hub is reachable, and answer what is known without it."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from functools import cache
 from ratchet.data_curation.base.waiting import saying
 
 HUB_S, LONGEST_S = 5.0, 15.0
-"""Timeout of the request's connection, and of all of it: a resolver of names that is silent has limits of its own."""
+"""Seconds for the request's connection, and for the whole request: a silent resolver of names has limits of its own."""
 
 
 def hub_address() -> str:
@@ -17,7 +17,7 @@ def hub_address() -> str:
 
 
 def hub_answers() -> bool:
-    """One request without retries: the Hub's client retries each file for half a minute."""
+    """True if the Hub answers one request, without retries: the Hub's client retries each file for half a minute."""
     return _answers(hub_address())
 
 

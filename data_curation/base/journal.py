@@ -14,8 +14,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(end byte, record) of each whole line from byte `begin` on. Takes no lock. Raises RatchetError for a line that is
-    not a JSON object."""
+    """The end byte and the record of each whole line from byte `begin` on. Takes no lock. Raises RatchetError for a
+    line that is not a JSON object."""
     with open(path, "rb") as file:
         file.seek(begin)
         for line in file:
@@ -35,7 +35,7 @@ def read_lines(path: Path, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]
 
 
 class Tail:
-    """Reads a journal of progress as it grows. Each record has a `step`, the number `done`, or a `note`.
+    """A reader of a journal of progress as it grows. Each record has a `step`, the number `done`, or a `note`.
 
     A writer that is killed and resumed cuts its file back, and may have outgrown it by the next look. The file is then
     read again from its start; steps that were read before are not repeated.
@@ -66,7 +66,7 @@ class Tail:
 
 
 class Journal:
-    """The writing side of one file. A context manager.
+    """A writer of one file of JSON lines. A context manager.
 
     Each line goes to the kernel at once, so a kill loses no written line; with `durable` it is on disk before `append`
     returns, so a power failure loses none either. With `alone`, a second process that opens the file waits for the
@@ -85,7 +85,7 @@ class Journal:
                 sync_path(path.parent)  # a file is only as durable as its name
 
     def append(self, record: Mapping[str, Any]) -> int:
-        """Returns the first byte of the record's line."""
+        """Append a record; returns the first byte of its line."""
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         with disk_errors(self.path):
             place = self._file.seek(0, os.SEEK_END)
@@ -102,7 +102,7 @@ class Journal:
             return json.loads(file.readline())
 
     def sync(self) -> None:
-        """Make everything durable."""
+        """Make all written lines durable."""
         with disk_errors(self.path):
             os.fsync(self._file.fileno())
 

@@ -16,7 +16,7 @@ MATH500_ID = re.compile(r"(?:train|test)/(\w+)/\d+\.json")  # some copies of MAT
 
 
 def topics_of(problem: Problem) -> tuple[str, ...]:
-    """The topics that the file states; there may be several, or none."""
+    """The topics that the file states for a problem; there may be several, or none."""
     metadata = _metadata(problem)
     value = next((metadata[key] for key in TOPIC_KEYS if metadata.get(key)), None)
     if isinstance(value, str) and (match := MATH500_ID.fullmatch(value)):
@@ -28,7 +28,7 @@ def topics_of(problem: Problem) -> tuple[str, ...]:
 
 
 def difficulty_of(problem: Problem) -> float | str | None:
-    """A number, or a word such as "hard"; None if the file states none."""
+    """The difficulty that the file states: a number, or a word such as "hard"; None if it states none."""
     value = metadata_value(problem, DIFFICULTY_KEYS)
     if value is None:
         return None
@@ -40,7 +40,7 @@ def difficulty_of(problem: Problem) -> float | str | None:
 
 
 def cluster_of(problem: Problem) -> str | None:
-    """The contest it comes from, or the question that it is a paraphrase or variant of."""
+    """The contest of a problem, or the question that it is a paraphrase or variant of."""
     value = metadata_value(problem, CLUSTER_KEYS)
     return None if value is None else str(value)
 

@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 TRIES = 8
 LONGEST_BACKOFF_S = 60.0
 PATIENCE_S = 900.0
-"""How long to wait for an endpoint that has answered before: it is overloaded, or being restarted."""
+"""Seconds to wait for an endpoint that has answered before: it is overloaded, or being restarted."""
 LONGEST_WAIT_S = 86_400.0
 CONNECT_TIMEOUT_S = 30.0
 SILENCE_S = 600.0
-"""Without data from a stream before its connection counts as dead."""
+"""Seconds without data from a stream before its connection counts as dead."""
 ANSWER_S = 3600.0
-"""Timeout of a whole answer. Long on purpose: models think for minutes, and a call that times out is paid for."""
+"""Timeout of a whole answer in seconds. Long on purpose: models think for minutes, and a call that times out is paid
+for."""
 CHECK_S = 10.0
-"""Timeout of the check before the first step of a run."""
+"""Timeout in seconds of the check before the first step of a run."""
 FIRST_CONTACT_S = 10.0
-"""How long to try an endpoint that has never answered: its address is probably wrong."""
+"""Seconds to try an endpoint that has never answered: its address is probably wrong."""
 MAX_REFUSALS = 3
-"""After this many bad requests and none accepted, an endpoint is given up."""
+"""Bad requests after which an endpoint that has accepted none is given up."""
 SHORTEST_KEY = 8
-"""Characters of a key that is masked in messages; a shorter one may be an ordinary word."""
+"""Least characters of a key that is masked in messages; a shorter one may be an ordinary word."""
 NOBODY_THERE = "cannot be reached ({}). Is the server running, and is its base_url right?"
 BUSY = (429, 502, 503, 529)
 AGAIN = (408, 409, 425)
@@ -57,7 +58,7 @@ USERS_FAULT = {
     404: "there is no such model or path",
 }
 MAY_BE_LEFT_OUT = ("stream_options", "seed", "top_k", "top_p", "temperature")
-"""Parameters that are omitted when an endpoint refuses them; if it names several, the first of these."""
+"""Parameters that are omitted when an endpoint refuses them; if it names several, the first of these is."""
 _TOO_LONG = re.compile(r"context.?(length|size|window)|too long", re.IGNORECASE)
 _OUT_OF_RANGE = re.compile(
     r"between|\brange\b|(less|greater|smaller|larger) than|at (most|least)|m(ax|in)imum|must be (in|non|positive)|[<>]",
@@ -79,7 +80,7 @@ class _Without(Exception):
 
 
 class OpenAIEngine(TeacherEngine):
-    """`Engine` over one address with at most `concurrency` open calls; requests carry `messages`.
+    """An engine for one address with at most `concurrency` open calls; requests carry `messages`.
 
     `backoff_s` is the first wait before a repeat, doubled each time; a wait that the server asks for holds for all
     calls. `patience_s` is how long it may reject everything. `tell` is called in another thread with sentences for the
@@ -334,13 +335,13 @@ def _named(message: str, parameter: str, sent: set[str]) -> str:
 
 
 def without_key(text: Any, key: str | None) -> Any:
-    """A proxy may repeat the key that it refuses."""
+    """The text without the key, which a proxy may repeat when it refuses it."""
     return text.replace(key, "…") if isinstance(text, str) and key and len(key) >= SHORTEST_KEY else text
 
 
 def check_endpoint(base_url: str | None, key: str | None) -> None:
-    """Raises RatchetError if nothing answers at `base_url`, or the key is refused. Requests the list of models, which
-    is free; an endpoint without one passes."""
+    """Raises RatchetError if nothing answers at `base_url`, or if the key is refused. Requests the list of models,
+    which is free; an endpoint without one passes."""
     import openai
 
     where = base_url or "the OpenAI API"

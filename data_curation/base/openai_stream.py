@@ -1,4 +1,4 @@
-"""One answer as it streams in, whole if it has a finish reason and its stream has ended; counts of all calls."""
+"""One answer of a stream, complete if it has a finish reason and its stream has ended; counts of all calls."""
 
 import json
 from collections.abc import AsyncIterator
@@ -37,9 +37,9 @@ class Traffic:
     open: int = 0
     calls: int = 0
     pieces: int = 0
-    """Streamed so far, about one per token."""
+    """Pieces streamed so far, about one per token."""
     lost_calls: int = 0
-    """Answers broken off, which may be charged."""
+    """Answers that broke off, which may be charged."""
     lost_pieces: int = 0
     learned: list[str] = field(default_factory=list)
     """Sentences about fields that the endpoint does not accept."""
@@ -86,7 +86,7 @@ class Answer:
                 self.add(line[5:])
 
     def add(self, event: bytes) -> None:
-        """One event: a part of the answer, or all of it if the server does not stream."""
+        """Add one event: a part of the answer, or all of it if the server does not stream."""
         self.pieces += 1
         try:
             body = json.loads(event)
@@ -106,7 +106,7 @@ class Answer:
             raise CallFailed(f"not a chat completion ({error!r}): {shown(event.decode(errors='replace'))}") from error
 
     def completion(self, key: Any) -> Completion:
-        """Raises CallFailed if the answer is not whole."""
+        """The completion of the whole answer. Raises CallFailed if the answer is incomplete."""
         if self.reason is None or not (self.ended or self.usage):  # usage comes last
             raise CallFailed(f"cut after {self.pieces} pieces")
         text, thought, refusal = ("".join(parts) for parts in (self.text, self.thought, self.refusal))
@@ -122,7 +122,7 @@ class Answer:
 
 
 def with_thought(text: str, thought: str, ended: bool) -> str:
-    """The response with its thinking, which servers with a reasoning parser separate from the text."""
+    """The response with its thinking, which servers with a reasoning parser send separately."""
     if not thought:
         return text
     return f"<think>\n{thought}\n</think>\n{text}" if text or ended else f"<think>\n{thought}"

@@ -35,7 +35,7 @@ PROBLEM_SCHEMA = _schema()
 
 
 def to_table(problems: Iterable[Problem | dict[str, Any]]) -> pa.Table:
-    """Rows to an Arrow table with `PROBLEM_SCHEMA`; dictionary keys outside the schema are an error."""
+    """Convert rows to an Arrow table with `PROBLEM_SCHEMA`. Keys outside the schema are an error."""
     rows = [row if isinstance(row, dict) else {n: getattr(row, n) for n in PROBLEM_SCHEMA.names} for row in problems]
     for row in rows:
         unknown = row.keys() - set(PROBLEM_SCHEMA.names)
@@ -45,6 +45,6 @@ def to_table(problems: Iterable[Problem | dict[str, Any]]) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> list[Problem]:
-    """Arrow rows to problems; extra columns are ignored, missing optional ones are None."""
+    """Convert Arrow rows to problems. Extra columns are ignored; missing optional ones are None."""
     columns = {name: table.column(name).to_pylist() for name in PROBLEM_SCHEMA.names if name in table.column_names}
     return [Problem(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]

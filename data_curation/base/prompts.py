@@ -26,7 +26,7 @@ class PromptFormat(Section):
 
 
 def template_fault(template: str, placeholders: Collection[str]) -> str:
-    """The reason why a text is no template with these placeholders; "" if it is one."""
+    """The reason why a text is not a template with these placeholders; "" if it is one."""
     try:
         filled = template.format(**dict.fromkeys(placeholders, "\0"))
     except (LookupError, ValueError, AttributeError) as error:
@@ -42,7 +42,7 @@ def _braced(names: Iterable[str]) -> str:
 
 
 def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
-    """The user turn: the filled-in template of the recipe, else of the domain."""
+    """The user turn: the filled-in template of the recipe, or else of the domain."""
     domain = domain_of(problem.domain)
     name = domain.template(problem)
     template = prompt_format.templates.get(name, domain.templates[name])
@@ -51,7 +51,8 @@ def user_message(problem: Problem, prompt_format: PromptFormat) -> str:
 
 
 def with_templates(prompt_format: PromptFormat, domains: Iterable[str]) -> PromptFormat:
-    """The format with the default templates of these domains filled in: everything that decides prompts, for a key."""
+    """The format with the default templates of these domains filled in: everything that decides prompts, for an
+    artifact key."""
     own = {name: text for domain in domains for name, text in domain_of(domain).templates.items()}
     return prompt_format.model_copy(update={**own, **prompt_format.templates})
 
@@ -62,8 +63,8 @@ def prompt_ids(tokenizer: Any, problems: Sequence[Problem], prompt_format: Promp
 
 
 def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFormat) -> list[tuple[int, ...]]:
-    """`prompt_ids` for user turns that are already text. A response prefix with which the chat template ends already is
-    not added again: those of R1 distills end with `<think>`."""
+    """Token ids of prompts whose user turns are already text. A response prefix is not added if the chat template
+    already ends with it: those of R1 distills end with `<think>`."""
     if not messages:
         return []
     turns = [[{"role": "user", "content": message}] for message in messages]

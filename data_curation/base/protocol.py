@@ -13,7 +13,8 @@ from typing import Any, Literal, Protocol
 from ratchet.verifiers.errors import RatchetError
 
 FinishReason = Literal["stop", "length", "refused", "error"]
-"""`refused`: the endpoint will not answer this prompt. `error`: the call failed. `Completion.error` says why."""
+"""Reason for the end of a completion. `refused`: the endpoint will not answer this prompt. `error`: the call failed.
+`Completion.error` has the details."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ class Completion:
 
     @property
     def empty(self) -> bool:
-        """True if it ended by itself with no text, apart from thinking."""
+        """True if the completion ended by itself with no text apart from thinking."""
         return says_nothing(self.text, self.finish_reason)
 
 
 def token_count(value: Any) -> int | None:
-    """A number of tokens as an endpoint or a journal reports it; None for what counts nothing: null, text, a negative
+    """A number of tokens from an endpoint or a journal; None for any value that is not a count: null, text, a negative
     number, NaN, or more than a signed 32-bit integer holds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -84,7 +85,7 @@ def says_nothing(text: str, finish_reason: str) -> bool:
 
 
 def check_tokens(request: Request, sampling: Sampling, positions: int | None) -> tuple[int, ...]:
-    """The prompt of a request to an engine with that many `positions`. Raises RatchetError if it has no token ids or
+    """The prompt of a request to an engine with `positions` positions. Raises RatchetError if it has no token ids or
     does not fit; it is never shortened."""
     if not request.prompt_ids:
         raise RatchetError(f"request {request.key}: this engine needs prompt_ids, not messages")
@@ -107,7 +108,7 @@ def completed(
     stopped: bool,
     version: str | None = None,
 ) -> Completion:
-    """The completion of these tokens; `stopped`: the last one ends the sequence."""
+    """The completion of these tokens. With `stopped`, the last one ends the sequence."""
     import numpy as np  # takes 0.3 s, which `--help` avoids
 
     shown = np.array(ids[:-1] if stopped else ids, dtype=np.int64)  # transformers inspects every number of a list
@@ -124,7 +125,7 @@ def completed(
 
 class Engine(Protocol):
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion for each request, as each finishes."""
+        """Yield one completion for each request, as soon as it finishes."""
         ...
 
     def close(self) -> None:

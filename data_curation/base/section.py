@@ -1,4 +1,4 @@
-"""The base of all recipe sections, also of an engine's or a domain's own settings."""
+"""The base of all recipe sections, including an engine's or a domain's own settings."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
@@ -16,7 +16,8 @@ NotInKey = Annotated[T, NOT_IN_KEY]
 
 
 class Section(BaseModel):
-    """Frozen; refuses unknown keys, infinities and NaN. Its rarely used fields are in the section `advanced`."""
+    """A frozen part of a recipe that refuses unknown keys, infinities and NaN. Its rarely used fields are in the
+    section `advanced`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 

@@ -15,10 +15,10 @@ class TeacherEngine(ABC):
     """An engine that answers as the recipe's teacher; `Teacher.kind` names the class."""
 
     paid: ClassVar[bool] = False
-    """True if answers cost money. Such answers serve every seed of a recipe, are saved one by one, and their cost is
-    reported."""
+    """True if answers cost money. Such answers serve every seed of a recipe, are saved one by one, and are billed in
+    reports."""
     tell: Callable[[str], None] = staticmethod(lambda trouble: None)
-    """Set by the caller; called from any thread with a sentence for the user."""
+    """A callback set by the caller and called from any thread with a sentence for the user."""
 
     @classmethod
     @abstractmethod
@@ -27,12 +27,13 @@ class TeacherEngine(ABC):
 
     @classmethod
     def check(cls, teacher: "Teacher") -> None:
-        """Raises RatchetError if it would not answer; called before the first step of a run that needs it."""
+        """Raises RatchetError if the engine would not answer. Called before the first step of a run that needs it."""
         return
 
     @abstractmethod
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request, as each finishes (see `protocol.Engine`); requests carry `messages`."""
+        """Yield one completion per request, as soon as it finishes (see `protocol.Engine`); requests carry
+        `messages`."""
 
     def close(self) -> None:
         """Release memory, connections and processes. Safe to call twice."""

@@ -1,4 +1,4 @@
-"""What takes longer than five seconds says on what it waits, and what does not answer, by which proxy it was asked."""
+"""Messages about waits of more than five seconds, and about the proxy used for an address that does not answer."""
 
 import sys
 import threading
@@ -23,7 +23,7 @@ def saying(line: str) -> Iterator[None]:
 
 
 def by_proxy(address: str) -> str:
-    """The environment's proxy for this address, in parentheses and without its password; empty if there is none."""
+    """The environment's proxy for this address, in parentheses and without its password; "" if there is none."""
     parts, proxies = urlsplit(address), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.hostname or ""):

@@ -1,4 +1,4 @@
-"""Golden solutions against tests: which of the two is wrong where they disagree.
+"""Golden solutions against tests: decide which of the two is wrong where they disagree.
 
 A test that most of the independent golden solutions contradict is wrong and is dropped. A golden solution that fails
 any remaining test is wrong itself. A single golden solution is no evidence against a test.
@@ -26,9 +26,9 @@ from ratchet.verifiers.submission import EVERY_TEST, Submission
 MAX_GOLDEN = 3
 """Independent golden solutions that are run per problem: enough for a majority."""
 QUICK_S = 0.2
-"""CPU seconds per test for mutants of a golden solution that stays below it: many mutants loop forever."""
+"""CPU seconds per test for mutants of a golden solution that stays below this limit: many mutants loop forever."""
 QUICK_WIDER = 5.0
-"""Times this limit for mutants that exceed it."""
+"""Factor on this limit for mutants that exceed it."""
 MAX_WRONG = 0.5
 """Largest share of a problem's tests that may be dropped; above it, the golden solutions are suspect instead."""
 SHOWN_CHARACTERS = 300
@@ -50,7 +50,7 @@ class Case:
     rejection: Rejection | None = None
     failed_golden: list[str] = field(default_factory=list)
     timed_out: int = 0
-    """Mutants that only the time limit stopped: for people, as another machine may count another number."""
+    """Mutants that only the time limit stopped. Informative only: another machine may count a different number."""
 
     @classmethod
     def of(cls, problem: Problem) -> "Case":
@@ -60,13 +60,13 @@ class Case:
         return cls(problem, tests, golden, problem.time_limit_s)
 
     def programs(self, sources: Iterable[str], time_limit_s: float | None = None) -> list[tuple[Problem, str]]:
-        """The sources as a pool takes them. They share one problem, so that its tests are read once."""
+        """The sources in the form that a pool takes. They share one problem, so that its tests are read once."""
         limit = time_limit_s or self.time_limit_s
         problem = replace(self.problem, tests=_tests_json(self.tests), time_limit_s=limit)
         return [(problem, source) for source in sources]
 
     def count_tests(self) -> int:
-        """A check counts its assertions."""
+        """The number of tests; a check counts as many as it has assertions."""
         return sum(1 if test.check is None else test.check.count("assert") for test in self.tests)
 
     def outcome(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def settle(cases: Sequence[Case], pool: VerifierPool) -> None:
 
 
 def verdicts(pool: VerifierPool, programs: Sequence[tuple[Problem, str]], wider: float = WIDER) -> list[Verdict]:
-    """The verdicts on programs; one that exceeds its time limit is run again with `wider` times the time. Raises
+    """The verdicts on programs. One that exceeds its time limit is run again with `wider` times the limit. Raises
     RatchetError for a program that cannot be judged on this machine."""
     submissions = [Submission(*program, is_program=True, settings=pool.settings) for program in programs]
     outcomes = patient(pool, submissions, wider)

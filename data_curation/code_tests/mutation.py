@@ -18,7 +18,7 @@ _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any", "sorted": 
 _LEFT_ALONE = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)  # their faults are not subtle: nothing runs
 
 Fault = tuple[str, str, Any]
-"""Kind of a fault, the changed field of a syntax tree's node, and the field's new value."""
+"""The kind of a fault, the changed field of a syntax tree's node, and the field's new value."""
 
 
 def mutants(source: str, limit: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Test validation of code problems: golden solutions must pass the tests, and the tests must detect small faults.
+"""Validate the tests of code problems: golden solutions must pass them, and they must detect small faults.
 
 Solutions come from data sets and run in the sandbox of `verifiers`, never here.
 """
@@ -27,7 +27,7 @@ from ratchet.verifiers.serving.local_pool import VerifierPool
 STEP = "validate_tests"
 RULES = ("too_few_tests", "golden_fails", "weak_tests")
 BATCH = 32
-"""Problems judged together: keeps the workers busy and progress visible."""
+"""Problems judged together, enough to keep the workers busy and few enough to show progress."""
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,15 @@ def validate_tests(
     progress: Callable[[int, int], None] = lambda done, total: None,
     journal: Path | None = None,
 ) -> Split:
-    """Reject problems with fewer than `min_tests` tests (`too_few_tests`), whose golden solutions all fail
-    (`golden_fails`), or whose tests detect less than `min_mutants_killed` of the small faults put into a golden
-    solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`). Those
-    of a problem without golden solutions are only counted, and its metadata say `unchecked`.
+    """Reject problems with fewer than `min_tests` tests (`too_few_tests`), problems whose golden solutions all fail
+    (`golden_fails`), and problems whose tests detect less than `min_mutants_killed` of the small faults put into a
+    golden solution (`weak_tests`). Tests that most golden solutions contradict are dropped first (`golden_agreement`).
+    Tests of a problem without golden solutions are only counted, and its metadata say `unchecked`.
 
-    Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. A row is weak
-    for the mutants that pass all of its tests; whether another fails them or never ends is in no row, as that varies
-    with the machine, but in the summary's `timed_out`. With a `journal`, settled problems are written to it, and the
-    next call with the same table and settings reads them from it. Raises RatchetError when programs cannot be judged on
-    this machine.
+    Each row's metadata gains `validate_tests`: counts, and the evidence for each of the `dropped` tests. Only mutants
+    that pass all tests make a row weak. The number of mutants that time out varies with the machine, so it is in the
+    summary's `timed_out` and in no row. With a `journal`, settled problems are written to it, and the next call with
+    the same table and settings reads them from it. Raises RatchetError when programs cannot be judged on this machine.
     """
     by_row: dict[int, dict[str, Any]] = {}
     if journal and journal.exists():

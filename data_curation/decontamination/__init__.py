@@ -1,1 +1,1 @@
-"""Benchmark items in rows: shared text (`overlaps`), in problems and in any files."""
+"""Find benchmark items in rows by shared text (`overlaps`), in problems and in any files."""

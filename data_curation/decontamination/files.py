@@ -1,4 +1,4 @@
-"""Decontamination of any files: `kept.parquet` and `rejected.parquet` have all columns of the input.
+"""Decontaminate any files: `kept.parquet` and `rejected.parquet` have all columns of the input.
 
     from ratchet.data_curation.decontamination.files import decontaminate_files
     summary = decontaminate_files(["train.parquet"], ["math500.json", "aime24.json"], "clean")

@@ -1,9 +1,9 @@
-"""What a row and a benchmark item that share n-grams have in common: the problem, its words with other numbers, or only
-a passage.
+"""Classify the text that a row and a benchmark item share: the whole problem, its words with other numbers, or only a
+passage.
 
 N-grams alone cannot tell. One number changed breaks a few of them, so that coverage stays high; an identity, a long
 instruction or a famous text can be most of two different problems. Both texts are therefore aligned, with all numbers
-equal, and compared by what stands in and between the aligned parts.
+equal, and compared by the text in and between the aligned parts.
 """
 
 from collections import Counter
@@ -18,16 +18,16 @@ from ratchet.data_curation.tokens import Tokens, cut
 
 Kind = Literal["copy", "variant", "passage"]
 LEAST_TOKENS = 3
-"""A shorter aligned run is chance."""
+"""Least tokens of an aligned run; a shorter one is chance."""
 MOST_OF_A_TEXT = 0.8
-"""Different problems have less in common than this share of the tokens of either one; copies, nearly always more."""
+"""Share of either text's tokens that different problems nearly always stay below, and copies nearly always exceed."""
 NEARLY_ALL = 0.95
-"""Up to this share, what stands outside still counts if it is a question of its own in both texts."""
+"""Share of aligned tokens up to which the rest still counts if it is a question of its own in both texts."""
 OWN_WORDS = 0.2
-"""A text has a question of its own if so much of its words is outside of the aligned parts, three at least, and the
-other text has less than half of these anywhere. Without other numbers five words are needed."""
+"""Share of a text's words, at least three, that make a question of its own: they are outside of the aligned parts, and
+the other text has less than half of them anywhere. Five words are needed if no numbers differ."""
 EDGE = 8
-"""Tokens before the first aligned part, or after the last one, that are compared too: a text may end with a number."""
+"""Tokens before the first aligned part and after the last one that are compared too: a text may end with a number."""
 MOST_TOKENS = 4000
 """Tokens of a text that are aligned, from its beginning."""
 
@@ -57,7 +57,7 @@ class Text(NamedTuple):
 class Match(NamedTuple):
     kind: Kind
     numbers: tuple[list[str], list[str]] = ([], [])
-    """Numbers of a variant: those that only the row has, and those that only the item has."""
+    """The numbers of a variant: those that only the row has, and those that only the item has."""
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Match(NamedTuple):
 
 
 def match(row: Text, item: Text) -> Match:
-    """Classify what a row and an item that share n-grams have in common.
+    """Classify the shared text of a row and an item that have n-grams in common.
 
     `copy`: no text has numbers that the other one lacks, or only one of them has. `variant`: the aligned parts have
     other numbers. `passage`: each text has a question of its own beside them.

@@ -1,4 +1,4 @@
-"""Text shared with benchmark items: how much of which item, and where.
+"""Text shared with benchmark items: the item, the amount, and the place.
 
 Candidates are found by 64-bit hashes of token n-grams, in batches of rows, and then confirmed as text. An item of fewer
 than n tokens has no n-gram and is matched whole.
@@ -31,13 +31,13 @@ from ratchet.data_curation.tokens import (
 )
 
 MIN_SHARED_NGRAMS = 3
-"""Fewer never drop a row under `coverage`: one or two are shared by chance."""
+"""Shared n-grams below which `coverage` never drops a row: one or two are shared by chance."""
 MIN_CONTAINED_TOKENS = 5
-"""A shorter item must equal the whole row: "Find x" in a longer problem is no copy."""
+"""Tokens below which an item must equal the whole row: "Find x" in a longer problem is no copy."""
 MIN_PROSE_NGRAMS = 12
-"""Texts with fewer n-grams outside of drawings are compared with their drawings."""
+"""N-grams outside of drawings below which texts are compared with their drawings."""
 TIED_ITEMS = 5
-"""Items with the same coverage whose shared texts are compared."""
+"""Most items with the same coverage whose shared texts are compared."""
 CLEAN = {"coverage": 0.0, "paper_hit": False, "coverage_hit": False}
 """The facts of a row that shares no n-gram with an item."""
 DRAWINGS = (
@@ -51,7 +51,7 @@ _PLACES = 16  # repetitions of an n-gram within an item that are followed
 
 
 class Overlap(NamedTuple):
-    """The n-grams that a row shares with an item: coverage, and the number of distinct ones."""
+    """The n-grams that a row shares with an item: their coverage, and the number of distinct ones."""
 
     item: int
     coverage: float
@@ -59,7 +59,7 @@ class Overlap(NamedTuple):
 
 
 class BenchmarkIndex:
-    """The n-grams of all benchmark items; `names[i]` is the (benchmark, item id) of `texts[i]`."""
+    """An index of the n-grams of all benchmark items; `names[i]` is the (benchmark, item id) of `texts[i]`."""
 
     def __init__(
         self, texts: Sequence[str], names: Sequence[tuple[str, str]], n: int,
@@ -99,7 +99,8 @@ class BenchmarkIndex:
         return {"benchmark": benchmark, "item": item_id}
 
     def is_covered(self, overlap: Overlap, settings: Decontamination) -> bool:
-        """True if a row covers enough of an item. Of one with fewer n-grams than the minimum, all must be shared."""
+        """True if a row covers enough of an item. If the item has fewer n-grams than the minimum, all must be
+        shared."""
         enough = overlap.shared >= min(MIN_SHARED_NGRAMS, self.gram_counts[overlap.item])
         return bool(overlap.coverage >= settings.coverage and enough)
 
@@ -115,8 +116,8 @@ class BenchmarkIndex:
         }
 
     def compare(self, tokens: Tokens) -> dict[int, list[Overlap]]:
-        """The overlaps of each text that shares an n-gram with an item, the highest coverage first; of equals the one
-        that shares more, then the earlier item."""
+        """The overlaps of each text that shares an n-gram with an item: the highest coverage first, then the most
+        shared n-grams, then the earliest item."""
         grams = tokens.runs(self.n)
         at = np.flatnonzero(look_up(self._seen, grams, _SEEN_BITS))  # excludes nearly all n-grams of clean rows
         rows, inside = _rows_of(tokens, at, self.n)
@@ -146,7 +147,7 @@ class BenchmarkIndex:
         return overlaps
 
     def _drawn(self, tokens: Tokens, rows: np.ndarray) -> np.ndarray:
-        """How many n-grams of each of these rows, which are sorted, touch a drawing."""
+        """The number of n-grams that touch a drawing, for each of these sorted rows."""
         drawings = [kind for kind in DRAWINGS if kind[0] in tokens.folded]
         if not drawings:
             return np.zeros(len(rows), np.int64)
@@ -171,8 +172,8 @@ class BenchmarkIndex:
 def find(
     texts: Texts, index: BenchmarkIndex, settings: Decontamination, answers: Sequence[str | None] | None = None
 ) -> tuple[dict[int, dict[str, Any]], dict[int, Rejection]]:
-    """Compare every text with every item. Returns, by row, the facts of each that shares an n-gram with an item or is
-    one with other numbers, kept or not; and the rejections by the settings.
+    """Compare every text with every item. Returns, by row, the facts of each text that shares an n-gram with an item or
+    is one with other numbers, kept or not; and the rejections by the settings.
 
     Their rule is `whole_match`, `ngram`, `variant` or `reworded`; their evidence the benchmark, the item, and the
     longest shared text with its spans in both, in bytes of UTF-8; of `reworded`, the item's whole text and the
@@ -218,7 +219,7 @@ def find(
 
 
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:
-    """A mask of the texts that `find` would reject as copies; far cheaper, without evidence."""
+    """A mask of the texts that `find` would reject as copies. Far cheaper, since it collects no evidence."""
     verdicts, first = list[bool](), 0
     for tokens in tokenised_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
@@ -245,7 +246,7 @@ def _rule(facts: dict[str, Any], settings: Decontamination) -> str | None:
 def _matches(
     index: BenchmarkIndex, text: Text, overlaps: list[Overlap], settings: Decontamination
 ) -> tuple[Match, list[Overlap]]:
-    """How a row belongs to the items that it covers enough of, the closest kind first, and the items of that kind."""
+    """The closest kind of match of a row with the items that it covers enough of, and the items of that kind."""
     found: dict[str, tuple[Match, list[Overlap]]] = {}
     for one, overlap in _kinds(index, text, overlaps, settings):
         found.setdefault(one.kind, (one, []))[1].append(overlap)
@@ -255,7 +256,7 @@ def _matches(
 def _kinds(
     index: BenchmarkIndex, text: Text, overlaps: list[Overlap], settings: Decontamination
 ) -> Iterator[tuple[Match, Overlap]]:
-    """How a row belongs to each of the items that it covers enough of. Text that is shared completely needs no
+    """The match of a row with each of the items that it covers enough of. Text that is shared completely needs no
     comparison."""
     for overlap in overlaps[:TIED_ITEMS]:
         if index.is_covered(overlap, settings):
@@ -264,7 +265,7 @@ def _kinds(
 
 
 def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, int, int]]:
-    """(place in one, place in the other, length) of every maximal common run of at least n hashes."""
+    """The (place in one, place in the other, length) of every maximal common run of at least n hashes."""
     places: dict[int, list[int]] = defaultdict(list)
     for at, gram in enumerate(run_hashes(other, n).tolist()):
         same = places[gram]

@@ -1,4 +1,4 @@
-"""Decontamination: rows that share text with a benchmark item are dropped, with the text as evidence.
+"""Drop rows that share text with a benchmark item, with the text as evidence.
 
 The preset `paper` (AceReason, section 3.1) drops a row for one shared n-gram; most of its hits are boilerplate such as
 "relatively prime positive integers". `coverage` drops a row that shares a large part of **one** item's n-grams, unless
@@ -58,13 +58,13 @@ class Decontaminate(CurationStep):
 
 
 def with_ngram(settings: Decontamination, domain: str) -> Decontamination:
-    """The settings with the domain's n-gram, where they have none."""
+    """The settings with the domain's n-gram if they have none."""
     return settings.model_copy(update={"ngram": settings.ngram or plan_of(domain).ngram})
 
 
 class Decontaminator:
-    """Compares batches of rows with the items of `benchmarks`, whose `source` and `source_id` name benchmark and item.
-    Can be pickled."""
+    """A comparison of batches of rows with the items of `benchmarks`, whose `source` and `source_id` name benchmark and
+    item. Can be pickled."""
 
     def __init__(self, benchmarks: pa.Table, settings: Decontamination) -> None:
         sources, ids, texts, answers, urls, domains = (
@@ -80,8 +80,9 @@ class Decontaminator:
         self, texts: Texts, answers: Sequence[str | None] | None = None, released: Sequence[date | None] = (),
         urls: pa.ChunkedArray | None = None,
     ) -> tuple[dict[int, dict[str, Any]], dict[int, Rejection], dict[str, int]]:  # fmt: skip
-        """By row, the facts of those that share text with an item, and the rejections: for the date, else the URL, else
-        the text. Nulls reject nothing unless the settings drop undated rows. Then the counts of a summary."""
+        """The facts of the rows that share text with an item, and the rejections, both by row; then the counts of a
+        summary. A row is rejected for its date, or else its URL, or else its text. Nulls reject nothing unless the
+        settings drop undated rows."""
         facts, rejections = find(texts, self.index, self.settings, answers)
         if self.urls and urls is not None:
             for row in np.flatnonzero(urls.is_valid()).tolist():
@@ -105,9 +106,9 @@ class Decontaminator:
         return facts, rejections, counts
 
     def split(self, table: pa.Table) -> Split:
-        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, that state one with other
-        numbers (`variant`, unless they are kept) or in other words (`reworded`), that were released after the settings'
-        date, or, with `undated: drop`, have no date.
+        """Reject rows that share text (`ngram`, `whole_match`) or URL (`url`) with an item, state an item with other
+        numbers (`variant`, unless these are kept) or in other words (`reworded`), were released after the settings'
+        date, or have no date with `undated: drop`.
 
         Each kept row's metadata gains `decontaminate`: the item with the highest coverage, that `coverage`,
         `paper_hit` and `coverage_hit`, and `match` if it covers enough of the item: `copy`, `variant` or `passage`. The

@@ -1,6 +1,6 @@
-"""Decontamination's self-test: disguise benchmark items and measure how many are found.
+"""Test decontamination itself: disguise benchmark items and measure how many are found.
 
-The disguises are made from Unicode's names, not from the tables that undo them, so that what these lack is seen.
+The disguises are made from Unicode's names, not from the tables that undo them, so that gaps in these show.
 """
 
 import re
@@ -43,13 +43,13 @@ WIDE = {code: chr(code + 0xFEE0) for code in range(0x21, 0x7F)} | {0x20: "\u3000
 
 
 def beside_commands(pattern: str, disguise: Callable[[str], str]) -> Callable[[str], str]:
-    r"""Disguises what matches `pattern` in a text, but for TeX's commands and the names of its environments."""
+    r"""Disguise the matches of `pattern` in a text, except in TeX's commands and the names of its environments."""
     parts = re.compile(rf"(\\[a-zA-Z]+|\{{[a-z]+\}})|{pattern}")
     return lambda text: parts.sub(lambda part: part[1] or disguise(part[0]), text)
 
 
 def shifted(mark: str, names: dict[str, str]) -> Callable[[str], str]:
-    """Writes exponents (`^`) or indices (`_`) as characters of their own."""
+    """Write exponents (`^`) or indices (`_`) as characters of their own."""
     allowed = "".join(map(re.escape, names))
     parts = re.compile(rf"\{mark}(?:\{{([{allowed}]+)\}}|([{allowed}]))")
     characters = {ord(plain): unicodedata.lookup(name) for plain, name in names.items()}
@@ -68,7 +68,7 @@ def in_math_letters(style: str) -> Callable[[str], str]:
 
 
 def between_letters(mark: str) -> Callable[[str], str]:
-    """Puts a character without a width after every third letter of a word."""
+    """Put a character without a width after every third letter of a word."""
     return beside_commands("[a-zA-Z]{4,}", lambda word: mark.join(re.findall(r".{1,3}", word)))
 
 
@@ -108,7 +108,7 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     ),
     "vulgar fractions": vulgar,
 }
-"""Ways to write the same text; what one does not change is not measured with it."""
+"""Ways to write the same text; a text that one does not change is not measured with it."""
 
 
 def self_test(index: BenchmarkIndex, settings: Decontamination) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Any table with a column of text, whatever its other columns: Parquet, Arrow, or a format that `read_rows` reads.
+"""Read any table with a column of text, whatever its other columns: Parquet, Arrow, or a format that `read_rows` reads.
 
 Rows come in batches, as Arrow tables with the file's own columns, so that memory does not grow with the file. JSON has
 no schema, so the file is read once for the types; a column of lists, objects or mixed types is kept as JSON text.
@@ -25,7 +25,7 @@ TEXT_COLUMNS = (
 _CHATS = (("role", "content"), ("from", "value"))  # of OpenAI and of ShareGPT
 BATCH_ROWS = 8192
 Batch = tuple[pa.Table, pa.Array, dict[int, str]]
-"""Some rows; the text of each, null where it has none; and the reasons of the nulls by row."""
+"""Some rows; the text of each, null where there is none; and the reasons for the nulls by row."""
 
 
 @dataclass(frozen=True)

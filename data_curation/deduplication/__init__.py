@@ -1,1 +1,1 @@
-"""One problem, one row: exact, near and reworded copies (`copies`)."""
+"""Keep one row per problem: exact, near and reworded copies (`copies`)."""

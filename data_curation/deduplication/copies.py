@@ -1,4 +1,4 @@
-"""One problem, one row: exact copies, near copies and problems of the same URL are found, and the best of each stays.
+"""Find exact copies, near copies and problems of the same URL, and keep the best row of each.
 
 Near copies are found with MinHash, and each candidate pair is measured exactly; copies in other words by their numbers
 and answers (`rewording.py`). A row is always compared with the row that stays, so that a chain of small differences
@@ -55,7 +55,8 @@ class Deduplicate(CurationStep):
 
 
 def deduplicate(table: pa.Table, settings: Deduplication = Deduplication()) -> Split:
-    """Keep one of several copies of a problem; reject the others with the row that stays and the similarity to it."""
+    """Keep one of several copies of a problem. The others are rejected with the row that stays and the similarity to
+    it."""
     verdicts, facts = judge(table, settings)
     return partition(STEP, RULES, table, verdicts, **facts)
 
@@ -225,10 +226,10 @@ def near_copies(
     same: Callable[[int, int, float], bool] = lambda row, other, similarity: True,
     part: Callable[[int], Hashable] = lambda row: None,
 ) -> Iterator[tuple[int, int]]:
-    """(row, kept row) for each row that is a near copy of a better row that stays: the most similar of these, then the
-    first. Copies have a Jaccard similarity of at least `least` and are the `same`. `buckets` are those of
-    `minhash.buckets`; a row in no bucket has no candidates. Rows of another `part` are never the same; a bucket of
-    many rows is split by it, because the variants of a template share one and would each be compared with all others.
+    """The (row, kept row) of each row that is a near copy of a better row that stays: of several, the most similar one,
+    then the first. Copies have a Jaccard similarity of at least `least` and are the `same`. `buckets` are those of
+    `minhash.buckets`; a row in no bucket has no candidates. Rows of another `part` are never the same; a bucket of many
+    rows is split by it, because the variants of a template share one and would each be compared with all others.
     """
     members, numbers = buckets
     rows, starts = np.unique(members, return_index=True)

@@ -1,4 +1,4 @@
-"""MinHash of a column of texts: datasketch's signatures, bit for bit, computed and compared as arrays.
+"""Compute MinHash signatures of a column of texts: datasketch's, bit for bit, computed and compared as arrays.
 
 A text is a set of token n-grams, its shingles. Texts whose signatures agree in a whole band share a bucket, and only
 those are compared, exactly. Memory per text: its shingles (4 bytes each) and a key per band (8 bytes); signatures exist
@@ -20,7 +20,7 @@ SCHEME = "affine32"
 """The family of hash functions in datasketch; signatures of different schemes are not comparable."""
 SEED = 1
 PERMUTATIONS = 128
-"""More find more near copies, and cost time in proportion."""
+"""Hash functions of a signature: more find more near copies, and cost time in proportion."""
 MAX_MISSED = 0.01
 _BLOCK = 1 << 16
 """Shingles permuted at a time: a quarter of a megabyte fits the processor's cache."""
@@ -41,11 +41,12 @@ class Shingles:
 
 
 Kind = Callable[[Tokens], tuple[np.ndarray, np.ndarray, np.ndarray]]
-"""Gives the hashes of each text's shingles, at least one, how many these are, and a hash of the text."""
+"""A function from tokens to the hashes of each text's shingles (at least one), the number of these, and a hash of each
+text."""
 
 
 def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]:
-    """The shingles of all texts, given in chunks, of each kind."""
+    """The shingles of all texts, given in chunks, for each kind."""
     parts = [[kind(tokens) for kind in kinds] for texts in chunks if len(texts) for tokens in [tokenise(texts)]]
     for kind in range(len(kinds)):
         columns = zip(*(part[kind] for part in parts), strict=True)
@@ -59,8 +60,8 @@ def jaccard(one: set[int], other: set[int]) -> float:
 
 
 def ngrams(n: int) -> Kind:
-    """Token n-grams; a text of fewer than `n` tokens is one shingle. Texts with the same tokens in the same order have
-    the same `wholes`."""
+    """Shingle texts by token n-grams; a text of fewer than `n` tokens is one shingle. Texts with the same tokens in the
+    same order have the same `wholes`."""
     return partial(_ngrams, n=n)
 
 
@@ -83,7 +84,8 @@ def _ngrams(tokens: Tokens, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def bands_of(settings: Deduplication) -> tuple[int, int]:
-    """(bands, rows per band): the longest bands that miss at most one in a hundred pairs at the threshold."""
+    """The number of bands and of rows per band: the longest bands that miss at most one in a hundred pairs at the
+    threshold."""
     for rows in range(PERMUTATIONS, 0, -1):
         bands = PERMUTATIONS // rows
         if (1 - settings.jaccard**rows) ** bands <= MAX_MISSED:
@@ -101,8 +103,8 @@ def described(settings: Deduplication) -> dict[str, int | str]:
 
 
 def buckets(keys: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(text, bucket) pairs of those of `texts` that share a bucket with another one, sorted by text. There is a bucket
-    for each value of each band; `keys[band]` has the values of all texts."""
+    """The (text, bucket) pairs of those of `texts` that share a bucket with another one, sorted by text. There is a
+    bucket for each value of each band; `keys[band]` has the values of all texts."""
     parts: list[tuple[np.ndarray, np.ndarray]] = []
     for band, values in enumerate(keys):
         values = values[texts] if len(texts) < len(values) else values
@@ -119,7 +121,7 @@ def buckets(keys: np.ndarray, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def band_keys(shingles: Shingles, permutations: int, bands: int, rows: int) -> np.ndarray:
-    """(bands, texts): a 64-bit hash of each band of each signature."""
+    """A 64-bit hash of each band of each signature, shape (bands, texts)."""
     keys = np.empty((bands, len(shingles.wholes)), np.uint64)
     blocks = np.searchsorted(shingles.bounds, np.arange(0, len(shingles.hashes) + _BLOCK, _BLOCK))
     for first, end in pairwise(np.unique(blocks).tolist()):
@@ -134,7 +136,7 @@ def band_keys(shingles: Shingles, permutations: int, bands: int, rows: int) -> n
 
 
 def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.ndarray:
-    """(permutations, texts): datasketch's affine32 signatures. The shingles of text i, at least one, are
+    """Datasketch's affine32 signatures, shape (permutations, texts). The shingles of text i, at least one, are
     `hashes[bounds[i]:bounds[i + 1]]`."""
     from datasketch import MinHash  # imports SciPy, which plans do without
 

@@ -1,4 +1,4 @@
-"""Copies in other words, with other names or in another order: their n-grams differ, their numbers and answers do not.
+"""Copies in other words, with other names or in another order: their n-grams differ, but not their numbers and answers.
 
 Candidates have the same digits. Those of deduplication also have the same answer and a word in common that MinHash
 draws, so that their number grows with the number of copies. The words of a text are a set; `same_problem.reworded`
@@ -27,13 +27,13 @@ from ratchet.data_curation.tokens import Texts, Tokens, bitmap, look_up, mixed, 
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 LEAST = 0.25
-"""Candidates have at least this Jaccard similarity of their words; `same_problem.reworded` wants more of most."""
+"""Least Jaccard similarity of the words of candidates; `same_problem.reworded` demands more of most of them."""
 MIN_TEMPLATE = 12
-"""Words that a text needs to be compared without its numbers: exercises in a few words are all alike."""
+"""Words that a text needs to be compared without its numbers: exercises of a few words are all alike."""
 MIN_WORDS = 4
-"""A text with fewer words is compared by its n-grams only."""
+"""Words that a text needs to be compared by words; a shorter one is compared by its n-grams only."""
 DRAWS = 12
-"""Words that MinHash draws from each text: of pairs at `LEAST`, three in a hundred have none in common."""
+"""Words that MinHash draws from each text: three in a hundred pairs at `LEAST` have none in common."""
 _SEEN_BITS = 16
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 _NUMBERS = VOCABULARY["numbers"]
@@ -94,18 +94,19 @@ class _Known(NamedTuple):
 
 
 def words(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A kind of `minhash.shingle`: the words that say something, and a hash of the digits, of each text."""
+    """Shingle texts by their meaningful words, with a hash of each text's digits: a kind of `minhash.shingle`."""
     return _Known.of(tokens).words()
 
 
 def templates(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A kind of `minhash.shingle` whose `wholes` are hashes of the texts without their numbers, 0 for none."""
+    """Shingle texts with hashes of the texts without their numbers as `wholes`, 0 for none: a kind of
+    `minhash.shingle`."""
     texts = len(tokens.bounds) - 1
     return np.zeros(texts, np.uint32), np.ones(texts, np.int64), _Known.of(tokens).templates()
 
 
 def without_numbers(text: str) -> list[bytes]:
-    """The tokens of a text but its numbers, in order."""
+    """The tokens of a text except its numbers, in order."""
     tokens = tokenise([text])
     said = zip(tokens.words(0, len(tokens.hashes)), _Known.of(tokens).weights.tolist(), strict=True)
     return [word for word, weight in said if not word.isdigit() and not weight]
@@ -117,7 +118,7 @@ def is_variant(text: str, other: str) -> bool:
 
 
 def buckets(word_sets: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(text, bucket) pairs, as `minhash.buckets`, of texts with an answer."""
+    """The (text, bucket) pairs of texts with an answer, as in `minhash.buckets`."""
     (nothing,) = minhash.shingle([[""]], minhash.ngrams(1))
     keys = minhash.band_keys(word_sets, DRAWS, DRAWS, 1)
     keys += mixed(word_sets.wholes) + mixed(mixed(answers.wholes))
@@ -126,7 +127,7 @@ def buckets(word_sets: Shingles, answers: Shingles, texts: np.ndarray) -> tuple[
 
 
 class Items:
-    """Benchmark items, with their answers where these are known, that rows may hold in other words."""
+    """Benchmark items, with their answers if known, that rows may state in other words."""
 
     def __init__(self, texts: Sequence[str], answers: Sequence[str | None], domain: str) -> None:
         self._rows = [_row(domain, *row) for row in zip(texts, answers, strict=True)]
@@ -146,8 +147,8 @@ class Items:
     def find(
         self, tokens: Tokens, asked: np.ndarray, texts: Texts, answers: Sequence[str | None]
     ) -> Iterator[tuple[int, int, float]]:
-        """(row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several, the most
-        similar one. 0 for the similarity: the item with other numbers."""
+        """The (row, item, similarity of the words) of the `asked` texts (a mask) that state an item; of several items,
+        the most similar one. A similarity of 0 means the item with other numbers."""
         known = _Known.of(tokens)
         keys = known.templates()
         for row in np.flatnonzero(asked & np.isin(keys, self._templates)).tolist():

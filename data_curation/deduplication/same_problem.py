@@ -1,4 +1,4 @@
-"""Decides whether two similar texts state the same problem: those of a series differ in a number or the question only.
+"""Decide whether two similar texts state the same problem: those of a series differ only in a number or the question.
 
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
 both have tests, no input may have two outputs. How far words may differ (`Wording`) depends on the evidence: with a
@@ -52,10 +52,11 @@ INSTRUCTION_WORDS = frozenset(_WORDS["instruction_words"].split())
 _INFORMATIVE = 3
 """An answer with so many digits and signs is shared by few problems."""
 WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
-"""(digits, similarity): with so many significant digits in numbers and answer, a copy in other words needs only so much
-Jaccard similarity of its words. With fewer, it has the same variables, and leaves words out or adds some."""
+"""Pairs (digits, similarity): a copy in other words with at least these significant digits in its numbers and answer
+needs only this Jaccard similarity of its words. With fewer digits, it has the same variables, and omits or adds
+words."""
 WITHOUT_ANSWER = 0.3
-"""Where an answer is missing, the words have so much more similarity."""
+"""Additional similarity of the words that is needed if an answer is missing."""
 _SIDES = [[frozenset(side.split()) for side in sides] for sides in _WORDS["opposites"]]
 _OPPOSED = frozenset(word for sides in _SIDES for side in sides for word in side)
 _ONE = re.compile(r"\bone\b", re.IGNORECASE)
@@ -89,12 +90,12 @@ class Wording(IntEnum):
 
     SAME = 0
     ADDED = 1
-    """Only one of them has words that the other lacks."""
+    """Only one of the texts has words that the other lacks."""
     REPLACED = 2
     CHANGED = 3
-    """They are the same but for one or two words, and these make another problem."""
+    """The texts are the same but for one or two words, and these make another problem."""
     OPPOSITE = 4
-    """A word of one stands for its opposite in the other: most and least."""
+    """A word of one text stands for its opposite in the other: most and least."""
 
 
 def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -118,8 +119,8 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def reworded(one: dict[str, Any], other: dict[str, Any], similarity: float) -> bool:
     """True if two rows with the columns of `READ` state the same problem in other words. The numbers are the same, and
-    the answers where both have one. No sign or function is replaced, and no two things have exchanged their numbers.
-    The words have the Jaccard `similarity` that so many digits ask for."""
+    so are the answers if both have one. No sign or function is replaced, and no two things have exchanged their
+    numbers. The words have the Jaccard `similarity` that the number of digits demands."""
     mine, its = _read(one["prompt"]), _read(other["prompt"])
     agree = same_answer(one["domain"], one["answer"], other["answer"])
     if not _same_numbers(mine, its) or agree is False:
@@ -145,7 +146,7 @@ def _same_numbers(one: "_Read", other: "_Read") -> bool:
 
 
 def numbers_of(text: str) -> tuple[str, ...]:
-    """The numbers of a text, sorted, without any 1: texts of the same problem have the same."""
+    """The numbers of a text, sorted, without any 1. Texts of the same problem have the same numbers."""
     return tuple(sorted(number for number in _read(text).numbers.elements() if number != "1"))
 
 
@@ -155,7 +156,7 @@ def sentences(text: str) -> list[str]:
 
 
 def differing_numbers(text: str, other: str) -> tuple[list[str], list[str]]:
-    """The numbers, in digits or in words, that only one of two texts has, and those that only the other one has."""
+    """The numbers, in digits or in words, that only one of two texts has, and those that only the other has."""
     mine, its = _read(text), _read(other)
     only, its_only = mine.numbers - its.numbers, its.numbers - mine.numbers
     only["1"] -= max(0, its.ones - mine.ones)  # "one" of one text is the 1 of the other
@@ -242,7 +243,7 @@ class _Read(NamedTuple):
     and the 105 of plain text are one, as are 1,000 and 1000."""
     numbers: Counter[str]
     ones: int
-    """How often it says "one"."""
+    """The number of times the text says "one"."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,4 +1,4 @@
-"""How the problems of each domain are curated: one file per domain, named by its class as `curation`."""
+"""Curation plans of the domains: one file per domain, named by its class as `curation`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass
@@ -22,7 +22,7 @@ class CurationPlan:
     """The formats, rules and steps of a domain, in order."""
 
     plain: "Callable[[RawRow, Mapping[str, str]], Row]"
-    """Reads a row whose columns the recipe maps."""
+    """The reader of a row whose columns the recipe maps."""
     rules: tuple[Rule, ...]
     formats: "tuple[Format, ...]" = ()
     """Published layouts, tried in this order after the shared ones."""
@@ -53,7 +53,7 @@ def plan_of(domain: str) -> CurationPlan:
 
 
 def domain_in(table: pa.Table) -> str:
-    """The domain of a table's rows; math if it has none. Raises RatchetError for several domains."""
+    """The domain of a table's rows; math if they have none. Raises RatchetError for several domains."""
     first, *others = table["domain"].unique().to_pylist() or ["math"]
     if others:
         raise RatchetError(f"The table has problems of {first} and {', '.join(others)}: curate one domain at a time.")

@@ -10,7 +10,7 @@ from ratchet.data_curation.split import to_json
 
 
 def environment(row: RawRow) -> Row:
-    """A row with its messages; they are joined to one user turn, a system prompt first."""
+    """Read a row with its messages, which are joined to one user turn, a system prompt first."""
     messages, rest = row.take_structure("messages"), row.take_structure("row")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         raise Malformed("messages", "no list of messages")

@@ -12,7 +12,7 @@ from ratchet.data_curation.rules.evidence import no_answer
 
 
 def reasoning_gym(row: RawRow) -> Row:
-    """The library's own row. Its level becomes the difficulty, until a teacher measures another."""
+    """Read a row of the library itself. Its level becomes the difficulty, until a teacher measures another."""
     prompt, metadata = row.take_text("question"), row.take_structure("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("source_dataset"), str):
         raise Malformed("metadata", "no source_dataset, which names the task")

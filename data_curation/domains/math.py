@@ -9,7 +9,7 @@ from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.rules import math_rules
 
 QUERY = {"prompt": "query", "answer": "response"}
-"""MetaMath, MSVAMP. In other layouts, `response` is a model's."""
+"""Columns of MetaMath and MSVAMP. In other layouts, `response` is a model's."""
 
 
 _MOST_WORDS = 8

@@ -1,4 +1,4 @@
-"""Science curation: problems without a reference that answers can be compared with are dropped."""
+"""Science curation: drop problems without a reference that answers can be compared with."""
 
 import json
 

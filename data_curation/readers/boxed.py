@@ -1,4 +1,4 @@
-r"""The boxed answer of a worked solution: `\boxed{...}`, `\fbox{...}`, and `\boxed 4` without braces."""
+r"""Find the boxed answer of a worked solution: `\boxed{...}`, `\fbox{...}`, and `\boxed 4` without braces."""
 
 import re
 
@@ -19,7 +19,7 @@ _MOST_WORDS_BETWEEN = 10
 
 def final_box(text: str) -> str | None:
     """The content of the last box, or of all boxes of an answer in parts, separated by commas; None if there is no box,
-    or the last one is empty or not closed."""
+    or if the last one is empty or not closed."""
     found = boxes(text, loose=True)
     if not found:
         return None

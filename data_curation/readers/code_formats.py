@@ -24,7 +24,7 @@ _PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
 
 
 def leetcode(row: RawRow) -> Row:
-    """LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need. LeetCode accepts
+    """Read LeetCodeDataset. Its `prompt` column has the imports and node classes that solutions need. LeetCode accepts
     floats within 1e-5, absolute."""
     meta = row.get("meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -47,8 +47,8 @@ def leetcode(row: RawRow) -> Row:
 
 
 def humaneval(row: RawRow) -> Row:
-    """HumanEval, HumanEval+, BigCodeBench, ODEX: the statement ends in a function header, which the solution continues;
-    functions before it may be used by the tests."""
+    """Read HumanEval, HumanEval+, BigCodeBench and ODEX: the statement ends in a function header, which the solution
+    continues; functions before it may be used by the tests."""
     prompt = row.take_text("complete_prompt", "prompt")
     entry_point = row.take("entry_point") or next(reversed(re.findall(r"^def (\w+)", prompt, re.MULTILINE)), None)
     if not isinstance(entry_point, str):
@@ -64,7 +64,8 @@ def humaneval(row: RawRow) -> Row:
 
 
 def codeeval_pro(row: RawRow) -> Row:
-    """HumanEval Pro, MBPP Pro, BigCodeBench-Lite Pro: a problem, and a second one whose solution calls the first's."""
+    """Read HumanEval Pro, MBPP Pro and BigCodeBench-Lite Pro: a problem, and a second one whose solution calls the
+    first's."""
     first, second = row.take_text("raw_problem"), row.take_text("new_problem")
     solutions = row.take_text("raw_solution"), row.take_text("new_solution")
     return tested(row, from_script(row.take_text("test_code"))) | {
@@ -74,7 +75,7 @@ def codeeval_pro(row: RawRow) -> Row:
 
 
 def mbpp(row: RawRow) -> Row:
-    """MBPP, sanitized MBPP, and MBPP+. The statement does not name the function: the header is the solution's."""
+    """Read MBPP, sanitized MBPP, and MBPP+. The statement does not name the function: the header is the solution's."""
     code = row.take_text("code")
     imports, setup = row.pop("test_imports", None) or [], row.pop("test_setup_code", None) or ""
     if re.fullmatch(r"(\s*(import|from) .*)*\s*", setup):  # needed by the solution too
@@ -92,7 +93,7 @@ def mbpp(row: RawRow) -> Row:
 
 
 def codeforces(row: RawRow) -> Row:
-    """open-r1's Codeforces. Where several outputs are right, it may have a checker, a Python script."""
+    """Read open-r1's Codeforces. If several outputs are right, a row may have a checker, a Python script."""
     if row.get("interaction_format"):
         raise Malformed("interaction_format", "an interactive problem, and the data set has no interactors")
     if row.get("input_mode") == "file":
@@ -120,7 +121,7 @@ def codeforces(row: RawRow) -> Row:
 
 
 def code_contests(row: RawRow) -> Row:
-    """DeepMind's CodeContests: three groups of tests, solutions with their languages."""
+    """Read DeepMind's CodeContests: three groups of tests, solutions with their languages."""
     suite = TestSuite()
     for group in ("public_tests", "private_tests", "generated_tests"):
         cases = _columns(row, group, "input", "output")
@@ -148,11 +149,11 @@ import operator, io, sys, json
 sys.setrecursionlimit(50000)
 """
 )
-"""What its own executor puts before every program, those that read standard input included."""
+"""Code that LiveCodeBench's own executor puts before every program, including those that read standard input."""
 
 
 def livecodebench(row: RawRow) -> Row:
-    """LiveCodeBench, code generation: public and private tests; the function's name is in the metadata."""
+    """Read LiveCodeBench's code generation: public and private tests; the function's name is in the metadata."""
     row["prelude"], row["comparison"] = _LIVECODEBENCH, {"mode": "livecodebench"}
     row["tests"] = parse_structure(row.take_text("public_test_cases"), "public_test_cases")
     if private := row.pop("private_test_cases", None):
@@ -161,14 +162,15 @@ def livecodebench(row: RawRow) -> Row:
 
 
 def classeval(row: RawRow) -> Row:
-    """ClassEval: a class to complete, and classes of `unittest`; imports are in a column of their own."""
+    """Read ClassEval: a class to complete, and classes of `unittest`; imports are in a column of their own."""
     row["prelude"] = "\n".join(row.take_structure("import_statement") or [])
     fields = {"prompt": "skeleton", "entry_point": "class_name", "golden_solutions": "solution_code"}
     return plain_code(row, fields)
 
 
 def plain_code(row: RawRow, columns: Columns) -> Row:
-    """DeepCoder and its relatives, TACO, APPS: a statement, tests in any shape, optional solutions and header."""
+    """Read DeepCoder and its relatives, TACO and APPS: a statement, tests in any shape, optional solutions and
+    header."""
     metadata = None if "metadata" in columns.values() else row.take_structure("metadata")
     problem = plain(row, CODE_COLUMNS, columns)
     if isinstance(metadata, dict):
@@ -182,7 +184,7 @@ def plain_code(row: RawRow, columns: Columns) -> Row:
 
 
 def parallel_tests(columns: Collection[str]) -> tuple[str, str] | None:
-    """The two columns with lists of inputs and outputs, if a file has such (rStar-Coder, CURE's CodeContests)."""
+    """The two columns with lists of inputs and outputs if a file has them (rStar-Coder, CURE's CodeContests)."""
     return next((pair for pair in _PARALLEL if pair[0] in columns and pair[1] in columns), None)
 
 
@@ -196,14 +198,14 @@ def _note_function(row: RawRow, problem: Row) -> None:
 
 
 def code_contests_plus(row: RawRow) -> Row:
-    """CodeContests+: `test_cases`, and submissions with their languages. Its checkers need testlib's header, which it
-    does not have; they stay in the metadata, as text."""
+    """Read CodeContests+: `test_cases`, and submissions with their languages. Its checkers need testlib's header, which
+    it does not have; they stay in the metadata, as text."""
     row.pop("incorrect_submissions", None)  # many, long and not needed
     return _joined(row, "correct_submissions", {}, "take a configuration of CodeContests+ with tests, such as 1x")
 
 
 def hardtests(row: RawRow) -> Row:
-    """HardTests: statements, and the test cases of its other data set, joined by `pid`."""
+    """Read HardTests: statements, and the test cases of its other data set, joined by `pid`."""
     elsewhere = "HardTests has them in another data set, hardtests_tests; join it by pid"
     return _joined(row, "solutions", {"prompt": "question_content"}, elsewhere)
 
@@ -231,8 +233,8 @@ def _columns(row: RawRow, name: str, *fields: str) -> list[list[Any]]:
 
 
 def tested(row: RawRow, suite: TestSuite, *programs: str | None) -> Row:
-    """The columns that tests fill; `prelude` and the number of tests left out go into the metadata. A plain function
-    name is a method where one of the `programs` has a class `Solution`."""
+    """The columns that tests fill; `prelude` and the number of omitted tests go into the metadata. A plain function
+    name is a method if one of the `programs` has a class `Solution`."""
     has_solution = any("class Solution" in (text or "") for text in programs)
     if suite.entry_point and "." not in suite.entry_point and has_solution:
         suite.entry_point = f"Solution().{suite.entry_point}"

@@ -1,4 +1,4 @@
-"""Tests of code problems, from their published shapes to ours (`verifiers.problem.CodeTest`).
+"""Convert tests of code problems from their published shapes to ours (`verifiers.problem.CodeTest`).
 
 Published tests are parallel lists of inputs and outputs, lists of cases, Python functions with assertions
 (`verifiers.code.published_checks`), or classes of `unittest`.
@@ -22,8 +22,8 @@ from ratchet.verifiers.code.published_checks import NOT_LITERAL, call_arguments,
 
 @dataclass
 class TestSuite:
-    """`tests` for the `tests` column; `entry_point` None means stdin/stdout; `left_out` counts unreadable tests;
-    `prelude` is source that solutions and checks need."""
+    """The tests of a problem: `tests` for the `tests` column; `entry_point` None means stdin/stdout; `left_out` counts
+    unreadable tests; `prelude` is source that solutions and checks need."""
 
     __test__ = False  # not a pytest class
     tests: list[dict[str, Any]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class TestSuite:
 
 
 def from_published(tests: Any, entry_point: str | None = None) -> TestSuite:
-    """A script of assertions, a list of them, or a structure of cases; no tests for nothing."""
+    """Read a script of assertions, a list of them, or a structure of cases; an empty value has no tests."""
     if not tests:
         return TestSuite(entry_point=entry_point)
     if isinstance(tests, list) and all(isinstance(one, str) for one in tests):
@@ -42,7 +42,7 @@ def from_published(tests: Any, entry_point: str | None = None) -> TestSuite:
 
 
 def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
-    """Any published structure of tests.
+    """Read any published structure of tests.
 
     `{"inputs": [...], "outputs": [...], "fn_name"?}`; `{"test_code", "entry_point"}`; `{"functional"}`; or a list of
     `{"input", "output", "testtype"?, "fn_name"?}`. Raises Malformed when it is none of these.
@@ -74,7 +74,7 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
 
 
 def from_assertions(code: str, entry_point: str, prelude: str | None = None) -> TestSuite:
-    """Tests in a function `check(candidate)`, or outside of it where it is empty."""
+    """Read tests in a function `check(candidate)`, or outside of it if it is empty."""
     tests = _unit_tests(code) or _read(code)
     suite = TestSuite(tests, entry_point) if tests else from_script(code, entry_point)
     suite.prelude = prelude
@@ -112,8 +112,9 @@ def _read(code: str) -> list[dict[str, Any]]:
 
 
 def from_tables(code: str, entry_point: str) -> TestSuite | None:
-    """EvalPlus: literal lists `inputs` and `results` and a loop that compares them; None for other code. A case whose
-    arguments JSON would change (a tuple) becomes a check; one with values that are no literals is left out."""
+    """Read EvalPlus's tests: literal lists `inputs` and `results` and a loop that compares them; None for other code. A
+    case whose arguments JSON would change (a tuple) becomes a check; one with values that are not literals is
+    omitted."""
     try:
         tables = {
             node.targets[0].id: node.value
@@ -147,8 +148,8 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def from_script(code: str, entry_point: str | None = None, setup: str = "") -> TestSuite:
-    """Assertions outside of any function. They call `entry_point`, or a method of a variable set to `Solution()`, or
-    the first function that they call. `setup` may use classes of the solution."""
+    """Read assertions outside of any function. They call `entry_point`, or a method of a variable set to `Solution()`,
+    or the first function that they call. `setup` may use classes of the solution."""
     if entry_point and (tests := _unit_tests(code)):
         return TestSuite(tests, entry_point)
     if not setup and "def test" in code and (found := pytest_checks(code, entry_point)):
@@ -196,7 +197,7 @@ class _Renamed(ast.NodeTransformer):
 
 
 def decode_private(text: str) -> Any:
-    """LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of JSON text.
+    """Decode LiveCodeBench's private tests: JSON, or base64 of zlib of a pickle of JSON text.
 
     The unpickler allows no globals, so that a file can contain plain values only.
     """

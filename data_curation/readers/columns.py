@@ -1,4 +1,4 @@
-"""Taking columns from a raw row. Columns that no reader takes become the problem's metadata."""
+"""Take columns from a raw row. Columns that no reader takes become the problem's metadata."""
 
 import ast
 import contextlib
@@ -24,7 +24,7 @@ _NO_ANSWER = frozenset((
     "not provided", "not given", "none given", "tbd", "todo", "-", "--", "?", "[]", "()", "placeholder", "<answer>",
     "your answer", "answer here",
 ))  # fmt: skip
-"""What data sets write where they have no reference."""
+"""Texts that data sets have in place of a missing reference."""
 _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|f?boxed|fbox)\s*\{([^{}]*)\}")
 _LOST_BACKSLASH = re.compile(
     r"[\a\x08\v\f](?=[a-z])|\r(?=ight|ho\b|angle|floor|ceil|m\{|brace)"
@@ -57,7 +57,7 @@ def unicode_text(name: str, value: str) -> str:
 
 
 class RawRow(Row):
-    """A row of a file. What a method takes is removed; the rest becomes the problem's metadata."""
+    """A row of a file. Columns that a method takes are removed; the rest becomes the problem's metadata."""
 
     def take(self, *names: str) -> Any:
         """Remove and return the first of these columns with a value; None when none has one."""
@@ -72,7 +72,7 @@ class RawRow(Row):
         return names[0]
 
     def take_text(self, *names: str) -> str:
-        """Remove and return the first of these columns with a value; raises Malformed unless it is a text."""
+        """Remove and return the first of these columns with a value. Raises Malformed unless it is a text."""
         name = self.filled(names)
         value = self.pop(name, None)
         if value in (None, ""):
@@ -84,8 +84,8 @@ class RawRow(Row):
         return unicode_text(name, value)
 
     def lift(self, path: str) -> None:
-        """Make a nested value, as `reward_model.ground_truth` or `messages.0.content`, a column of that name. What
-        holds it may be JSON text. Nothing changes for a path that leads nowhere."""
+        """Make a nested value, such as `reward_model.ground_truth` or `messages.0.content`, a column of that name. Its
+        container may be JSON text. Nothing changes for a path that leads nowhere."""
         first, *steps = split_path(path, self)
         if not steps:
             return
@@ -101,8 +101,8 @@ class RawRow(Row):
         self[path] = value
 
     def take_statement(self, *names: str) -> str:
-        """A text, or the last user turn of a chat (a list of messages, perhaps as JSON text); system prompts, which
-        rows share, are left out."""
+        """Take a text, or the last user turn of a chat (a list of messages, or JSON text of one); system prompts, which
+        rows share, are omitted."""
         name = self.filled(names)
         chat = self.get(name)
         if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
@@ -116,13 +116,13 @@ class RawRow(Row):
         return RawRow({name: texts[-1]}).take_text(name)
 
     def take_structure(self, *names: str) -> Any:
-        """A structure, published as it is, as JSON text, or as a Python literal."""
+        """Take a structure, published as it is, as JSON text, or as a Python literal."""
         name = self.filled(names)
         value = self.take(name)
         return parse_structure(value, name) if isinstance(value, str) else value
 
     def take_date(self, *names: str) -> date | None:
-        """A date; text is read as ISO, with or without a time, and a number as seconds since 1970."""
+        """Take a date; text is read as ISO, with or without a time, and a number as seconds since 1970."""
         name = self.filled(names)
         value = self.take(name)
         if isinstance(value, datetime):
@@ -137,19 +137,19 @@ class RawRow(Row):
             raise Malformed(name, f"{str(value)[:40]!r} is not a date like 2024-08-01") from None
 
     def take_seconds(self, *names: str) -> float | None:
-        """A time limit in seconds, whatever its unit (`limits.py`)."""
+        """Take a time limit in seconds, whatever its unit (`limits.py`)."""
         name = self.filled(names)
         return read_seconds(self.take(name), name)
 
     def take_megabytes(self, *names: str) -> float | None:
-        """A memory limit in megabytes, whatever its unit (`limits.py`)."""
+        """Take a memory limit in megabytes, whatever its unit (`limits.py`)."""
         name = self.filled(names)
         return read_megabytes(self.take(name), name)
 
     def take_answer(self, *names: str) -> str | None:
-        """A reference answer as text. Of a worked solution, its last line `#### 18` or its last box; the whole becomes
+        """Take a reference answer as text. A worked solution gives its last line `#### 18` or its last box, and becomes
         the row's `solution`. Raises Malformed for a solution with neither. A list holds accepted answers, or all of
-        them where the row says so (OlympiadBench, TheoremQA)."""
+        them if the row says so (OlympiadBench, TheoremQA)."""
         name = self.filled(names)
         value = self.take(name)
         kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
@@ -173,11 +173,11 @@ class RawRow(Row):
         return final or value
 
     def take_tests(self, *names: str) -> Any:
-        """A structure, or the text of a script."""
+        """Take tests: a structure, or the text of a script."""
         return self._structure_or_text(names, ("{", "["))
 
     def take_solutions(self, *names: str) -> list[str]:
-        """Programs: a list of texts, perhaps as JSON text, or one program."""
+        """Take programs: a list of texts, or JSON text of one, or a single program."""
         value = self._structure_or_text(names, ("[",))
         solutions = [value] if isinstance(value, str) else value or []
         return [text for text in solutions if isinstance(text, str) and text.strip()]
@@ -216,7 +216,7 @@ def split_path(path: str, columns: Collection[str]) -> list[str]:
 
 
 def child(value: Any, step: str) -> Any:
-    """The member of an object by its name, or of a list by its number; None without one."""
+    """The member of an object by its name, or of a list by its number; None if it does not exist."""
     if isinstance(value, dict):
         return value.get(step)
     if isinstance(value, list) and re.fullmatch(r"-?\d+", step) and -len(value) <= int(step) < len(value):
@@ -228,7 +228,7 @@ _ROLES = {"human": "user", "gpt": "assistant", "model": "assistant"}
 
 
 def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
-    """(role, content) of OpenAI's or ShareGPT's messages, perhaps as JSON text."""
+    """The (role, content) pairs of OpenAI's or ShareGPT's messages, which may be JSON text."""
     if isinstance(chat, str):
         chat = parse_structure(chat, name)
     if not isinstance(chat, list):
@@ -263,8 +263,8 @@ def parse_structure(text: str, field: str) -> Any:
 
 
 def answer_text(value: Any) -> str | None:
-    """A reference answer as text: of a list of accepted answers the first, of a list of numbers all (the values of
-    several unknowns), of an object its `answer`; 142.0 becomes 142."""
+    """A reference answer as text: the first of a list of accepted answers, all of a list of numbers (the values of
+    several unknowns), the `answer` of an object; 142.0 becomes 142."""
     if isinstance(value, str) and _A_LIST.match(value):
         value = _parsed_list(value)
     if isinstance(value, str) and _AN_OBJECT.match(value):
@@ -308,8 +308,8 @@ def is_placeholder(text: str) -> bool:
 
 
 def restored(text: str) -> str:
-    r"""The text with the commands of LaTeX that a file has with single backslashes, which JSON reads as escapes: a form
-    feed before `rac` was `\frac`."""
+    r"""The text with LaTeX commands that a file has with single backslashes, which JSON reads as escapes: a form feed
+    before `rac` was `\frac`."""
     return _LOST_BACKSLASH.sub(lambda match: f"\\{_LETTERS[match[0]]}", text)
 
 

@@ -18,14 +18,14 @@ _RLVR_KINDS, _RLVR_ALWAYS = yaml.safe_load(Path(__file__).with_name("rlvr.yaml")
 
 
 def ifeval(row: RawRow) -> Row:
-    """IFEval and sets in its layout (NeMo Gym's): `instruction_id_list` beside `kwargs`, a list of objects."""
+    """Read IFEval and sets in its layout (NeMo Gym's): `instruction_id_list` beside `kwargs`, a list of objects."""
     ids, kwargs = row.take_structure("instruction_id_list"), row.take_structure("kwargs")
     problem = {"prompt": row.take_statement(*STATEMENTS)}
     return problem | _tests([{"instruction_id": ids, "kwargs": kwargs}], "instruction_id_list")
 
 
 def rlvr(row: RawRow) -> Row:
-    """`ground_truth` as JSON: a function's name and arguments (RLVR-IFeval), or lists of ids and of arguments
+    """Read `ground_truth` as JSON: a function's name and arguments (RLVR-IFeval), or lists of ids and of arguments
     (IF-RLVR, `IF_multi_constraints_upto5`)."""
     truth = row.take("ground_truth")
     if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str):
@@ -38,7 +38,7 @@ def rlvr(row: RawRow) -> Row:
 
 
 def plain_instructions(row: RawRow, columns: Columns) -> Row:
-    """Where a recipe maps the columns: `tests` is a list of `{"id": ..., "kwargs": ...}`."""
+    """Read a row whose columns the recipe maps: `tests` is a list of `{"id": ..., "kwargs": ...}`."""
     problem = plain(row, {"prompt": STATEMENTS}, columns)
     tests = problem.get("tests")
     instructions = [

@@ -1,5 +1,5 @@
-"""Problem packages in Kattis's format, as rows: a folder with `problem.yaml`, `data/{sample,secret}`, perhaps
-`output_validators` (the checker, or the interactor) and `include` (what programs are built with), and
+"""Read problem packages in Kattis's format as rows: a folder with `problem.yaml`, `data/{sample,secret}`, optionally
+`output_validators` (the checker, or the interactor) and `include` (files that programs are built with), and
 `submissions/accepted`."""
 
 import re
@@ -14,7 +14,8 @@ from ratchet.verifiers.code.comparison import KattisFlags
 from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
 
 MAX_TESTS_BYTES = 32 << 20
-"""Bytes of a package's tests; of more the smallest are read, and the others are `tests_left_out`."""
+"""Most bytes of a package's tests; of larger ones the smallest tests are read, and the number of the others is
+`tests_left_out`."""
 _TESTED = ("sample", "secret")
 """The other folders of `data` are for tests of the package's validators."""
 _STATEMENTS = ("problem_statement/problem", "statement/problem")
@@ -24,7 +25,7 @@ _STANDARD = "gnu++17"
 
 
 def packages(folder: Path) -> list[Path]:
-    """The packages below a folder, which may be one itself."""
+    """The packages below a folder, which may itself be one."""
     return sorted(file.parent for file in folder.rglob("problem.yaml") if (file.parent / "data").is_dir())
 
 
@@ -40,7 +41,7 @@ def rows(folders: Sequence[Path]) -> Iterator[Row | Malformed]:
 
 
 def read(package: Path, max_bytes: int = MAX_TESTS_BYTES) -> Row:
-    """Raises Malformed for what cannot be judged here."""
+    """Read one package. Raises Malformed if it cannot be judged here."""
     facts = _mapping(package / "problem.yaml")
     kinds = {*re.findall(r"[\w-]+", f"{facts.get('validation', '')} {facts.get('type', '')}")}
     if odd := {"multi-pass", "submit-answer"} & kinds:
@@ -99,7 +100,8 @@ def submissions(package: Path, verdict: str) -> list[tuple[str, str]]:
 
 
 def _included(package: Path) -> dict[str, dict[str, str]]:
-    """What a problem's programs are built with, by language: its own files and those for every language."""
+    """The files that a problem's programs are built with, by language: the language's own and those for every
+    language."""
     included: dict[str, dict[str, str]] = {}
     for language, name in _INCLUDED.items():
         files = _texts(package, "default") | _texts(package, name)

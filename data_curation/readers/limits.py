@@ -1,4 +1,5 @@
-"""Time and memory limits in any published unit: `2 seconds`, `500 milliseconds`, `256 megabytes`, `1 GB`, numbers."""
+"""Read time and memory limits in any published unit: `2 seconds`, `500 milliseconds`, `256 megabytes`, `1 GB`,
+numbers."""
 
 import re
 from typing import Any
@@ -24,7 +25,7 @@ _FROM_KILOBYTES, _FROM_BYTES = 16_384, 4_000_000
 
 
 def read_seconds(value: Any, column: str) -> float | None:
-    """A time limit in seconds; None for none. Raises Malformed for what is no time."""
+    """A time limit in seconds; None if there is none. Raises Malformed for a value that is not a time."""
     if isinstance(value, dict) and value.keys() & {"seconds", "nanos"}:  # a protobuf duration
         return (value.get("seconds") or 0) + (value.get("nanos") or 0) / 1e9 or None
     number, factor = _number_and_factor(value, column, SECONDS, "a time limit like '2 seconds'")
@@ -35,7 +36,7 @@ def read_seconds(value: Any, column: str) -> float | None:
 
 
 def read_megabytes(value: Any, column: str) -> float | None:
-    """A memory limit in megabytes; None for none. Raises Malformed for what is no size."""
+    """A memory limit in megabytes; None if there is none. Raises Malformed for a value that is not a size."""
     number, factor = _number_and_factor(value, column, MEGABYTES, "a memory limit like '256 MB'")
     if factor is None:
         implied = 1e-6 if number >= _FROM_BYTES else 1e-3 if number >= _FROM_KILOBYTES else 1
@@ -44,7 +45,7 @@ def read_megabytes(value: Any, column: str) -> float | None:
 
 
 def _last_word(column: str) -> str:
-    """What a column's name says of its unit: `s` of `time_limit_s`."""
+    """The unit in a column's name: `s` of `time_limit_s`."""
     return column.rpartition("_")[2].casefold()
 
 

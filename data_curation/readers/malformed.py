@@ -1,4 +1,4 @@
-"""A row, and why one cannot be read."""
+"""A row, and the reason why it cannot be read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The options of a multiple-choice question in any published layout, and which of them is right.
+"""Read the options of a multiple-choice question, and the right one, in any published layout.
 
 options, choices: [text, …]           with an index, a letter or the text as `answer`, `label`, `answer_index`, …
 choices: {text: […], label: […]}      ARC, CommonsenseQA, OpenBookQA: `answerKey` is one of the labels
@@ -49,9 +49,9 @@ _LISTED = 2  # options at least
 
 class Options(NamedTuple):
     texts: list[str]
-    """The options as published, perhaps with their own labels."""
+    """The options as published, possibly with their own labels."""
     right: int | str | None
-    """The place of the right one; a text if it is none of them; None if the row names none."""
+    """The position of the right option; a text if it is none of them; None if the row names none."""
 
     @property
     def answer(self) -> str | None:
@@ -70,8 +70,8 @@ def has_options(columns: set[str]) -> bool:
 
 
 def take_options(row: RawRow) -> Options | None:
-    """Take the options out of a row, and the columns that name the right one. None for a row without options. Raises
-    Malformed where two columns name different ones."""
+    """Take the options out of a row, with the columns that name the right one. None for a row without options. Raises
+    Malformed if two columns name different ones."""
     _unfold_question(row)
     texts, labels, right = _texts(row)
     if len(texts) < _LISTED or len(texts) > len(ascii_uppercase):
@@ -94,8 +94,8 @@ def take_options(row: RawRow) -> Options | None:
 
 
 def append_options(row: RawRow, *statements: str) -> None:
-    """Append the options to the statement, the first of these columns with a value, unless it lists them; the letter of
-    the right one becomes the row's `answer`."""
+    """Append the options to the statement, the first of these columns with a value, unless it lists them already; the
+    letter of the right option becomes the row's `answer`."""
     options = take_options(row)
     name = row.filled(statements)
     if options is None:
@@ -129,7 +129,7 @@ def lists_options(statement: str, texts: Sequence[str]) -> bool:
 
 
 def shuffled(question: str, right: str, wrong: Sequence[str]) -> Options:
-    """The right answer gets a place among the others that depends on the question only."""
+    """Options in an order that depends on the question only."""
     place = hashlib.sha256(question.encode()).digest()[0] % (len(wrong) + 1)
     return Options([*wrong[:place], right, *wrong[place:]], place)
 

@@ -1,5 +1,5 @@
-"""Unnamed layouts: each field of a problem is in the column that the recipe maps, or else in the first of the usual
-columns that has a value."""
+"""Read unnamed layouts: each field of a problem is in the column that the recipe maps, or else in the first of the
+usual columns that has a value."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +38,7 @@ _SPELLED_FREELY = {
 }  # fmt: skip
 _AN_ANSWER = re.compile(r"(?:final_|expected_|gold_|correct_|reference_)?answer_(?:val|value|text|str|string)")
 SOLUTIONS = ("solution", "Solution", "matched_solution", "ground_truth_solution")
-"""Columns of published worked solutions; what a model wrote (`generated_solution`) is no reference."""
+"""Columns of published worked solutions; a model's text (`generated_solution`) is no reference."""
 NUMBERS = ("Numbers", "numbers", "num_list", "nums")
 _PLACEHOLDER = re.compile(r"\b(?:number|temp_|NUM_?)(\d+)\b")  # in the folds of MAWPS, ASDiv and SVAMP
 _A_WORD = re.compile(r"\s*\S{1,30}\s*")
@@ -54,14 +54,14 @@ _ASKED_TOO = ("context", "options")
 
 
 def mapped_names(columns: Columns) -> list[str]:
-    """The columns that are mapped: `options` may name several, one for each option, separated by commas."""
+    """The mapped columns; `options` may name several, one for each option, separated by commas."""
     names = [column.split(",") if field == "options" else [column] for field, column in columns.items()]
     return [name.strip() for several in names for name in several]
 
 
 def by_columns(row: RawRow, columns: Columns, read: Callable[[RawRow, Columns], Row]) -> Row:
-    """A row by its mapped columns, read by the domain's `read`. `context` stands before the statement; `options`, in
-    any published shape, behind it, and the answer is the letter of the right one."""
+    """Read a row by its mapped columns with the domain's `read`. `context` comes before the statement; `options`, in
+    any published shape, after it, and the answer is the letter of the right one."""
     fields = {field: column for field, column in columns.items() if field not in _ASKED_TOO}
     if len(fields) < len(columns):
         name = fields.setdefault("prompt", row.filled(tuple(MATH_COLUMNS["prompt"])))
@@ -98,8 +98,8 @@ def plain(row: RawRow, usual: Mapping[str, Sequence[str]], columns: Columns) -> 
 
 
 def plain_any(row: RawRow, columns: Columns) -> Row:
-    """A problem of an own domain. Columns that are not mapped stay in the metadata as they are, also one whose usual
-    name makes it the answer; so does a mapped answer that the text does not hold whole."""
+    """Read a problem of an own domain. Columns that are not mapped stay in the metadata as they are, even one whose
+    usual name makes it the answer; so does a mapped answer that the text does not hold completely."""
     rest = {field: column for field, column in columns.items() if field != "answer"}
     usual = [name for name in MATH_COLUMNS["answer"] if name not in rest.values()]
     named = [columns["answer"]] if "answer" in columns else usual
@@ -122,9 +122,9 @@ def _whole_answer(value: Any) -> str | None:
 
 
 def plain_math(row: RawRow, columns: Columns) -> Row:
-    r"""MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en, MAWPS,
-    Open-Reasoner-Zero, TRL's prompt data sets. Without an answer column, as in NuminaMath-CoT, the original MATH and
-    rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
+    r"""Read MATH, AIME, GSM8K, SVAMP, DeepScaleR, AceReason-Math, NuminaMath-1.5, OlympiadBench, AQuA, MMLU, carp_en,
+    MAWPS, Open-Reasoner-Zero, TRL's prompt data sets. Without an answer column, as in NuminaMath-CoT, the original MATH
+    and rStar, the answer is in the solution's last line `#### 18` or its last `\boxed{}`."""
     reply = None
     if "prompt" not in columns:
         append_options(row, *MATH_COLUMNS["prompt"])
@@ -148,7 +148,7 @@ def plain_math(row: RawRow, columns: Columns) -> Row:
 
 
 def with_context(prompt: str, row: RawRow) -> str:
-    """The question behind what it is about, which is taken from the row; SVAMP's folds repeat it in the question."""
+    """The question after its context, which is taken from the row; SVAMP's folds repeat the context in the question."""
     texts = [(row.pop(name).strip(), gap) for name, gap in _CONTEXTS.items() if isinstance(row.get(name), str)]
     return "".join([*(text + gap for text, gap in texts if text and text not in prompt), prompt])
 
@@ -177,8 +177,7 @@ def _reference(solution: Any) -> str | None:
 
 
 def respelled(columns: Collection[str]) -> dict[str, str]:
-    """Maps columns such as `time-limit`, `Memory Limit` and `answer_val` to their usual names, where a file has not
-    both."""
+    """Usual names for columns such as `time-limit`, `Memory Limit` and `answer_val`, except where a file has both."""
     usual = {name: re.sub(r"[-\s]", "_", name).lower() for name in columns}
     usual = {name: other for name, other in usual.items() if other in _SPELLED_FREELY}
     usual |= {name: name.rpartition("_")[0] for name in columns if _AN_ANSWER.fullmatch(name)}

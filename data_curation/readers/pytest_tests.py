@@ -1,8 +1,8 @@
-"""Tests as functions of pytest (KodCode): each becomes a check. Nothing of them is run.
+"""Read tests in functions of pytest (KodCode), each as a check. Nothing of them is run.
 
 `from solution import f` is removed, because a check finds the solution's names by themselves; `pytest.raises` and
-`pytest.approx` become plain Python, and `pytest.mark.parametrize` a check for each of its cases. A test that needs
-more of pytest (a fixture, `monkeypatch`) is left out.
+`pytest.approx` become plain Python, and `pytest.mark.parametrize` a check for each of its cases. A test that needs more
+of pytest (a fixture, `monkeypatch`) is omitted.
 """
 
 import ast
@@ -34,7 +34,8 @@ _Function = ast.FunctionDef
 
 
 def pytest_checks(code: str, entry_point: str | None) -> tuple[list[dict], str | None, int] | None:
-    """Checks, the function that they call most, and the number of tests left out; None for code without such tests."""
+    """The checks, the function that they call most, and the number of omitted tests; None for code without such
+    tests."""
     try:
         body = ast.parse(code).body
     except NOT_LITERAL as error:

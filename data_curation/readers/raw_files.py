@@ -1,4 +1,4 @@
-"""Rows of a file as dictionaries: Parquet, Arrow, JSON values, JSON lines and CSV, perhaps in gzip, zstd or zip.
+"""Read the rows of a file as dictionaries: Parquet, Arrow, JSON values, JSON lines and CSV, also in gzip, zstd or zip.
 
 The container is recognized by the file's content. Parquet, Arrow, JSON lines and CSV are streamed. A file of JSON
 values over several lines, each a row, a list of rows or an object that contains them, is read whole. A folder whose
@@ -38,9 +38,9 @@ _NO_TABLE = {  # by the first bytes
     "a binary file, or no text in UTF-8": rb"[^\0]*\0",
 }
 HEAD_BYTES = 4096
-"""Read to distinguish JSON from CSV."""
+"""Bytes read to distinguish JSON from CSV."""
 MAX_LINE_BYTES = 32_000_000
-"""Longest line of JSON; three times the longest published rows, which have many tests."""
+"""Most bytes of a line of JSON; three times the longest published rows, which have many tests."""
 PARQUET_ROWS = 128
 """Rows that are Python objects at a time: a row with its tests can be megabytes."""
 
@@ -56,7 +56,7 @@ _NOT_DATA = re.compile(
 
 
 def is_data(name: str) -> bool:
-    """True if a file in a folder, an archive or a repository is data by its name."""
+    """True if a file in a folder, an archive or a repository is data, by its name."""
     return name.endswith(SUFFIXES) and not _NOT_DATA.search(name)
 
 
@@ -92,7 +92,8 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def row_names(path: Path) -> list[str]:
-    """The names of a folder's rows: those of their files, without ending; none of a file's, which have numbers."""
+    """The names of a folder's rows: those of their files, without ending; none for a file's rows, which have
+    numbers."""
     if not path.is_dir():
         return []
     if packages := kattis.packages(path):
@@ -101,7 +102,7 @@ def row_names(path: Path) -> list[str]:
 
 
 def has_a_file_per_row(files: Sequence[Path]) -> bool:
-    """True if these are a folder of JSON files with one row each, by the first, second and last of them."""
+    """True for a folder of JSON files with one row each, by the first, second and last of them."""
     if len(files) < 2 or any(file.suffix != ".json" for file in files):
         return False
     samples = [files[0], files[1], files[-1]]

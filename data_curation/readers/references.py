@@ -1,5 +1,5 @@
-r"""The reference of a problem whose answer is a worked solution: its box, its stated answer, or its final quantity. A
-wrong reference is worse than none, so there is none where the final value is not clear."""
+r"""Find the reference of a problem whose answer is a worked solution: its box, its stated answer, or its final
+quantity. A wrong reference is worse than none, so there is none if the final value is not clear."""
 
 import re
 from typing import Any
@@ -50,8 +50,8 @@ def _said(solution: str) -> str | None:
 
 
 def _final_quantity(solution: str) -> str | None:
-    """What the last equation of a solution comes to, where a number with or without a unit stands alone behind its sign
-    and little follows."""
+    """The value of the last equation of a solution, if a number with or without a unit stands alone behind its sign and
+    little follows."""
     if (match := _ENDS.search(solution)) and read_quantity(match[1]):
         return match[1].strip()
     for _ in range(_MOST_ASIDES):

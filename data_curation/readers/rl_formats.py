@@ -1,4 +1,5 @@
-"""Published sets for reinforcement learning, whose rows say how a response is verified: `verified.yaml` says where."""
+"""Read published sets for reinforcement learning, whose rows say how a response is verified; `verified.yaml` has the
+columns."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ def verified(name: str) -> Format:
 
 
 def read_verified(layout: Layout, row: RawRow) -> Row:
-    """A math problem with its reference, or a code problem with its tests, by the places of a layout."""
+    """Read a math problem with its reference, or a code problem with its tests, from the places of a layout."""
     for name in layout.get("parsed", ()):
         row[name] = _parsed(row.get(name))
     for name in layout.get("facts", ()):
@@ -73,7 +74,7 @@ def read_verified(layout: Layout, row: RawRow) -> Row:
 
 
 def intellect_3(row: RawRow) -> Row:
-    """INTELLECT-3-RL: a question with its answer, or with the tests in `info`."""
+    """Read INTELLECT-3-RL: a question with its answer, or with the tests in `info`."""
     layout, row["info"] = LAYOUTS["intellect-3"], _parsed(row.get("info"))
     if isinstance(row["info"], dict) and any(row["info"].get(place.partition(".")[2]) for place in layout["tests"]):
         return read_verified(layout, row)
@@ -82,7 +83,7 @@ def intellect_3(row: RawRow) -> Row:
 
 
 def annotated_chat(row: RawRow) -> Row:
-    """AM's distilled sets: the `info` of the user's turn has the reference or the tests."""
+    """Read AM's distilled sets: the `info` of the user's turn has the reference or the tests."""
     name = row.filled(("messages", "conversations"))
     chat = row.take_structure(name)
     turns = [turn for turn in chat if isinstance(turn, dict)] if isinstance(chat, list) else []
@@ -96,7 +97,7 @@ def annotated_chat(row: RawRow) -> Row:
 
 
 def openthoughts(row: RawRow) -> Row:
-    """OpenThoughts' metadata: a published solution, or test cases; DeepSeek's answers stay in the metadata."""
+    """Read OpenThoughts' metadata: a published solution, or test cases; DeepSeek's answers stay in the metadata."""
     kind = str(row.get("domain") or "math").casefold()
     if kind == "code" or row.get("test_cases"):
         row["golden_solutions"] = programs(row.take("ground_truth_solution"))
@@ -134,7 +135,7 @@ def _parsed(value: Any) -> Any:
 
 
 def programs(solution: Any) -> list[str]:
-    """The Python programs of a published solution, perhaps in fenced blocks."""
+    """The Python programs of a published solution, which may be in fenced blocks."""
     if isinstance(solution, list):
         return [program for one in solution for program in programs(one)]
     if not isinstance(solution, str) or not solution.strip():

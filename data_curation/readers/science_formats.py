@@ -1,4 +1,4 @@
-"""Published science questions: choices, numbers with units, and pairs of a problem and its solution."""
+"""Read published science questions: choices, numbers with units, and pairs of a problem and its solution."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,14 +23,14 @@ _INCORRECT = ("Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
 
 def gpqa(row: RawRow) -> Row:
-    """The correct answer gets a position among the others that depends on the question only."""
+    """Read GPQA. The correct answer gets a position among the others that depends on the question only."""
     question = row.take_text("Question")
     right, *wrong = [row.take_text(name) for name in ("Correct Answer", *_INCORRECT)]
     return _choice(question, shuffled(question, right, wrong))
 
 
 def multiple_choice(row: RawRow) -> Row:
-    """SuperGPQA, MMLU-Pro, ARC and all other sets with options (`options.py`); a row without is a pair."""
+    """Read SuperGPQA, MMLU-Pro, ARC and all other sets with options (`options.py`); a row without options is a pair."""
     options = take_options(row)
     if options is None:
         return plain_science(row, {})
@@ -41,7 +41,7 @@ def multiple_choice(row: RawRow) -> Row:
 
 
 def scibench(row: RawRow) -> Row:
-    """A number and its unit, perhaps with a power of ten, which is appended to the statement."""
+    """Read SciBench: a number and its unit, which may have a power of ten and is appended to the statement."""
     unit = str(row.take("unit") or "").strip()
     asked = _UNIT_ASKED.format(unit) if unit.strip("$ ") else ""
     number = (answer_text(row.take("answer_number")) or "").replace("$", "").removeprefix("+")
@@ -53,8 +53,8 @@ def scibench(row: RawRow) -> Row:
 
 
 def plain_science(row: RawRow, columns: Columns) -> Row:
-    """A question with an answer or a worked solution (SCP-116K: `matched_solution`), perhaps in the answer column; the
-    reference is retrieved from it, and it stays in the metadata."""
+    """Read a question with an answer or a worked solution (SCP-116K: `matched_solution`), which may be in the answer
+    column; the reference is retrieved from it, and it stays in the metadata."""
     solutions = () if "answer" in columns else SOLUTIONS
     for name in (columns["answer"],) if "answer" in columns else MATH_COLUMNS["answer"]:
         if isinstance(text := row.get(name), str) and is_solution(text):

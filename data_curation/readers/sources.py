@@ -1,4 +1,4 @@
-"""Data files by their name in a recipe: a file, a directory, a glob, or a data set on the Hugging Face Hub.
+"""Find data files by their name in a recipe: a file, a directory, a glob, or a data set on the Hugging Face Hub.
 
     data/math_train.jsonl.gz                        a file
     data/numina/   data/numina/*.parquet            its data files, sorted

@@ -1,7 +1,7 @@
-"""Templates that published data sets put around a statement ("Let's think step by step …"), and their removal.
+"""Remove templates that published data sets put around a statement ("Let's think step by step …").
 
 Otherwise all rows would share the n-grams of a template, and the recipe's own prompt would enclose another one. Only
-whole sentences at the start and the end of a statement are removed, never what stands between or beside them.
+whole sentences at the start and the end of a statement are removed, never text between or beside them.
 """
 
 import re
@@ -41,7 +41,7 @@ _BREAK = re.compile(r"[.?!…][\"'”’)*$}]*\s+\Z")
 _ORDER = re.compile(r"\b(?:solve|give|show|write|generate)\b", re.IGNORECASE)
 _A_WORD = re.compile(r"(?<![A-Za-z\\])[^\W\d_]{3,}")
 _TAIL, _MOST_BOUNDARIES = 900, 24
-"""Characters and sentences at the end that are looked at: bounds the time."""
+"""Characters and sentences at the end that are examined, which bounds the time."""
 _CUES = (
     "boxed", "step by step", "step-by-step", "answer", "think>", "_think", "####", "```", "<|", "<｜", "[inst]",
     "_turn>", "python", "below", "following", "this is", "here is", "problem", "question", "### ", "solution:",
@@ -59,7 +59,7 @@ class Statement:
     """A statement without its templates.
 
     `removed` has the name of each template, outermost first, and the text that was removed; an instruction in other
-    words than those of a known template is its own name. `own_characters` counts what was removed beyond the fixed
+    words than those of a known template is its own name. `own_characters` counts removed characters beyond the fixed
     words of templates: text of the row itself.
     """
 
@@ -67,7 +67,7 @@ class Statement:
     removed: tuple[tuple[str, str], ...] = ()
     own_characters: int = 0
     starter_code: str | None = None
-    """The code of a removed template that shows where a solution begins."""
+    """The code of a removed template that shows the beginning of a solution."""
 
     @property
     def lost_most(self) -> bool:
@@ -81,7 +81,7 @@ def clean_statement(text: str) -> Statement:
 
 
 def clean_text(text: str) -> str:
-    """NFC, one kind of line end and of space, no invisible characters, no blanks at the ends."""
+    """The text in NFC, with one kind of line end and of space, without invisible characters and blanks at its ends."""
     text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
     text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip()
@@ -130,7 +130,7 @@ def _stands_alone(text: str, match: re.Match[str]) -> bool:
 
 
 def _instruction_before(text: str) -> int:
-    """Where the instructions at the start of a text end; 0 if there are none."""
+    """The end of the instructions at the start of a text; 0 if there are none."""
     end, needs_no_mark = 0, False
     while match := _SENTENCE.match(text, end):
         heading = _HEADING.fullmatch(match[0])
@@ -147,7 +147,7 @@ def _instruction_before(text: str) -> int:
 
 
 def _instruction_after(text: str) -> int | None:
-    """Where the instructions at the end of a text begin; None if there are none."""
+    """The start of the instructions at the end of a text; None if there are none."""
     begins = None
     tail = max(0, len(text) - _TAIL)
     if not _MARKED.search(text, tail):

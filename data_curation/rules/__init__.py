@@ -12,6 +12,6 @@ from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import Registry, takes_two
 
 Rule = Callable[[Problem, Rules], Evidence | None]
-"""Evidence against a problem, or None; the function's name is the rule's."""
+"""A rule: evidence against a problem, or None; the function's name is the rule's."""
 OTHER_RULES: Registry[Rule] = Registry("rule", {}, takes_two, group="ratchet.curation_rules")
-"""Rules of installed packages by name, and any by import path."""
+"""Rules of installed packages by name, and any other rule by import path."""

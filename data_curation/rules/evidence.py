@@ -12,12 +12,13 @@ Evidence = dict[str, Any]
 
 
 def seen(match: re.Match[str], **more: Any) -> Evidence:
-    """The matched text and its characters `span` of the prompt, which `filter_by_rules` converts to bytes."""
+    """Evidence with the matched text and its characters `span` of the prompt, which `filter_by_rules` converts to
+    bytes."""
     return {"text": match[0], "span": list(match.span())} | more
 
 
 def declared(problem: Problem, field: str, *values: str) -> Evidence | None:
-    """A statement of the source about the row, in its metadata."""
+    """Evidence from a field of the row's metadata if it has one of these values."""
     if not problem.metadata or field not in problem.metadata:
         return None
     value = json.loads(problem.metadata).get(field)

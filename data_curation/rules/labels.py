@@ -64,8 +64,8 @@ class LabeledList:
 
 @lru_cache(maxsize=4)
 def labeled_lists(text: str) -> tuple[LabeledList, ...]:
-    """Every list of at least two labels of one style, in order from the first (A, 1, i, …). Two rules ask for those of
-    the same text."""
+    """Every list of at least two labels of one style, in order from the first (A, 1, i, …). Cached, because two rules
+    ask for the same text."""
     return tuple(_lists(text.translate(_ONE_FOR_ONE)))
 
 

@@ -1,4 +1,4 @@
-"""Decides whether a statement is in English, by its prose without formulas and code, if there is enough of it."""
+"""Decide whether a statement is in English, by its prose without formulas and code, if there is enough of it."""
 
 import re
 
@@ -11,11 +11,11 @@ MIN_LETTERS = 25
 """Fewest letters of prose whose language is judged; with fewer, only another script counts as another language."""
 MAX_FOREIGN_SCRIPT = 0.3
 MAX_ENGLISH = 0.1
-"""A lower probability of English means another language."""
+"""Probability of English below which a text is in another language."""
 MIN_PROBABILITY = 0.5
 """Least probability of the most likely language; names and units are spread over many languages."""
 MAX_CHARACTERS = 2000
-"""Prose that is examined: enough to detect its language."""
+"""Characters of prose that are examined: enough to detect its language."""
 # Bounded repetitions: with many opening marks, the time would be quadratic.
 _ENVIRONMENT = re.compile(r"\\begin\{(\w{1,20}\*?)\}.{0,9999}?\\end\{\1\}", re.DOTALL)
 _PROSE_WORD = re.compile(  # of a text in lower case; skips what is no prose

@@ -127,7 +127,7 @@ def figure(problem: Problem, limits: Rules) -> Evidence | None:
 MAX_DIGITS = 30
 """Most digits of a number in an answer."""
 MAX_ANSWER_CHARACTERS, MAX_ANSWER_NUMBERS, MAX_ANSWER_WORDS = 100, 8, 4
-"""Longer answers are hard to verify, or sentences."""
+"""Limits of an answer; longer ones are hard to verify, or sentences."""
 
 
 def long_answer(problem: Problem, limits: Rules) -> Evidence | None:

@@ -13,7 +13,7 @@ import yaml
 
 
 class AnyOf:
-    """One pattern of several alternatives, without regard to case, fast on texts that most of them do not match.
+    """One pattern of several alternatives, ignoring case, fast on texts that most of them do not match.
 
     An alternative is tried only on texts with the strings that each of its matches has, and, where these are known,
     only where the strings are with which one begins. The match is that of `whole`.
@@ -51,7 +51,7 @@ class AnyOf:
         return self.whole.finditer(text, first.start()) if first else iter(())
 
     def blanked(self, text: str) -> str:
-        """The text with blanks in place of all matches: what is left keeps its position."""
+        """The text with blanks in place of all matches, so that the rest keeps its position."""
         return self.whole.sub(lambda match: " " * len(match[0]), text) if self.search(text) else text
 
 
@@ -116,7 +116,7 @@ def _lowered(text: str) -> str:
 
 
 def read_patterns() -> dict[str, dict[str, dict[str, str]]]:
-    """Name, pattern and examples of each alternative, by what they are signs of; fragments are filled in."""
+    """The name, pattern and examples of each alternative, by the sign that it belongs to; fragments are filled in."""
     table = yaml.safe_load(Path(__file__).with_name("patterns.yaml").read_text(encoding="utf-8"))
     fragments = table.pop("fragments")
     for sign in table.values():
@@ -130,5 +130,5 @@ PATTERNS = {sign: AnyOf(*(each["find"] for each in some.values())) for sign, som
 
 
 def find(sign: str, text: str) -> re.Match[str] | None:
-    """The first place in a text where a pattern of `sign`, a key of `patterns.yaml`, matches."""
+    """The first match in a text of a pattern of `sign`, a key of `patterns.yaml`."""
     return PATTERNS[sign].search(text)

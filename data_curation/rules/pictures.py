@@ -1,4 +1,4 @@
-"""Decides whether a statement needs a picture that is missing: it has one, or refers to one, and either has hardly any
+"""Decide whether a statement needs a picture that is missing: it has one, or refers to one, and either has hardly any
 other content, or asks for something that only the picture has. Pictures drawn in code and tables can be read."""
 
 import re
@@ -9,7 +9,7 @@ _FORMULA = re.compile(r"\$\$[^$]+\$\$|\$[^$]+\$|\\\(.+?\\\)|[=<>≤≥°∠△�
 _POINT = re.compile(r"\$[A-Z]\$")
 _FEW_POINTS = 2
 MOST_FORMULAS = 1
-"""A text with more formulas, or a number, may describe its picture."""
+"""Most formulas of a text that does not describe its picture; one with more, or with a number, may."""
 _SENTENCE = re.compile(r"(?:[^.?!]|[.?!](?=\w))+[.?!]?")
 _A_NAME = re.compile(  # a name, no formula
     r"\$?(?:\\(?:angle|triangle|Delta|overline|overarc|widehat|sin|cos|tan)\s*|m ?(?=\\angle)|[{∠△ ])*"
@@ -31,8 +31,8 @@ def without_pictures(text: str) -> str:
 
 
 def needed(text: str) -> re.Match[str] | None:
-    """The picture, or the reference to one, without which a text has hardly any content; or the thing that is asked for
-    and only a picture shows."""
+    """The picture, or the reference to one, without which a text has hardly any content; or the thing asked for that
+    only a picture shows."""
     match = find("picture", text) or reference(text)
     shown = find("shows_data", text) or find("shows_places", text) or find("image_as_a_word", text)
     shows, undescribed = find("shows", text), _undescribed(text)

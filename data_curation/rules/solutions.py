@@ -1,4 +1,4 @@
-"""Decides whether a published solution is a Python program, not a stub, prose or another language; parsed, never
+"""Decide whether a published solution is a Python program, not a stub, prose or another language; it is parsed, never
 run."""
 
 import ast

@@ -1,1 +1,1 @@
-"""The settings of curation, as a recipe has them."""
+"""The settings of curation in a recipe."""

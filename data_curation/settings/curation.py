@@ -34,10 +34,11 @@ class Decontamination(Section):
     ngram: Ngram | None = None
     """Tokens per n-gram. Default: the domain's, 9 for math and 14 for code, whose statements share more boilerplate."""
     coverage: PositiveProbability = 0.4
-    """Share from which `coverage` drops; the highest tenth that found 95 % of the pairs labeled as contaminated."""
+    """Share of n-grams from which `coverage` drops; the highest tenth that found 95 % of the pairs labeled as
+    contaminated."""
     variants: Literal["drop", "keep"] = "drop"
-    """What becomes of rows that are an item with other numbers, by the preset `coverage`: they are counted apart. A
-    model that was trained on them has practiced the item's method, and its score on it says less."""
+    """Drop or keep rows that are an item with other numbers, by the preset `coverage`; they are counted apart. A model
+    that was trained on them has practiced the item's method, and its score on it says less."""
     released_after: Day | None = None
     """Drop rows released after this day (AceReason code: 2024-08-01)."""
     undated: Literal["keep", "drop"] = "keep"
@@ -52,7 +53,7 @@ class Deduplication(Section):
     reworded: Flag = True
     """Find copies in other words too, by their numbers, their answer and a share of their words."""
     variants: Literal["keep", "drop"] = "keep"
-    """What becomes of rows that differ from another one only in their numbers. A variant has an answer of its own: it
+    """Keep or drop rows that differ from another one only in their numbers. A variant has an answer of its own: it
     cannot be learned by heart, and templated sets (SVAMP, MultiArith) consist of them."""
     drop_disagreeing: Flag = False
     """Drop all exact copies whose answers disagree: one is wrong. Otherwise the most frequent answer stays."""
@@ -66,7 +67,7 @@ class LengthFilter(Section):
     downsample_below_tokens: TokensOrZero = 4000
     """Shorter problems are downsampled, as in the paper."""
     downsample_keep: Probability = 0.5
-    """Share kept between the two limits; our choice, since the paper does not give it."""
+    """Share kept between the two limits; the paper does not give it."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "LengthFilter":
@@ -87,7 +88,7 @@ class TestValidation(Section):
     min_mutants_killed: Probability = 0.5
     """Smallest share of small faults put into the golden solution that the tests must detect."""
     max_mutants: CountOrZero = 12
-    """Small faults tried per problem, at most."""
+    """Most small faults tried per problem."""
 
     @model_validator(mode="after")
     def _tries_faults(self) -> "TestValidation":
@@ -100,13 +101,15 @@ class CurationDetails(Section):
     """Rarely needed settings of a curation."""
 
     max_rejected: PositiveProbability = 0.98
-    """A step that rejects a larger share stops the run: something is wrong with the input."""
+    """Largest share of rows that a step may reject; above it the run stops, because something is wrong with the
+    input."""
     max_shortened: Probability = 0.01
-    """Reading stops the run if a larger share of a file's rows loses more than half of its own text to templates."""
+    """Largest share of a file's rows that may lose more than half of their own text to templates; above it, reading
+    stops the run."""
 
 
 StepChoice = str | dict[str, dict[str, Any]]
-"""A step by its name or import path, or that with its settings."""
+"""A step by its name or import path, alone or with its settings."""
 
 
 class Curation(Section):

@@ -1,4 +1,4 @@
-"""Models that are asked: a teacher, or one that is evaluated."""
+"""Settings of models that are queried: a teacher, or one that is evaluated."""
 
 from typing import ClassVar
 
@@ -14,9 +14,9 @@ class Endpoint(Section):
     """A model behind an OpenAI-compatible endpoint."""
 
     model: str = ""
-    """The endpoint's name of the model."""
+    """The model's name at the endpoint."""
     base_url: NotInKey[str | None] = None
-    """The address of a server, or of a router in front of several, e.g. http://127.0.0.1:8000/v1; none: OpenAI's."""
+    """The address of a server, or of a router in front of several, e.g. http://127.0.0.1:8000/v1. Default: OpenAI's."""
     api_key_env: NotInKey[str] = "OPENAI_API_KEY"
     """The environment variable with the API key, never the key itself."""
     concurrency: NotInKey[OpenCalls] = 64
@@ -31,19 +31,19 @@ class TeacherDetails(Section):
     prices: NotInKey[tuple[Price, Price]] = (0.0, 0.0)
     """Prices of a million prompt tokens and a million response tokens, in the currency of your bill."""
     max_cost: NotInKey[Budget | None] = None
-    """Ceiling for the cost of all answers, earlier runs included; no call is begun that is expected to exceed it."""
+    """Ceiling for the cost of all answers, including earlier runs; no call begins that is expected to exceed it."""
 
 
 class Teacher(Endpoint):
     """A model that answers each problem several times: its answers vote, and its failures measure difficulty."""
 
     expected_tokens: ClassVar[int] = 8000
-    """Per answer of a reasoning model, for the cost estimate until answers arrive."""
+    """Tokens per answer of a reasoning model, for the cost estimate until answers arrive."""
 
     kind: str = "none"
     """`none`, `openai`, or the import path of your own engine (`data_curation.base.teacher_engine.TeacherEngine`)."""
     attempts: Attempts = 8
-    """Answers per problem; difficulty is scaled to eight, as in the paper. More may be asked for later: the journal
+    """Answers per problem; difficulty is scaled to eight, as in the paper. More may be requested later: the journal
     keeps those that were paid for."""
     temperature: Temperature = 0.6
     """Sampling temperature; the default is DeepSeek-R1's recommendation, as is `top_p`."""

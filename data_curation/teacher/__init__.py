@@ -1,1 +1,1 @@
-"""A teacher's answers (`attempts`), and what they decide: votes, difficulty, length."""
+"""A teacher's answers (`attempts`), and the decisions based on them: votes, difficulty, length."""

@@ -3,7 +3,7 @@
 Every answer goes to a journal. Its key is a hash of the request (model, sampling, messages, sample number), not of the
 row, so that a changed or reordered input keeps the answers that were paid for, and equal questions share theirs. Failed
 calls are not written, so that they are asked again. Requests are created as calls become free, and answers stay in the
-journal until the table is written: in memory is a key per answer.
+journal until the table is written: only a key per answer is in memory.
 """
 
 import hashlib
@@ -41,19 +41,19 @@ ATTEMPTS_SCHEMA = pa.schema(
     ]
 )
 ANSWERED = ("stop", "length")
-"""Finish reasons of attempts; with any other, the call failed."""
+"""Finish reasons of successful attempts; with any other, the call failed."""
 LEVELS = 8
 """The paper's scale of difficulty: failures of eight attempts."""
 MAX_FAILED = 0.01
-"""Share of calls that may fail for good (an endpoint rejects a prompt) without ending the step. The attempts at one
-problem may always fail: what an endpoint never answers must not stop a small step each time it is run."""
+"""Share of calls that may fail permanently (an endpoint rejects a prompt) without ending the step. The attempts at one
+problem may always fail: a prompt that an endpoint never answers must not stop a small step each time it is run."""
 EMPTY_AT_MOST = 20
-"""The step ends when this many answers have arrived and none has a text."""
+"""Answers after which the step ends if none has a text."""
 UNCOUNTED_AT_MOST = 8
-"""The step ends when this many answers have arrived and none has a number of tokens."""
+"""Answers after which the step ends if none has a number of tokens."""
 ROWS_AT_ONCE = 512
 MISSING, OPEN, FAILED = -1, -2, -3
-"""Stand for the place of an answer in the journal: not asked for, asked for, failed."""
+"""Values in place of an answer's position in the journal: not requested, requested, failed."""
 
 
 class Prompt(NamedTuple):
@@ -65,7 +65,7 @@ class Prompt(NamedTuple):
 
 
 Prompts = Callable[[], Iterable[Prompt]]
-"""Reads all questions from the start; they are never in memory together."""
+"""A function that reads all questions from the start; they are never in memory together."""
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 
 
@@ -80,7 +80,7 @@ def collect_attempts(
     note: Callable[[str], None] = lambda text: None,
 ) -> Bill:
     """Write `teacher.attempts` answers to each of `prompts` to the Parquet file `output`, with `ATTEMPTS_SCHEMA`, in
-    order of prompts and samples; returns what they cost.
+    order of prompts and samples; returns their cost.
 
     The journal is read first and appended to. `note` gets the estimate before the first call. Failed calls are in the
     table with the reason, and not in the journal. Raises RatchetError when too many failed (`MAX_FAILED`), when every
@@ -116,7 +116,7 @@ def collect_attempts(
 
 
 def known_attempts(prompts: Prompts, teacher: Teacher, journal_file: Path, seed: int) -> Bill:
-    """Count the answers that `collect_attempts` would ask for, and those that the journal has. Reads only."""
+    """Count the answers that `collect_attempts` would ask for, and those that the journal has. Read-only."""
     collection = _Collection(prompts, teacher, seed)
     collection.read(journal_file)
     return collection.bill
@@ -298,7 +298,7 @@ def teacher_columns(passes: int, attempts: int, tokens: Sequence[int]) -> dict[s
 
 
 def with_facts(problems: pa.Table, step: str, facts: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """`problems` with `teacher_columns` set from `facts`; the other facts become metadata of `step`."""
+    """The `problems` with `teacher_columns` set from `facts`; the other facts become metadata of `step`."""
     columns = teacher_columns(0, 0, ())
     for name in columns:
         problems = set_column(problems, name, [fact[name] for fact in facts])

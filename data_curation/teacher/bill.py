@@ -1,4 +1,5 @@
-"""What a teacher's answers cost: estimated before the first call, corrected with each answer, kept below a ceiling."""
+"""The cost of a teacher's answers: estimated before the first call, corrected with each answer, kept below a
+ceiling."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -8,15 +9,16 @@ from ratchet.data_curation.base.protocol import says_nothing
 from ratchet.data_curation.settings.teacher import Teacher
 
 CHARACTERS_PER_TOKEN = 3.5
-"""Characters of a token of English with formulas; used until the endpoint has counted prompt tokens itself."""
+"""Characters per token of English with formulas; used until the endpoint has counted prompt tokens itself."""
 MILLION = 1_000_000
 
 
 class Bill(Mapping[str, float]):
-    """The account of one step that needs so many `answers`, to prompts of so many `characters` in all; those of earlier
-    runs are included. `traffic` is the engine's count of its calls.
+    """The account of one step that needs `answers` answers, to prompts of `characters` characters in all, including
+    those of earlier runs. `traffic` is the engine's count of its calls.
 
-    As a mapping, what the terminal shows while calls are open, computed each time it is read."""
+    As a mapping, it holds the figures that the terminal shows while calls are open, computed each time they are
+    read."""
 
     def __init__(self, teacher: Teacher, answers: int, characters: int, traffic: Any = None) -> None:
         self.teacher, self.traffic = teacher, traffic
@@ -28,7 +30,7 @@ class Bill(Mapping[str, float]):
         self._began = time.monotonic()
 
     def add(self, facts: Mapping[str, Any], now: bool) -> None:
-        """Count one answer; `now`: it arrived in this run."""
+        """Count one answer. With `now`, it arrived in this run."""
         self.answered += 1
         self.empty += says_nothing(facts["response"], facts["finish_reason"])
         self.truncated += facts["finish_reason"] == "length"
@@ -57,7 +59,7 @@ class Bill(Mapping[str, float]):
 
     @property
     def cost(self) -> float:
-        """Cost of all answers so far, and of this run's interrupted calls."""
+        """The cost of all answers so far, and of this run's interrupted calls."""
         lost_calls, lost_pieces = (getattr(self.traffic, name, 0) for name in ("lost_calls", "lost_pieces"))
         uncounted = (self.answered - self._counted + lost_calls) * self.prompt_tokens_per_answer
         response_tokens = self.response_tokens + self.uncounted * self.tokens_per_answer
@@ -72,7 +74,7 @@ class Bill(Mapping[str, float]):
         return any(self.teacher.advanced.prices)
 
     def affords(self, open_calls: int) -> bool:
-        """True if one call more than the open ones is expected to stay below the ceiling."""
+        """True if one more call, beyond the open ones, is expected to stay below the ceiling."""
         ceiling = self.teacher.advanced.max_cost
         return ceiling is None or self.cost + (open_calls + 1) * self.cost_per_answer <= ceiling
 
@@ -81,7 +83,7 @@ class Bill(Mapping[str, float]):
         return (prompt_tokens * of_prompt + response_tokens * of_response) / MILLION
 
     def estimate(self) -> str:
-        """One sentence, before the first call."""
+        """The estimate as one sentence, before the first call."""
         missing = self.answers - self.answered
         if not missing:
             return f"all {self.answers:,} answers are stored; nothing to request."

@@ -1,11 +1,11 @@
-"""Majority vote: keep a math problem where the teacher's most frequent answer is the reference.
+"""Vote of the majority: keep a math problem if the teacher's most frequent answer is the reference.
 
 The verifier decides which answers match the reference, exactly as it does for a reward. The other answers are votes for
 something else, and equal ones are counted together (`0.5` and `1/2` are one vote). Equality is not transitive (3.14159
 and 3.14162 both round to 3.1416), so each class has a leader: the most frequent answer, of equals the first in
 alphabetical order, takes all answers equal to it; then the next. The order of the answers does not matter.
 
-An attempt that is truncated or without an answer votes for nothing and counts among the attempts.
+An attempt that is truncated or has no answer votes for nothing, but counts among the attempts.
 """
 
 from collections import Counter, defaultdict
@@ -29,12 +29,12 @@ STEP = "majority_vote"
 Attempt = dict[str, Any]
 """A row of `ATTEMPTS_SCHEMA` with `answer` and `truncated` for `response`."""
 Verify = Callable[[str, str], Verdict]
-"""Gives the verdict on an answer and a reference."""
+"""A function that gives the verdict on an answer and a reference."""
 RULES = (
     "no_attempt", "unverifiable_reference", "no_answer", "undecided", "tie", "likely_wrong_reference", "no_majority"
 )  # fmt: skip
 CONFIDENT = 0.5
-"""A wrong answer that more than this share of all attempts agree on suggests that the reference is wrong."""
+"""Share of all attempts that agree on a wrong answer above which the reference is probably wrong."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _verifier(context: StepContext) -> Iterator[Verify]:
 
 @dataclass(frozen=True)
 class Class:
-    """Attempts that gave one answer. `right`: whether it is the reference; None if the verifier could not decide."""
+    """Attempts that gave one answer. `right` is True if it is the reference; None if the verifier could not decide."""
 
     answer: str
     votes: int
