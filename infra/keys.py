@@ -19,7 +19,7 @@ def in_key(value: Any) -> Any:
 
 
 def decisive(value: Any) -> Any:
-    """Settings as JSON with defaults, for a manifest."""
+    """Settings as JSON, including defaults, for a manifest."""
     return _json(value, with_defaults=True)
 
 

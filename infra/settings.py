@@ -48,7 +48,7 @@ class Settings:
 
 
 def load_settings(home: str | Path | None = None) -> Settings:
-    """Raises RatchetError when the home, or a parent of it, is a file."""
+    """Read the settings. Raises RatchetError when the home, or a parent of it, is a file."""
     root = Path(home or os.environ.get("RATCHET_HOME") or ".ratchet").expanduser().resolve()
     for place in (root, *root.parents):
         if place.exists() and not place.is_dir():
@@ -85,7 +85,7 @@ DRIVERS = {
     "mysql": {"MySQLdb": "mysqlclient", "pymysql": "pymysql"},
     "mssql": {"pyodbc": "pyodbc"},
 }
-"""The modules by which SQLAlchemy reaches each kind of database, its default first, with their packages."""
+"""The modules through which SQLAlchemy reaches each kind of database, its default first, with their packages."""
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
 SERVERS = ("http", "https", "databricks", "uc")
 

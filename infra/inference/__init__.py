@@ -8,7 +8,8 @@ from pathlib import Path
 KNOWN_MODELS = Path(__file__).with_name("known_models.yaml")
 """The shape of each model that shipped recipes start from, by its name."""
 UNUSED_LIBRARIES = ("mlflow", "scipy", "sklearn")
-"""Libraries that DeepSpeed and transformers import if installed, for features not used here: half of their start-up."""
+"""Libraries that DeepSpeed and transformers import if installed, for features not used here: they take half of the
+start-up time."""
 
 
 def hide_unused_libraries() -> None:

@@ -15,17 +15,17 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 KIND = "sdpa"
 Prompts = tuple[tuple[int, tuple[int, ...]], ...]
-"""A packed row's prompts: the length of each, and those of the responses that follow it."""
+"""The prompts of a packed row: the length of each, and the lengths of the responses that follow it."""
 
 
 def attention(
     module: nn.Module, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
     *arguments: Any, sequences: tuple[int, ...] | None = None, prompts: Prompts | None = None, **settings: Any,
 ) -> tuple[torch.Tensor, None]:  # fmt: skip
-    """Transformers' interface: query [rows, heads, tokens, width], key and value [rows, key-value heads, tokens, width]
-    to [rows, tokens, heads, width]. `sequences`: lengths of the sequences in a packed row; each attends to itself only,
-    causally, within the layer's `sliding_window` if it has one, in memory linear in the tokens. `prompts`: they share
-    their prompts, which the row has once."""
+    """Attention with transformers' interface: query [rows, heads, tokens, width], key and value [rows, key-value heads,
+    tokens, width] to [rows, tokens, heads, width]. `sequences`: lengths of the sequences in a packed row; each attends
+    to itself only, causally, within the layer's `sliding_window` if it has one, in memory linear in the tokens.
+    `prompts`: prompts that sequences share, which the row has once."""
     scale, window, cap = settings.get("scaling"), settings.get("sliding_window"), settings.get("softcap")
     if sequences is None and cap:  # sdpa would ignore it
         return _capped(query, key, value, attention_mask, scale, cap).transpose(1, 2).contiguous(), None
@@ -99,8 +99,8 @@ def _flash_attention() -> tuple[Any, dict[str, Any]]:
 
 
 def whole(row: torch.Tensor, prompts: Prompts, dim: int) -> torch.Tensor:
-    """Every sequence with its prompt, of a row that has shared prompts once; tokens are dimension `dim`. Its gradient,
-    unlike an index's, is added in the same order each time."""
+    """Every sequence with its prompt, from a row that has shared prompts once; tokens are dimension `dim`. Its
+    gradient, unlike an index's, is added in the same order each time."""
     parts = iter(row.split([length for prompt, responses in prompts for length in (prompt, *responses)], dim))
     sequences = []
     for _, responses in prompts:

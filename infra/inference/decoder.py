@@ -22,7 +22,7 @@ SPAN = 1024
 
 
 def fits(model: Any) -> bool:
-    """True if `Decoder` computes what this model does. On a GPU masked attention needs other kernels."""
+    """True if `Decoder` computes the same as this model. On a GPU masked attention needs other kernels."""
     config = model.config
     return (
         model.device.type == "cpu"
@@ -42,7 +42,7 @@ def _plain(module: Any) -> bool:
 
 
 class Decoder:
-    """One step for all rows of a batch, with the model's weights as they are when it is made."""
+    """One decoding step for all rows of a batch, with the model's weights as they are when it is made."""
 
     def __init__(self, model: Any) -> None:
         body = model.base_model

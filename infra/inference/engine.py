@@ -42,56 +42,56 @@ class InferenceEngine(Section, ABC):
 
     @property
     def single_threaded(self) -> bool:
-        """An engine of an evaluation computes on one core of this machine."""
+        """True if an engine of an evaluation computes on one core of this machine."""
         return False
 
     @property
     def supports_async_sampling(self) -> bool:
-        """`open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
+        """True if `open_async` gives an engine that samples while the policy learns (`max_staleness`)."""
         return False
 
     def rounds(self, staleness: int) -> int:
-        """Rounds of decoding that a response may take. One beside an update is a step old when it is learned from, one
-        between two updates is not."""
+        """Rounds of decoding that a response may take. A round beside an update is a step old when it is learned from;
+        a round between two updates is not."""
         return max(1, staleness if self.supports_async_sampling else staleness + 1)
 
     def check_hardware(self, hardware: "Hardware") -> None:
-        """Raises ValueError if it cannot serve this hardware; called when the recipe is read."""
+        """Raises ValueError if the engine cannot serve this hardware. Called when the recipe is read."""
 
     def check(self, python: str) -> None:
         """Raises RatchetError if something is missing: a package in the interpreter `python` of trainers and
-        evaluators, or a running server. What is not checked here fails hours later."""
+        evaluators, or a running server. Anything that is not checked here fails hours later."""
 
     @abstractmethod
     def needs(self, work: "SamplingWorkload") -> "EngineResources":
-        """Memory and cache room for one step's sampling, by arithmetic."""
+        """The memory and cache room for one step's sampling, by arithmetic."""
 
     @abstractmethod
     def open_for_training(
         self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
     ) -> "AbstractContextManager[TrainingEngine]":
-        """The engine for a stage that starts from `model_dir`; all of its processes end with the block, also after a
-        failure. Collective. Files go below `work`, which is deleted with the stage."""
+        """Open the engine for a stage that starts from `model_dir`; all of its processes end with the block, also after
+        a failure. Collective. Files go below `work`, which is deleted with the stage."""
 
     def open_async(
         self, policy: "TrainedModel", hardware: "Hardware", model_dir: str, work: Path
     ) -> "AbstractContextManager[TrainingEngine]":
-        """The engine for a stage with `max_staleness`: `generate` is read on a thread while the policy learns."""
+        """Open the engine for a stage with `max_staleness`: `generate` is read on a thread while the policy learns."""
         return self.open_for_training(policy, hardware, model_dir, work)
 
     def for_evaluation(self) -> "InferenceEngine":
-        """The engine with the settings that it has in an evaluation, beside no trainer."""
+        """The engine with its settings for an evaluation, which runs without a trainer beside it."""
         return self
 
     def preload(self) -> bool:
-        """Import what sampling processes need; True if they may be forked from this process. With threads or a GPU in
-        use, forked processes would hang: return False, and they start fresh."""
+        """Import everything that sampling processes need; True if they may be forked from this process. With threads or
+        a GPU in use, forked processes would hang: return False, and they start fresh."""
         return False
 
     @abstractmethod
     def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> "EvaluationEngine":
-        """The engine of sampling process `index`, which has its own GPUs, if any, to itself. Raises RatchetError if the
-        model cannot be read or served."""
+        """Open the engine of sampling process `index`, which has its own GPUs, if any, to itself. Raises RatchetError
+        if the model cannot be read or served."""
 
 
 class TrainedModel(Protocol):
@@ -104,7 +104,8 @@ class TrainedModel(Protocol):
     tokenizer: Any
 
     def weights(self) -> Iterator[tuple[str, Any]]:
-        """Name and whole current tensor of every weight, one at a time, tied ones under each name. Collective."""
+        """The name and the whole current tensor of every weight, one at a time, tied ones under each name.
+        Collective."""
         ...
 
     def whole_model(self) -> Any:
@@ -113,8 +114,8 @@ class TrainedModel(Protocol):
 
 
 BATCHES_AT_ONCE = 4
-"""Batches handed to an engine together, so that it can replace responses that have ended. What is sampled does not
-depend on requests handed over before or after, so a resumed pass samples the same."""
+"""Batches handed to an engine together, so that it can replace responses that have ended. The samples do not depend on
+requests handed over before or after, so a resumed pass samples the same."""
 
 
 class TrainingEngine(Protocol):
@@ -124,17 +125,17 @@ class TrainingEngine(Protocol):
     positions: int | None = None
     """Most tokens of a prompt and its response together; None if only the model limits them."""
     has_own_weights: bool = True
-    """The engine has its own copy of the weights. Its completions must then carry the version given to `receive`, and
-    log-probabilities, which are compared with the policy's after each change of weights; a difference above rounding
-    ends the run."""
+    """True if the engine has its own copy of the weights. Its completions must then carry the version given to
+    `receive`, and log-probabilities, which are compared with the policy's after each change of weights; a difference
+    above rounding ends the run."""
     separate_devices: bool = False
-    """The engine samples in its own processes on its own devices: the policy then learns from finished groups while the
-    rest is sampled."""
+    """True if the engine samples in its own processes on its own devices: the policy then learns from finished groups
+    while the rest is sampled."""
     continuous_batching: bool = False
-    """A response starts when any other ends; prompts with the longest expected responses then go first. If not, it may
-    start when another handed over together with it ends."""
+    """True if a response starts when any other ends; prompts with the longest expected responses then go first. If
+    False, it may start when another one that was handed over together with it ends."""
     ranks_per_engine: int = 1
-    """Neighboring ranks that share one engine, each with the same requests and completions."""
+    """The number of neighboring ranks that share one engine, each with the same requests and completions."""
 
     def receive(self, version: str) -> None:
         """Take the policy's current weights, and the memory to sample with. Collective. Replaces all weights and drops
@@ -147,7 +148,7 @@ class TrainingEngine(Protocol):
         ...
 
     def sleep(self) -> None:
-        """Free the accelerator's memory for the update; called also after a failed pass. Nothing by default."""
+        """Free the accelerator's memory for the update; called also after a failed pass. Does nothing by default."""
 
 
 class EvaluationEngine(Engine, Protocol):
@@ -156,7 +157,7 @@ class EvaluationEngine(Engine, Protocol):
 
 @dataclass(frozen=True)
 class SamplingWorkload:
-    """One step's sampling. In bytes: `weights` of the whole model, `token` of one token's keys and values."""
+    """The sampling of one step. In bytes: `weights` of the whole model, `token` of one token's keys and values."""
 
     weights: float
     token: float
@@ -170,14 +171,14 @@ class SamplingWorkload:
     layer: float = 0.0
     """Bytes of one token's activations in the widest layer, forward only."""
     adapted: bool = False
-    """The policy is a base model with an adapter, which engines get merged."""
+    """True if the policy is a base model with an adapter, which engines get merged."""
     beside: bool = False
-    """Responses are sampled while the policy learns."""
+    """True if responses are sampled while the policy learns."""
 
 
 @dataclass(frozen=True)
 class EngineResources:
-    """An engine's resources for `SamplingWorkload`."""
+    """The resources of an engine for a `SamplingWorkload`."""
 
     memory: dict[str, float]
     """Bytes on each rank's accelerator while sampling, by purpose."""
@@ -193,7 +194,7 @@ class EngineResources:
     kept: tuple[str, ...] = ()
     """The parts of `memory` that are not freed for the update."""
     apart: bool = False
-    """The engine has GPUs that do not train, so that it may sample while the policy learns."""
+    """True if the engine has GPUs that do not train, so that it may sample while the policy learns."""
     transfer: Literal["", "memory", "disk"] = "memory"
     """Transfer of new weights: none, between GPUs, or by files."""
 

@@ -16,7 +16,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
-    """(model, tokenizer) of a directory or Hub name. Raises RatchetError if they cannot be read or do not match."""
+    """The model and the tokenizer of a directory or Hub name. Raises RatchetError if they cannot be read or do not
+    match."""
     tokenizer = _read(AutoTokenizer, path)
     model, loading = _read(
         AutoModelForCausalLM, path, dtype=getattr(torch, dtype), output_loading_info=True, ignore_mismatched_sizes=True
@@ -37,8 +38,8 @@ def check_model(path: str) -> Any:
 
 
 def read_config(path: str) -> Any:
-    """The configuration of a directory or Hub name. If the Hub does not answer, the shape of a model that shipped
-    recipes start from (known_models.yaml). Raises RatchetError if it cannot be read."""
+    """The configuration of a directory or Hub name. If the Hub does not answer, the shape of one of the models that
+    shipped recipes start from (known_models.yaml). Raises RatchetError if it cannot be read."""
     try:
         return _read(AutoConfig, path)
     except RatchetError:
@@ -55,7 +56,7 @@ def max_positions(config: Any) -> int | None:
 
 def read_generation_config(path: str) -> GenerationConfig:
     """The generation settings of a directory or Hub name; without a generation_config.json those in its config.json, as
-    transformers takes them. Raises RatchetError if they cannot be read."""
+    in transformers. Raises RatchetError if they cannot be read."""
     try:
         return GenerationConfig.from_pretrained(path, **_where(path))
     except OSError as error:  # there is none, or it is no JSON
@@ -67,7 +68,7 @@ def read_generation_config(path: str) -> GenerationConfig:
 
 
 def check_saving(path: str, generation_config: GenerationConfig) -> None:
-    """Raises RatchetError for generation settings that transformers reads and does not save: the model's first
+    """Raises RatchetError for generation settings that transformers reads but does not save: the model's first
     checkpoint would fail."""
     try:
         generation_config.validate(strict=True)
@@ -99,7 +100,7 @@ def weight_files(path: str) -> dict[str, Path]:
 
 
 def refuse_weights(path: str, missing: Iterable[str], misshapen: Iterable[str]) -> None:
-    """Refuse a model whose weights do not fit. Raises RatchetError if there are any such weights."""
+    """Raises RatchetError if any of a model's weights do not fit."""
     wrong = [f"{name} is missing" for name in sorted(missing)]
     wrong += [f"{name} has another shape" for name in sorted(misshapen)]
     if wrong:
@@ -119,7 +120,7 @@ def _read(kind: Any, path: str, **options: Any) -> Any:
 
 
 def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
-    """Every id that ends a response: the generation configuration's and the tokenizer's."""
+    """Every id that ends a response: those of the generation configuration and of the tokenizer."""
     configured = getattr(generation_config, "eos_token_id", None)
     ids = [configured] if isinstance(configured, int) else list(configured or ())
     return list(dict.fromkeys([*ids, tokenizer.eos_token_id]))

@@ -1,8 +1,8 @@
-"""Logits and attention windows as a model's own code has them: beyond a stack of layers and a matrix.
+"""Logits and attention windows as a model's own code computes them: beyond a stack of layers and a matrix.
 
-Engine and trainer decode and score with pieces of a model: its layers, then its head's weight. Models differ in what
-follows the head (a scale, a soft cap), in how far a layer sees (a sliding window), and in what they draw at random.
-Here each is read off the model itself, so that the pieces compute what the whole does; `model_support` checks it.
+Engine and trainer decode and score with pieces of a model: its layers, then its head's weight. Models differ in the
+steps after the head (a scale, a soft cap), in the reach of a layer (a sliding window), and in random changes. Here each
+is read off the model itself, so that the pieces compute the same as the whole; `model_support` checks it.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ from ratchet.infra.inference.products import logits
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 RANDOM = ("drop", "jitter")
-"""Parts of the names of a module's rates of random changes in training mode."""
+"""Parts of the names of a module's rates for random changes in training mode."""
 
 
 def windows(config: Any) -> dict[str, int | None]:
-    """Tokens that each kind of layer sees, the present one included; None: all before it. `layer_types` names the
-    kinds; without it all layers are alike, and a `sliding_window` is theirs."""
+    """Tokens that each kind of layer sees, including the present one; None: all before it. `layer_types` names the
+    kinds; without it all layers are alike, with the same `sliding_window`."""
     width = getattr(config, "sliding_window", None)
     if getattr(config, "use_sliding_window", True) is False:
         width = None

@@ -18,13 +18,14 @@ NARROW = 128
 
 
 def by_onednn(weight: torch.Tensor, dtype: torch.dtype | None = None) -> bool:
-    """True if products with this weight, converted to `dtype` if given, go to oneDNN."""
+    """True if products with this weight, converted to `dtype` if given, use oneDNN."""
     plain = (dtype or weight.dtype) == torch.float32 and weight.device.type == "cpu" and weight.numel() >= LEAST
     return plain and torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()
 
 
 def product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`linear` without gradient: [..., in] and weight [out, in], which may be a transposed view, to [..., out]."""
+    """Multiply as `linear` without gradient: [..., in] and weight [out, in], which may be a transposed view, to [...,
+    out]."""
     return onednn(inputs, weight, bias) if by_onednn(weight) else linear(inputs, weight, bias)
 
 
@@ -34,8 +35,8 @@ def logits(
     """Float32 logits [tokens, vocabulary] of hidden states [tokens, width] and a head's weight [vocabulary, width].
 
     16-bit factors are summed in float32 and the sum is not rounded: 8 bits of a logit of 20 are steps of 0.06, which
-    trainer and engine round differently. `rounded`: it is, as in a 16-bit product. A GPU has products of this kind; on
-    a CPU 16-bit factors are converted first, which is exact.
+    trainer and engine round differently. With `rounded` the sum is rounded, as in a 16-bit product. A GPU has products
+    of this kind; on a CPU 16-bit factors are converted first, which is exact.
     """
     if weight.dtype == torch.float32 or rounded:
         return product(hidden, weight, bias).float()
@@ -54,10 +55,10 @@ def float32_head(head: Any, rounded: bool = False) -> tuple[torch.Tensor, torch.
 
 
 class Packed:
-    """`product` with the weights of one or more linear layers side by side, for many products while they are constant.
+    """The weights of one or more linear layers side by side, for many products while they are constant.
 
-    16-bit ones on a CPU are copied in the order that oneDNN's kernel reads, which saves it a third of the time of few
-    rows. Others are not copied: their products keep the bits of the layers' own.
+    16-bit weights on a CPU are copied in the order that oneDNN's kernel reads, which saves a third of the time for few
+    rows. Others are not copied: their products have the same bits as the layers' own.
     """
 
     def __init__(self, *layers: nn.Linear) -> None:
@@ -83,12 +84,12 @@ def packs(weight: torch.Tensor) -> bool:
 
 
 def onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """`product` by oneDNN whatever its size."""
+    """Multiply by oneDNN, as `product`, whatever the size."""
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
 
 class Product(torch.autograd.Function):
-    """`onednn` with gradient."""
+    """A product by oneDNN with a gradient."""
 
     @staticmethod
     def forward(ctx: Any, inputs, weight, bias):
@@ -116,7 +117,8 @@ class Linear(nn.Linear):
 
 
 def limit_threads(model: Any) -> None:
-    """One thread for a narrow model on a CPU. A function of the model only: the number of threads changes bits."""
+    """Use one thread for a narrow model on a CPU. This depends on the model only: the number of threads changes
+    bits."""
     if model.device.type == "cpu" and model.config.get_text_config().hidden_size < NARROW:
         torch.set_num_threads(1)
 

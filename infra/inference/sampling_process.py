@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ratchet.infra.recipe.training import Hardware
 
 WEIGHTS = "weights-{}.safetensors"
-"""A version that is handed over: written by rank 0, read by the sampling process of every rank, then deleted."""
+"""A file with a version of the weights: written by rank 0, read by the sampling process of every rank, then deleted."""
 
 # ---------------------------------------------------------------------------------------------- the trainer's side
 

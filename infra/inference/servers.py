@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from ratchet.infra.inference.vllm_service import VllmService
 
 Push = Callable[[str], Mapping[int, str]]
-"""Sends the policy's weights to the servers under this version; returns the failed servers with the reasons.
-Collective, with the same result on every rank. Raises RatchetError if all failed."""
+"""A function that sends the policy's weights to the servers under a version; returns the failed servers with the
+reasons. Collective, with the same result on every rank. Raises RatchetError if all failed."""
 
 
 class Servers(TrainingEngine):
-    """Servers with a copy of the weights each. This rank has `batch_size` responses open at a time.
+    """Several servers as one engine, each with a copy of the weights. This rank has `batch_size` responses open at a
+    time.
 
     Each batch goes to the server with the fewest open responses. A lost server's open requests go to the others; it is
     used again once it has taken new weights. Raises RatchetError when all are lost.

@@ -24,7 +24,7 @@ from ratchet.infra.inference.twin import plain_head
 from ratchet.verifiers.errors import RatchetError
 
 REPLACE_BELOW = 0.75
-"""Share of unfinished rows at which finished ones are dropped or replaced: copying the cache must pay off."""
+"""Largest share of unfinished rows at which finished ones are dropped or replaced: copying the cache must pay off."""
 SPARE = 64
 """Columns of a cache beyond the longest response, so that it is not copied for every token."""
 STEP = 16
@@ -34,7 +34,7 @@ BLOCK = 128
 
 
 class TransformersEngine:
-    """Implements `data_curation.base.protocol.Engine` for a model in memory, which may be trained between calls.
+    """An engine (`data_curation.base.protocol.Engine`) for a model in memory, which may be trained between calls.
     `batch_size` is the number of responses decoded together."""
 
     def __init__(self, model: Any, tokenizer: Any, batch_size: int = 256, rounded_logits: bool = False) -> None:
@@ -66,8 +66,8 @@ class TransformersEngine:
 
     @torch.no_grad()
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes. Raises RatchetError for a request without `prompt_ids`, or
-        one that does not fit into the model's positions, when its turn comes."""
+        """Yield one completion per request, as soon as it finishes. Raises RatchetError for a request without
+        `prompt_ids`, or one that does not fit into the model's positions, when its turn comes."""
         pending = iter(requests)
         if not (first := list(islice(pending, self.batch_size))):
             return
@@ -146,8 +146,9 @@ class TransformersEngine:
 
 
 def split_by_length(requests: list[Request], max_tokens: int) -> tuple[list[Request], list[Request]]:
-    """(short, long) prompts. Prompts that are read together are padded to the longest one: those far longer than the
-    others wait if that saves more than half of the work, and more than their own `max_tokens` steps of decoding cost.
+    """Split prompts into short and long ones. Prompts that are read together are padded to the longest one: those far
+    longer than the others wait if that saves more than half of the work, and more than the cost of their own
+    `max_tokens` steps of decoding.
     """
     lengths = sorted(map(len, {request.prompt_ids or () for request in requests}))
     longest, number = max(lengths, default=0), len(lengths)
@@ -170,9 +171,9 @@ class Rows:
     ) -> None:
         self.requests, self.cache = requests, cache
         self.hidden = hidden
-        """[rows, hidden]: predicts the next token."""
+        """Hidden states that predict the next token, shape [rows, hidden]."""
         self.lengths, self.made = lengths, torch.zeros_like(lengths)
-        """[rows]: tokens of the prompt, and of the response until now."""
+        """Tokens of each prompt, and of each response so far, shape [rows]."""
         self.noise = uniform_noise([request.seed for request in requests], max_tokens, hidden.device)
         self.tokens = torch.empty(len(requests), max_tokens, dtype=torch.long, device=hidden.device)
         self.logprobs = torch.empty(len(requests), max_tokens, dtype=torch.float32, device=hidden.device)
@@ -188,7 +189,8 @@ class Rows:
         return mask.masked_fill_(torch.arange(self.cache.capacity, device=mask.device) < first, -torch.inf)
 
     def visible(self, window: int | None) -> torch.Tensor:
-        """[rows, 1, 1, cached + 1]: the mask of the next token for layers that see `window` tokens; None: all."""
+        """The mask of the next token for layers that see `window` tokens (None: all), shape [rows, 1, 1, cached +
+        1]."""
         mask = self.mask[..., : self.cache.filled + 1]
         if window is None or self.cache.filled < window:
             return mask
@@ -208,7 +210,7 @@ class Rows:
         self.cache.keep_rows(rows)
 
     def move(self, others: "Rows | None" = None) -> None:
-        """Drop the columns that no row needs any more, and add the others' rows below."""
+        """Drop the columns that no row needs anymore, and add the others' rows below."""
         needed = int((self.lengths + self.made).max()) if len(self) else 0
         if others is not None:
             self.requests = self.requests + others.requests
@@ -221,7 +223,7 @@ class Rows:
 
 
 def by_modules(model: Any) -> Callable[..., torch.Tensor]:
-    """`Decoder`'s step by any model's own modules."""
+    """Decode one step, as `Decoder` does, with any model's own modules."""
 
     def step(tokens: torch.Tensor, positions: torch.Tensor, mask: Any, cache: Cache) -> torch.Tensor:
         return model.base_model(
@@ -320,9 +322,9 @@ def _stacked(parts: list[torch.Tensor], filled: int, capacity: int) -> torch.Ten
 def sample(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose one token per row by inverting the cumulative distribution at `uniform`.
 
-    logits [rows, vocabulary] float32, uniform [rows] float64 in [0, 1) to token ids [rows] and the log-probabilities
-    they were sampled with [rows], after temperature, top-k and top-p. Temperature 0 takes the most likely token, with
-    its probability at temperature 1.
+    Maps logits [rows, vocabulary] float32 and uniform [rows] float64 in [0, 1) to token ids [rows] and the
+    log-probabilities they were sampled with [rows], after temperature, top-k and top-p. Temperature 0 takes the most
+    likely token, with its probability at temperature 1.
     """
     if sampling.temperature == 0:
         chosen = logits.argmax(-1)

@@ -1,4 +1,4 @@
-"""A small model of the same kind as a large one: what can be known of a checkpoint from its configuration alone.
+"""A small model of the same kind as a large one, which shows what a checkpoint's configuration alone decides.
 
 The twin has the configuration's class and switches, few and narrow layers, a short sliding window, and random weights
 large enough that every part of it moves the logits. It takes a second and 50 MB, whatever the checkpoint's size.
@@ -17,7 +17,7 @@ from ratchet.infra.inference.own_path import head_logits, own_logits
 from ratchet.verifiers.errors import RatchetError
 
 PLAIN = ("llama", "mistral", "qwen2", "qwen3")
-"""Families whose head is nothing but a matrix, which need no twin to know it (tests/training/test_model_support.py)."""
+"""Families whose head is only a matrix, which need no twin to show it (tests/training/test_model_support.py)."""
 WINDOW = 6
 LAYERS = 2
 WIDTHS = {
@@ -40,7 +40,7 @@ GAIN = 1.5
 
 def small_twin(config: Any, attention: str | None = None) -> Any:
     """The twin of a configuration, in float32 and evaluation mode, with transformers' implementation of `attention`;
-    None: its choice for the model. Raises RatchetError if transformers cannot build it."""
+    None means its choice for the model. Raises RatchetError if transformers cannot build it."""
     text = config.get_text_config(decoder=True)
     errors = []
     for widths in (WIDTHS, {}):  # some families tie their sizes to one another: then only fewer layers
@@ -112,12 +112,12 @@ def is_plain(config: Any) -> bool:
 
 
 def plain_head(config: Any) -> bool:
-    """Logits are the head's weight times the hidden states: no scale, cap or layer follows or precedes it."""
+    """True if logits are the head's weight times the hidden states: no scale, cap or layer follows or precedes it."""
     return config.model_type in PLAIN or _plain_head(key(config))
 
 
 def key(config: Any) -> str:
-    """A configuration as text: what decides how a model computes, not where it is from."""
+    """A configuration as text, with the fields that decide how a model computes, not where it is from."""
     return json.dumps({**config.get_text_config(decoder=True).to_dict(), "dtype": None}, sort_keys=True, default=str)
 
 

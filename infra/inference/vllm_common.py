@@ -1,4 +1,4 @@
-"""vLLM: is it installed, and what its files share."""
+"""Test whether vLLM is installed, and share code between its files."""
 
 import subprocess
 import sys
@@ -7,13 +7,13 @@ from typing import Any
 from ratchet.verifiers.errors import RatchetError
 
 START_S = 1800.0
-"""Loading and compiling a large model takes minutes."""
+"""Seconds for loading and compiling a large model, which takes minutes."""
 MORE_ROOM = "raise training.engine.memory_share or training.engine.tensor_parallel."
 AGAIN = "Run the same command again to continue from the last checkpoint."
 
 
 def require_vllm(python: str = sys.executable) -> None:
-    """Raises RatchetError saying what to install if the interpreter `python` has no vLLM."""
+    """Raises RatchetError that says what to install if the interpreter `python` has no vLLM."""
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
     if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
         raise RatchetError(
@@ -23,7 +23,7 @@ def require_vllm(python: str = sys.executable) -> None:
 
 
 def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
-    """Fields in which two Hugging Face models must agree to exchange weights and give equal probabilities."""
+    """The fields in which two Hugging Face models must agree to exchange weights and give equal probabilities."""
     names = (
         "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
         "num_key_value_heads", "head_dim", "tie_word_embeddings",

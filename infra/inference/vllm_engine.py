@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     from ratchet.infra.inference.with_vllm import Vllm
 
 TICK_S = 0.5
-"""Between checks of the engine's progress."""
+"""Seconds between checks of the engine's progress."""
 CLOSE_S = 10.0
-"""Wait for an engine that hangs; its thread ends with the process."""
+"""Seconds to wait for an engine that hangs; its thread ends with the process."""
 LONGEST_DIRECTORY = 60
-"""Characters of a directory in which vLLM can open a socket under a name of its own; a whole path has at most 107."""
+"""Most characters of a directory in which vLLM can open a socket under a name of its own; a whole path has at most
+107."""
 QUEUED = 4
-"""Weights waiting for the engine's thread."""
+"""Most weights that wait for the engine's thread."""
 
 Weights = Iterable[tuple[str, torch.Tensor]]
-"""Names and whole tensors as in the model's checkpoint, one at a time."""
+"""Names and whole tensors, one at a time, as in the model's checkpoint."""
 
 
 class VllmEngine:
-    """Implements `data_curation.base.protocol.Engine` with vLLM's scheduler.
+    """An engine (`data_curation.base.protocol.Engine`) with vLLM's scheduler.
 
     `batch_size` responses are decoded together. `among_ranks`: this process is a rank of a process group, and each rank
     has its own engine, which can `sleep`; the engines of ranks that share a copy of the model must get the same
@@ -85,13 +86,13 @@ class VllmEngine:
     # ------------------------------------------------------------------------------------ completions
 
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes. `requests` is read on vLLM's thread as slots become free.
-        Leaving the iterator aborts open requests. Raises RatchetError for a request that does not fit, and for an
+        """Yield one completion per request, as soon as it finishes. `requests` is read on vLLM's thread as slots become
+        free. Leaving the iterator aborts open requests. Raises RatchetError for a request that does not fit, and for an
         engine that failed or hangs."""
         return (completion for completion in self.stream(requests, sampling) if completion is not None)
 
     def stream(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion | None]:
-        """Yield completions as `generate` does, and None now and then while the engine makes progress."""
+        """Yield completions as `generate` does, and None from time to time while the engine makes progress."""
         stream = _Stream(iter(requests), sampling)
         self._submit(partial(self._streams.append, stream))
         try:

@@ -36,7 +36,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import bound_socket
 
 STREAMS = 1024
-"""Requests answered at the same time."""
+"""Most requests answered at the same time."""
 
 
 class VllmServer:

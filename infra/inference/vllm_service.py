@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "RATCHET_ENGINE_TOKEN"
 CHECK_S = 5.0
-"""Timeout of a running server while a run is planned."""
+"""Seconds to wait for a running server while a run is planned."""
 CONNECT_S = 10.0
 SLACK_S = 15.0
-"""Added to the server's own time limit, so that the server reports the reason."""
+"""Seconds beyond the server's own time limit, so that the server reports the reason."""
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -154,7 +154,7 @@ class VllmService:
         self._client.close()
 
     def answer(self, batch: Sequence[Request], sampling: Sampling, left: threading.Event) -> Iterator[Completion]:
-        """Yield one completion per request as each finishes. Ends soon after `left` is set, as does the server's
+        """Yield one completion per request, as soon as it finishes. Ends soon after `left` is set, as does the server's
         work."""
         body = {"sampling": asdict(sampling), "requests": [(request.seed, request.prompt_ids) for request in batch]}
         missing = len(batch)
@@ -246,7 +246,7 @@ def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path
 def own_servers(
     count: int, model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
 ) -> Iterator[tuple[list[str], str]]:
-    """Servers on this machine's loopback during the block: their URLs and token. They never outlive this process.
+    """Start servers on this machine's loopback for the block: their URLs and token. They never outlive this process.
     Raises RatchetError if one does not start."""
     token = secrets.token_urlsafe(32)
     work.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ COPY = "whole copy to sample with"
 
 
 class Transformers(InferenceEngine):
-    """torch only."""
+    """The default engine, with torch only."""
 
     beside: Flag = True
     """Sample in a process of its own while the policy learns, with `max_staleness`. False: in the trainer, between two
@@ -83,7 +83,8 @@ class Transformers(InferenceEngine):
 
 
 class EmbeddedEngine(TrainingEngine):
-    """Decodes with the model in training itself, or a whole copy if it is sharded or has an adapter."""
+    """An engine that decodes with the model in training itself, or with a whole copy if it is sharded or has an
+    adapter."""
 
     def __init__(self, policy: TrainedModel, batch_size: int, rounded_logits: bool = False) -> None:
         from ratchet.infra.inference.transformers_engine import TransformersEngine

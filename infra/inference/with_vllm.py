@@ -58,7 +58,8 @@ class Vllm(InferenceEngine):
         require_vllm(python)
 
     def needs(self, work: SamplingWorkload) -> EngineResources:
-        """vLLM pages its cache, which holds as many responses as their current lengths allow."""
+        """The memory and cache room of one step. vLLM pages its cache, which holds as many responses as their current
+        lengths allow."""
         room, gpus = self._room(work), self.tensor_parallel
         memory = (room * work.token + work.weights) / gpus if work.gpu is None else self.memory_share * work.gpu
         engines = work.ranks // gpus
@@ -93,7 +94,7 @@ class Vllm(InferenceEngine):
             engine.close()
 
     def open_for_evaluation(self, model_dir: str, dtype: str, batch_size: int, index: int) -> EvaluationEngine:
-        """vLLM inside this process, on the GPUs of process `index`."""
+        """Open vLLM inside this process, on the GPUs of process `index`."""
         from ratchet.infra.inference.vllm_engine import VllmEngine
 
         mine = range(index * self.gpus, (index + 1) * self.gpus)

@@ -1,1 +1,1 @@
-"""Starts the process groups of steps: here, on several machines, through SLURM."""
+"""Start the process groups of steps: here, on several machines, through SLURM."""

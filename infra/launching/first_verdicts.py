@@ -1,4 +1,4 @@
-"""Loads what models and domains load when they are first used, before processes that use them are forked."""
+"""Load what models and domains load on first use, before the processes that use them are forked."""
 
 import json
 from contextlib import suppress
@@ -13,12 +13,12 @@ from ratchet.verifiers.domains import DOMAINS
 from ratchet.verifiers.submission import Submission
 
 PROBLEMS = 64
-"""Problems of a file, at most: they are of one domain, but each kind of instruction or puzzle may load something."""
+"""Most problems of a file: they are of one domain, but each kind of instruction or puzzle may load something."""
 TEXT = "<answer>1</answer> \\boxed{1}"
 
 
 def load_libraries() -> bool:
-    """Import torch and transformers with all that a model needs of them; True if this process may be forked then: CUDA
+    """Import torch and transformers with all parts that a model needs; True if this process may then be forked: CUDA
     does not survive a fork."""
     import torch
     from transformers import conversion_mapping
@@ -30,7 +30,7 @@ def load_libraries() -> bool:
 def load_domains(specification: str) -> None:
     """Begin to judge a text for the first problems of each file (Parquet) of a shipped domain that a specification
     names: puzzles, units and languages come with libraries and models that each copy of this process would load for
-    seconds. No program runs, and no fault is reported: the copies meet it themselves."""
+    seconds. No program runs, and no fault is reported: the copies find it themselves."""
     with suppress(OSError, ValueError):
         spec = json.loads(Path(specification).read_text())
         for file in (*spec.get("problems", {}).values(), *spec.get("validation", {}).values()):

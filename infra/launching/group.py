@@ -1,4 +1,4 @@
-"""A process group to start, and what launchers of all kinds share."""
+"""A process group to start, and code that all kinds of launchers share."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ STATUS = "status.json"
 """A group's result: `state` (finished, failed, or stopped on request) and a `message`."""
 
 FLOW_ENV_PREFIXES = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
-"""Environment variables of services that only the flow uses."""
+"""Prefixes of environment variables for services that only the flow uses."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class ProcessGroup:
     """Command line, the same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
     processes: int
-    """Processes on each machine, among which its cores are divided."""
+    """Number of processes on each machine, which share its cores."""
     work: Path
     """Output directory, on a shared file system."""
     log: Path
     on_one_machine: bool = False
-    """`argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
+    """True if `argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
     resident: bool = False
-    """`infra.launching.resident` can run its module."""
+    """True if `infra.launching.resident` can run the group's module."""
 
 
 class JobPreempted(Exception):
@@ -37,7 +37,7 @@ class JobPreempted(Exception):
 
 class Running(Protocol):
     def poll(self) -> int | None:
-        """The group's exit code, None until it has ended. Raises JobPreempted."""
+        """The group's exit code; None until it has ended. Raises JobPreempted."""
         ...
 
 
@@ -47,13 +47,13 @@ def forget(group: ProcessGroup) -> None:
 
 
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
-"""Variables that set torch's allocator, of which one counts."""
+"""Variables that set torch's allocator, of which only one counts."""
 
 
 def environment_of_groups(home: Path | None = None) -> dict[str, str]:
     """The environment of trainers and evaluators: threads do not spin while waiting, a GPU's memory has no holes that a
-    longer batch cannot use, and the credentials of services that only the flow uses are removed. What vLLM compiles is
-    kept in the `home`, for all ranks and runs."""
+    longer batch cannot use, and the credentials of services that only the flow uses are removed. vLLM's compiled code
+    is kept in the `home`, for all ranks and runs."""
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0", "TOKENIZERS_PARALLELISM": "false"}
     ours = {name: value for name, value in os.environ.items() if not name.startswith(FLOW_ENV_PREFIXES)}
     if not any(name in ours for name in ALLOCATOR):  # vLLM turns it off where its sleep cannot have it

@@ -1,4 +1,4 @@
-"""Starts the process group of a step: on this machine, on several allocated machines, or through a scheduler.
+"""Start the process group of a step: on this machine, on several allocated machines, or through a scheduler.
 
 Nothing else differs between a laptop and a cluster, and none of it is in an artifact's key.
 """
@@ -50,8 +50,8 @@ class Local:
 
 
 def on_each_machine(launcher: str, argv: Sequence[str], machines: int) -> list[str]:
-    """The command line that runs `argv` on each machine by `launcher` (RATCHET_LAUNCHER); with several machines ending
-    in HOST:PORT at which they meet. Raises RatchetError if no launcher is set."""
+    """The command line that runs `argv` on each machine by `launcher` (RATCHET_LAUNCHER); with several machines it ends
+    in HOST:PORT, at which they meet. Raises RatchetError if no launcher is set."""
     if machines == 1:
         return list(argv)
     command = shlex.split(launcher)

@@ -25,7 +25,7 @@ from ratchet.verifiers.processes import end_with_parent, process_group
 
 
 class Resident:
-    """Client of such a process, which starts with the first order and dies with us. An order for a module that is not
+    """A client of such a process, which starts with the first order and dies with us. An order for a module that is not
     one of `modules` restarts it."""
 
     def __init__(self, *modules: str) -> None:
@@ -36,7 +36,7 @@ class Resident:
 
     @contextmanager
     def order(self, argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator["Order"]:
-        """Run `argv`, PYTHON -P -m MODULE ARGUMENTS; if it has not ended when the block does, it is ended, together
+        """Run `argv`, PYTHON -P -m MODULE ARGUMENTS. If it has not ended when the block does, it is ended, together
         with the resident."""
         *python, module = argv[:4]
         modules = self._modules if module in self._modules else (module,)
@@ -71,7 +71,7 @@ class Order:
             os.write(process.stdin.fileno(), json.dumps(order).encode() + b"\n")
 
     def poll(self) -> int | None:
-        """Exit code of the order, None until it has ended."""
+        """The exit code of the order; None until it has ended."""
         assert self._process.stdout is not None
         if self.code is None:
             answer = self._process.stdout.read()

@@ -1,4 +1,4 @@
-"""Launches a process group, follows it to its end, and reads how it ended."""
+"""Launch a process group, follow it to its end, and read its result."""
 
 import json
 import re
@@ -61,7 +61,7 @@ def run_group(
 
 
 def read_status(work: Path) -> tuple[str, str]:
-    """State and message that a group left in its directory; empty if it left none."""
+    """The state and the message that a group left in its directory; empty if it left none."""
     if not (work / STATUS).is_file():
         return "", ""
     status = json.loads((work / STATUS).read_text())

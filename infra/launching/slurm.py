@@ -133,7 +133,8 @@ class Job:
         self._polled_at = -float(POLL_S)
 
     def poll(self) -> int | None:
-        """0 when it has completed, 1 when it has ended otherwise. Queries SLURM every few seconds."""
+        """The exit code of a job: 0 when it has completed, 1 when it has ended otherwise. Queries SLURM every few
+        seconds."""
         if time.monotonic() - self._polled_at < POLL_S:
             return None
         self._polled_at = time.monotonic()
@@ -156,7 +157,7 @@ class Job:
         return int(state != "COMPLETED")
 
     def cancel(self) -> None:
-        """Returns when all its processes are gone, or after a minute."""
+        """Cancel the job. Returns when all its processes are gone, or after a minute."""
         self._say(f"SLURM job {self.number}: canceling it")
         with suppress(RatchetError):
             _call(["scancel", self.number])

@@ -1,7 +1,7 @@
-"""Reports: a list of sections, rendered by templates twice, as one self-contained HTML page and as Markdown.
+"""Reports as a list of sections, rendered by templates as one self-contained HTML page and as Markdown.
 
 All text may come from data sets and models. The templates escape it; it becomes markup only through the three marks
-that `inline` knows. What a report says in words is data too: a YAML file, see `compose`.
+that `inline` knows. The words of a report are data too: a YAML file, see `compose`.
 """
 
 import base64
@@ -24,7 +24,7 @@ DROPPED = "#d9730d"
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure: its panels as separate SVGs, which a page can stack on a narrow screen, and one PNG of all."""
+    """A figure: its panels as separate SVGs, which a page can stack on a narrow screen, and one PNG of all."""
 
     name: str
     png: bytes
@@ -55,7 +55,7 @@ class Section:
     """Caption of the drawing."""
     warning: bool = False
     folded: bool = False
-    """The section is folded: a reader sees its title and opens it."""
+    """True if the section is folded: a reader sees its title and opens it."""
     note: str = ""
     """Small print under the table."""
     queries: str = ""
@@ -80,7 +80,7 @@ class Headline:
     change: str = ""
     detail: str = ""
     good: bool | None = None
-    """Colors the change: None when it is not significant."""
+    """True for a good change and False for a bad one, which colors it; None when it is not significant."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,11 @@ def compose(
     more: Sequence[Section] = (),
     **facts: Any,
 ) -> Document:
-    """The document whose `title`, `subtitle` and `sections` in order are in the YAML file `words`, and then `more`.
+    """The document of the YAML file `words`, with its `title`, `subtitle` and `sections` in order, followed by `more`.
 
-    Every text there is a template over `facts` and `tables`; a section's `queries` are a text, or texts by what they
-    recompute. The table and the drawing of a section have its name. One with nothing to show is left out.
+    Every text in it is a template over `facts` and `tables`; a section's `queries` are a text, or texts by the figure
+    that they recompute. The table and the drawing of a section have its name. A section with nothing to show is
+    omitted.
     """
     texts, templates = _words(words), _templates(words.parent).overlay(autoescape=False)
 
@@ -142,7 +143,7 @@ def to_markdown(document: Document) -> str:
 
 
 def render(template: Path, **values: Any) -> str:
-    """A template, filled in. What it extends or includes lies beside it, or here."""
+    """Fill in a template. Templates that it extends or includes are beside it, or in this folder."""
     return _templates(template.parent).get_template(template.name).render(values)
 
 
@@ -178,7 +179,7 @@ def _mark(match: re.Match[str]) -> str:
 
 
 def unmarked(text: str) -> str:
-    """Text in which `inline` finds no marks, on one line."""
+    """A text in which `inline` finds no marks, on one line."""
     return re.sub(r"\s+", " ", text.replace("`", "'").replace("*", "∗").replace("](", "] ("))
 
 
@@ -192,7 +193,7 @@ def cell(value: Any) -> str:
 
 
 def anchor(title: str) -> str:
-    """The place of a heading in Markdown, as GitHub names it."""
+    """The anchor of a heading in Markdown, as GitHub names it."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
@@ -201,5 +202,5 @@ def paragraphs(text: str) -> list[str]:
 
 
 def plain(text: Any) -> str:
-    """Text for Markdown: one line that cannot open a tag or a table cell."""
+    """A text for Markdown: one line that cannot open a tag or a table cell."""
     return " ".join(str(text).split()).replace("<", "&lt;").replace("|", "\\|")

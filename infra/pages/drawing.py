@@ -17,7 +17,7 @@ Painter = Callable[[Axes], None]
 
 
 def draw(name: str, panels: Sequence[tuple[str, Painter]], width: float = 5.4) -> Drawing:
-    """`width` of a panel in inches; its height is 3.4. The PNG has at most two panels in a row."""
+    """Draw panels `width` inches wide and 3.4 high. The PNG has at most two panels in a row."""
     with matplotlib.rc_context(fname=STYLE):
         svgs = []
         for panel in panels:

@@ -8,11 +8,11 @@ from ratchet.infra.store.artifacts import GIVEN_KINDS, Artifact
 TRAINING = ("traces", "checkpoint", "pass_rates")
 
 Step = tuple[str, Artifact, Sequence[Artifact]]
-"""Title of a step (empty: from its output), its output, and its inputs."""
+"""The title of a step (empty: from its output), its output, and its inputs."""
 
 
 def lineage_table(steps: Iterable[Step], link: Callable[[Artifact], str]) -> list[dict[str, str]]:
-    """A row for each step, by part of the run; `link` gives the address of an artifact."""
+    """A table with a row for each step, by part of the run; `link` gives the address of an artifact."""
     steps = [(unmarked(title or title_of(output)), output, inputs) for title, output, inputs in steps]
     titles = {output.key: title for title, output, _ in steps}
     parts = list(dict.fromkeys(part_of(output) for _, output, _ in steps))
@@ -29,13 +29,13 @@ def lineage_table(steps: Iterable[Step], link: Callable[[Artifact], str]) -> lis
 
 
 def title_of(artifact: Artifact) -> str:
-    """`rules math`, from a step's output."""
+    """A title from a step's output, such as `rules math`."""
     step = artifact.manifest.step
     return f"{step} {artifact.name.removesuffix(f'-{step}')}".replace("_", " ")
 
 
 def part_of(output: Artifact) -> str:
-    """The part of a run in which a step is; for curation, the domain."""
+    """The part of a run that a step belongs to; for curation, the domain."""
     if output.kind == "raw":
         return "Raw"
     if output.kind in ("problems", "attempts"):
@@ -51,7 +51,7 @@ def _named(artifact: Artifact, titles: dict[str, str]) -> str:
 
 
 def sha256_of(file: Artifact) -> str:
-    """Hash of a given or generated file, or of a model directory's files."""
+    """The hash of a given or generated file, or of a model directory's files."""
     if file.kind == "raw" and file.path.is_file():
         return file.manifest.files[file.path.name].sha256
     return file.key

@@ -1,4 +1,4 @@
-"""Recipes: what a pipeline makes, as typed data."""
+"""Recipes: typed data that describe what a pipeline makes."""
 
 from ratchet.infra.recipe.load import load_recipe
 from ratchet.infra.recipe.recipe import Recipe

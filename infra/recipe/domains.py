@@ -1,4 +1,4 @@
-"""The domains of a recipe: its own are loaded, and every name of a domain or template in it is checked."""
+"""Load a recipe's own domains, and check every name of a domain or template in it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

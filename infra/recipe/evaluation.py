@@ -19,7 +19,7 @@ from ratchet.verifiers.registry import Registry
 
 class Catalog(Mapping[str, Mapping[str, Any]]):
     """Fields of the benchmarks known by name: shipped ones, and those that installed packages offer as mappings under
-    the entry point group `ratchet.benchmarks`, imported when they are used. `generate` is for those whose file is
+    the entry point group `ratchet.benchmarks`, imported when they are used. `generate` is for benchmarks whose file is
     generated instead of fetched (`recipe.Generator`)."""
 
     def __init__(self) -> None:
@@ -60,13 +60,14 @@ PassAt = Annotated[tuple[Samples, ...], Field(min_length=1)]
 
 
 def benchmark_name(name: str) -> str:
-    """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); others as given."""
+    """The catalog's spelling of a name in any case, with or without dashes (AIME24, humaneval+); other names as
+    given."""
     spellings = {re.sub(r"[-_]", "", known): known for known in CATALOG}
     return spellings.get(re.sub(r"[-_ ]", "", name.lower().replace("+", "plus")), name)
 
 
 def named_path(name: str) -> str:
-    """The path of a benchmark of the catalog by its name; anything else, and an existing file, as given."""
+    """The path of a benchmark of the catalog by its name; any other name, and an existing file, as given."""
     entry = CATALOG.get(benchmark_name(name))
     return str(entry["path"]) if entry and not Path(name).exists() else name
 
@@ -78,7 +79,7 @@ class BenchmarkDetails(Section):
     """Pattern of the answer in a response, in evaluation only, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
     or a regular expression with one group, of which the last match counts; or `stated`, a box or else the statement
-    with which the response ends."""
+    that ends the response."""
     questions: Count | None = None
     """Number of questions of the published benchmark; the report warns if the file has another."""
     released: Day | None = None
@@ -89,9 +90,9 @@ class BenchmarkDetails(Section):
     max_difficulty: Level | None = None
     """Use only questions whose file states a difficulty or level of at most this: 2 for MATH-500's levels 1 and 2."""
     not_held_out: NotInKey[str] = ""
-    """Why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
+    """The reason why curation of its domain does not compare with it. Without a reason, plans and runs warn."""
     window: NotInKey[tuple[Day, Day] | None] = None  # in the key of the problems that are made from the file
-    """Dates [from, to): only questions released from the first day up to, not including, the second."""
+    """Dates [from, to): only questions released from the first day up to, but not including, the second."""
 
     @field_validator("part")
     @classmethod
@@ -175,8 +176,8 @@ class Benchmark(Section):
         return self
 
     def select(self, problems: Mapping[str, Problem]) -> list[str]:
-        """The questions that are asked, of problems by their ids, which are hashes: those of its difficulty and part,
-        at most `limit`."""
+        """Select the questions to ask among problems by their ids, which are hashes: those of the benchmark's
+        difficulty and part, at most `limit`."""
         number, parts = self.advanced.part or (1, 1)
         most = self.advanced.max_difficulty
         ids = [i for i, p in problems.items() if most is None or _at_most(difficulty_of(p), most)]
@@ -195,7 +196,7 @@ class Evaluation(Section):
     pass_at: PassAt = (1, 2, 4, 8, 16)
     """The k of pass@k."""
     temperature: Temperature = 0.6
-    """AceReason's and ProRL's, as are `top_p` and `max_tokens`."""
+    """Sampling temperature. It is AceReason's and ProRL's, as are `top_p` and `max_tokens`."""
     top_p: TopP = 0.95
     """Nucleus sampling; 1 turns it off."""
     max_tokens: Tokens = 32768

@@ -19,17 +19,17 @@ class HardwareDetails(Section):
     a GPU's memory."""
     logits: Literal["float32", "bfloat16"] = "float32"
     """Type of a bfloat16 model's logits, in the trainer and the embedded engine. bfloat16 rounds a logit of 20 to steps
-    of 0.06, on each side in its own way, and saves time and memory on a CPU."""
+    of 0.06, differently on each side, and saves time and memory on a CPU."""
     overlap_gradients: bounds.Flag = False
     """ZeRO 1 and 2 average gradients while the backward pass goes on (DeepSpeed's `overlap_comm`), for a second
     bucket of them in memory. ZeRO-3 always does."""
     timeout_minutes: NotInKey[bounds.Minutes] = 30
-    """A rank that waits longer for the others stops the run."""
+    """Minutes that a rank may wait for the others before the run stops."""
 
 
 COPY_SHARE, COPY_MACHINES = 0.1, 4
 """Largest share of a GPU's memory for a second copy of the weights, and fewest machines for one. With fewer machines a
-third of what is gathered stays within one anyway, and each rank's part of everything else is larger."""
+third of the gathered data stays within one anyway, and each rank's part of everything else is larger."""
 
 
 class Hardware(Section):
@@ -57,22 +57,22 @@ class Hardware(Section):
 
     @property
     def sharding(self) -> int:
-        """DeepSpeed's stage in use."""
+        """DeepSpeed's sharding stage that is in use."""
         return max(2, self.zero_stage) if self.dtype == "bfloat16" else self.zero_stage
 
     @property
     def rounded_logits(self) -> bool:
-        """Logits have the 16-bit type of the weights."""
+        """True if logits have the 16-bit type of the weights."""
         return self.advanced.logits == "bfloat16"
 
     @property
     def ranks(self) -> int:
-        """Ranks of the whole process group."""
+        """The number of ranks in the whole process group."""
         return self.machines * self.processes
 
     def copied_among(self, weights: float, gpu: float | None, machines: int, on_each: int) -> int:
-        """Neighboring ranks that share a second copy of the model's `weights` (bytes); 1: there is none. `gpu`: bytes
-        of one GPU's memory, None on a CPU."""
+        """The number of neighboring ranks that share a second copy of the model's `weights` (bytes); 1 if there is
+        none. `gpu`: bytes of one GPU's memory, None on a CPU."""
         wanted = self.advanced.hierarchical
         if wanted is None:
             wanted = gpu is not None and weights / on_each <= COPY_SHARE * gpu and machines >= COPY_MACHINES

@@ -19,16 +19,16 @@ class When(Section):
     """Exactly one trigger, checked after each step. Counts and averages restart after each intervention."""
 
     at_step: bounds.Steps | None = None
-    """Step after which it is due, counted from 1."""
+    """The step after which it is due, counted from 1."""
     every_steps: bounds.Steps | None = None
-    """Number of steps after whose multiples it is due."""
+    """A number of steps; it is due after each multiple of it."""
     plateau: bounds.Steps | None = None
     """Validations in a row without a new best; for `do: stop` counted over the whole stage."""
     below_floor: bounds.Steps | None = None
-    """Validations in a row in which something that the stage's `keep` names is below its floor; for `do: stop` counted
+    """Validations in a row in which a score that the stage's `keep` names is below its floor; for `do: stop` counted
     over the whole stage."""
     truncated_above: bounds.BelowOne | None = None
-    """Share of truncated responses, mean over the last ten steps."""
+    """Share of truncated responses, as the mean over the last ten steps."""
 
     @property
     def trigger(self) -> tuple[str, float]:
@@ -47,7 +47,7 @@ class When(Section):
 
 
 class Change(Section):
-    """An intervention's changes, all from the next step on."""
+    """The changes of an intervention, all from the next step on."""
 
     reset: Literal[True, False, "reference"] = False
     """ProRL's hard reset: the reference becomes the policy, optimizer and warm-up restart. `reference` leaves the

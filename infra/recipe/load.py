@@ -21,7 +21,8 @@ SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")
 """Fields of any section that hold paths."""
 ON_CPU, DTYPE = "on_cpu", "training.hardware.dtype"
-"""The section of a file that is laid over it where there is no GPU, in which `auto` is a type, `cpu_dtype`."""
+"""The section of a file that is laid over the rest where there is no GPU; `auto` in it stands for a type,
+`cpu_dtype`."""
 _LOGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@]*@", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 BOUNDS = {
@@ -76,13 +77,13 @@ def has_accelerator() -> bool:
 
 
 def hidden_recipe(path: str | Path) -> Path | None:
-    """The local file that this name stands for although a shipped recipe has it, too."""
+    """The local file of this name that a shipped recipe of the same name hides."""
     shipped = (SHIPPED / f"{path}.yaml").is_file()
     return next((file.resolve() for file in (Path(path), Path(f"{path}.yaml")) if shipped and file.is_file()), None)
 
 
 def shipped_recipes() -> list[str]:
-    """Names, as `load_recipe` takes them."""
+    """The names of the shipped recipes, as `load_recipe` takes them."""
     return sorted(str(p.relative_to(SHIPPED).with_suffix("")) for p in SHIPPED.rglob("*.yaml"))
 
 
@@ -122,8 +123,8 @@ def _read(file: Path, reading: tuple[Path, ...] = (), cpu_overrides: dict[str, A
 
 
 def cpu_dtype() -> Literal["float32", "bfloat16"]:
-    """The faster type on this CPU: one with instructions for bfloat16 takes about half the time of float32, and one
-    without them more."""
+    """The faster type on this CPU: with instructions for bfloat16, it takes about half the time of float32; without
+    them, it takes longer."""
     facts = Path("/proc/cpuinfo")
     flags = facts.read_text().split() if facts.exists() else ()
     return "bfloat16" if {"avx512_bf16", "amx_bf16"} & {*flags} else "float32"
@@ -320,7 +321,7 @@ def _override(data: dict[str, Any], override: str, directory: Path = Path()) -> 
 
 
 def set_field(node: Any, path: list[str], value: Any, override: str, at: int = 0) -> None:
-    """Set a field of a recipe's data. Raises RatchetError that names the `override` if it has no such place."""
+    """Set a field of a recipe's data. Raises RatchetError that names the `override` if there is no such field."""
     keys: list[Any] = [*_indices(node, path[at], override)] if isinstance(node, list) else [path[at]]
     for key in keys:
         if at == len(path) - 1:
@@ -354,7 +355,7 @@ def _shortened(value: Any) -> str:
 
 
 def explained(error: ValidationError, data: Any = None) -> list[str]:
-    """A line for each fault in `data`. A list whose entry is refused is not called too short as well."""
+    """A line for each fault in `data`. A list with a refused entry is not also called too short."""
     errors = error.errors()
     inner = {fault["loc"][:-1] for fault in errors}
     return [

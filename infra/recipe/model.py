@@ -42,7 +42,7 @@ class GrownModel(Section):
 
 class Model(Section):
     path: str | None = None
-    """A Hub name or a directory with a Hugging Face causal language model; none: `grow` one."""
+    """A Hub name or a directory with a Hugging Face causal language model. Default: `grow` one."""
     grow: GrownModel = GrownModel()
     """The shape of a new model, if there is no `path`."""
     prompt: PromptFormat = PromptFormat()

@@ -35,8 +35,8 @@ class Verification(Section):
     """Verification of responses, and the isolation that it needs."""
 
     math: Literal["strict", "either"] = "strict"
-    """`either` also accepts what math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does: a few
-    more right answers, and some wrong ones (docs/reference/math_verifier.md)."""
+    """`either` also accepts answers that math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does:
+    a few more right answers, and some wrong ones (docs/reference/math_verifier.md)."""
     minimum_isolation: NotInKey[Literal["A", "B", "C"]] = "C"
     """The lowest rung of the isolation ladder (docs/explanation/sandbox.md) on which a model's code may run. C works in
     a stock container, and confines everything but the reading of files."""
@@ -62,7 +62,7 @@ class Recipe(Section):
     name: str = Field(..., pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     description: str = ""
     needs: str = ""
-    """Hardware and data that it needs, and where it has run."""
+    """The hardware and data that the recipe needs, and where it has run."""
     seed: Seed = 0
     domains: tuple[str, ...] = ()
     """Your own domains by import path, `my_lab.logic`: docs/tutorials/own_domain.md."""
@@ -87,7 +87,8 @@ class Recipe(Section):
 
     @property
     def cpu_overrides(self) -> tuple[str, ...]:
-        """Overrides that apply because there is no GPU here, as `--set` takes them; not written with the recipe."""
+        """Overrides that apply because there is no GPU here, in the form that `--set` takes; not written with the
+        recipe."""
         return self._cpu_overrides
 
     def __eq__(self, other: object) -> bool:
@@ -100,7 +101,8 @@ class Recipe(Section):
         return recipe
 
     def validation_benchmarks(self, stage: Stage) -> list[Benchmark]:
-        """The benchmarks that a stage validates on: those that it names, or those of its domains; and what it keeps."""
+        """The benchmarks that a stage validates on (those that it names, or those of its domains), and those that it
+        keeps."""
         if not stage.validates:
             return []
         benchmarks = self.evaluation.benchmarks

@@ -1,7 +1,7 @@
 """The JSON schema of recipe files, for completion and checks in an editor: `ratchet show schema`.
 
-It is the models' own schema with what a file may write differently: it may extend another recipe and so leave out what
-is required, override fields in `set`, and use the short forms of some sections.
+It is the models' own schema with the freedoms of a file: it may extend another recipe and so omit required fields,
+override fields in `set`, and use the short forms of some sections.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ SHORT_FORMS = {
     "Stage": {**WORD, "description": "A stage of the extended recipe, by its name."},
     "Curation": {"type": "null"},  # leaves out a domain of the extended recipe
 }
-"""Sections that a single word stands for."""
+"""Sections that a single word can stand for."""
 OF_FILES = {
     "extends": {**WORD, "description": "Another recipe, shipped or a file, that this one is laid over."},
     "set": {

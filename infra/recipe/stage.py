@@ -13,16 +13,16 @@ TRUNCATED_SAMPLING = ("top_p", "top_k", "min_p")
 
 
 class SequenceImportance(Section):
-    """Importance weights by response: `{sequence: [0.999, 1.002]}` leaves out those on which engine and trainer differ
-    by more, as NeMo RL's ProRLv2 (`seq-mask-tis`) and verl's `rollout_rs` do; docs/reference/losses.md."""
+    """Importance weights by response: `{sequence: [0.999, 1.002]}` excludes responses on which engine and trainer
+    differ by more, as NeMo RL's ProRLv2 (`seq-mask-tis`) and verl's `rollout_rs` do; docs/reference/losses.md."""
 
     sequence: bounds.RatioBand
     """Bounds of a response's ratio, the geometric mean of its tokens' ratios of trainer to engine."""
     outside: Literal["mask", "truncate"] = "mask"
-    """A response outside has no gradient, or the bound it exceeds as its weight."""
+    """Treatment of a response outside of the bounds: it has no gradient, or the bound it exceeds as its weight."""
     tokens: bounds.ImportanceCap | None = None
-    """Weights of the tokens of the responses inside (with `mask`), as `importance_cap` has them without a sequence
-    form. None: the response's ratio."""
+    """Weights of the tokens of the responses inside (with `mask`), as in `importance_cap` without a sequence form.
+    None: the response's ratio."""
 
     @model_validator(mode="after")
     def _belong_together(self) -> "SequenceImportance":
@@ -55,7 +55,7 @@ class DifficultyFilter(Section):
     memory: bounds.BelowOne = 0.0
     """Weight of the earlier pass rate when a prompt is sampled again; 0: the last epoch alone counts."""
     skip_epochs: bounds.Count | None = None
-    """Epochs for which a prompt is skipped, to be tried again after. None: for the rest of the stage."""
+    """Epochs for which a prompt is skipped before it is tried again. None: for the rest of the stage."""
 
     @model_validator(mode="after")
     def _apart(self) -> "DifficultyFilter":
@@ -75,13 +75,13 @@ class StageDetails(Section):
     validation_rollouts: bounds.Samples = 4
     """Responses per validation problem."""
     result: Literal["last", "best"] = "last"
-    """The weights that the stage passes on: of its last step, or of its best validation."""
+    """The weights that the stage passes on: those of its last step, or of its best validation."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
     """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
     entropy_bonus: bounds.Coefficient = 0.0
     """Fixed weight of the entropy in the loss."""
     entropy_target: bounds.Nats | None = None
-    """Adaptive weight instead: on while the entropy (nats per token) is below this."""
+    """Entropy in nats per token below which an adaptive weight, instead of the fixed one, is on."""
     mismatch_limit: bounds.Nats | None = 0.1
     """A step whose mean divergence between sampling engine and trainer (`mismatch_kl`, nats per token) is larger ends
     the stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
@@ -91,13 +91,13 @@ class StageDetails(Section):
     pass_rate_rollouts: bounds.Samples = 16
     """Most responses per prompt in the measurement for `max_pass_rate`."""
     pass_rate_error: bounds.BelowOne = 0.075
-    """A prompt gets no further responses once all `pass_rate_rollouts` would decide otherwise with at most this
-    probability; 0: once they cannot. Most need a third of the responses or fewer (docs/reference/training.md)."""
+    """Largest probability that all `pass_rate_rollouts` would decide otherwise, at which a prompt gets no further
+    responses; 0: once they cannot. Most need a third of the responses or fewer (docs/reference/training.md)."""
     difficulty_filter: DifficultyFilter | None = None
-    """Skip the prompts that the policy has become too good for, or cannot solve, by their own rollouts; none: off."""
+    """Skip the prompts that the policy has become too good for, or cannot solve, by their own rollouts. None: off."""
     tail_batching: bounds.Probability = 0.0
-    """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; those of the
-    longer ones wait for a step of their own. 0: off."""
+    """Share of prompts that a step samples beyond `prompts_per_batch`, to learn from the shorter groups; the longer
+    groups' prompts wait for a step of their own. 0: off."""
     max_staleness: bounds.Rounds = 0
     """Long responses span updates, and engines apart sample while the policy learns: no token is learned from more than
     this many batches after it was sampled, with importance weights (`importance_cap`). 0: off, strictly on-policy."""
@@ -111,7 +111,7 @@ class StageDetails(Section):
 
 
 class Stage(Section):
-    """One stage of the curriculum: a mix of domains, a response length, their settings (docs/reference/training.md)."""
+    """One stage of the curriculum: a mix of domains, a response length, and settings (docs/reference/training.md)."""
 
     name: str = Field(..., pattern=r"^[a-z0-9][a-z0-9-]*$")
     """Unique in the recipe; part of the checkpoint's name."""
@@ -128,7 +128,7 @@ class Stage(Section):
     validate_every: bounds.Steps = 50
     """Steps between validations, if anything depends on them."""
     validation: dict[str, bounds.Weight] = {}
-    """Weights of the validation benchmarks by name; none: the benchmarks of the stage's domains."""
+    """Weights of the validation benchmarks by name. Default: the benchmarks of the stage's domains."""
     keep: dict[str, bounds.OpenProbability] = {}
     """Domains or benchmarks that the stage may not forget, and how far their validation scores may fall below those of
     the stage's start. `{below_floor: 1}` triggers interventions; a validation below a floor is never the best."""
@@ -139,7 +139,7 @@ class Stage(Section):
     temperature: bounds.TemperatureSchedule = 1.0
     """Sampling temperature; a list is a schedule over epochs, whose last value continues."""
     learning_rate: bounds.LearningRate = 1e-6
-    """AdamW's, constant after warm-up; 1e-6 as in AceReason."""
+    """AdamW's learning rate, constant after warm-up; 1e-6 as in AceReason."""
     warmup_steps: bounds.StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
@@ -151,10 +151,10 @@ class Stage(Section):
     updates_per_batch: bounds.Prompts = 1
     """Optimizer steps per batch; 1 is strictly on-policy: the probability ratio is one."""
     clip_low: bounds.LowerClip = 0.2
-    """The ratio is clipped below 1 - this."""
+    """Distance below 1 at which the ratio is clipped."""
     clip_high: bounds.UpperClip = 0.2
-    """The ratio is clipped above 1 + this; more than `clip_low` lets unlikely tokens grow (DAPO). Acts from the second
-    update on."""
+    """Distance above 1 at which the ratio is clipped; more than `clip_low` lets unlikely tokens grow (DAPO). Acts from
+    the second update on."""
     kl_coefficient: bounds.Coefficient = 0.0
     """Weight of the KL term to the reference policy: the stage's start, or the last reset."""
     importance_cap: Importance | None = None
@@ -164,10 +164,10 @@ class Stage(Section):
     dynamic_sampling_rounds: bounds.Rounds = 0
     """Further rounds of sampling to replace prompts whose rollouts all have the same reward; 0: off."""
     truncation: Literal["zero_reward", "mask", "soft_overlong"] = "zero_reward"
-    """A truncated response has reward 0 and is trained on; is left out of statistics and loss; or is penalized by
-    length, as is one that comes near the limit."""
+    """Treatment of a truncated response: it has reward 0 and is trained on; is excluded from statistics and loss; or is
+    penalized by length, as is one that comes near the limit."""
     unfinished_penalty: bounds.Coefficient = 0.0
-    """Subtracted from the reward of a truncated response."""
+    """Penalty that is subtracted from the reward of a truncated response."""
     max_difficulty: bounds.Difficulty | None = None
     """Highest number of failed teacher attempts of a problem; unmeasured ones pass."""
     max_pass_rate: bounds.Probability | None = None

@@ -1,4 +1,4 @@
-"""The part of a recipe that says how the model is trained."""
+"""The part of a recipe about the training of the model."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,30 +16,30 @@ class WarmStart(Section):
     """Supervised start on the teacher's traces, wrong ones included, or on your own; RL corrects them."""
 
     weight_decay: ClassVar[float] = 0.01
-    """AdamW's, during the warm start only."""
+    """AdamW's weight decay, during the warm start only."""
 
     files: NotInKey[tuple[str, ...] | dict[str, tuple[str, ...]]] = ()
     """Your own traces instead of the teacher's, named like `inputs`: chats (`messages`), prompts and responses, or
     problems with worked solutions; docs/howto/warm_start.md. A recipe with several domains names each domain's, as in
     `{math: [gsm8k.jsonl], code: [mbpp.jsonl]}`."""
     columns: NotInKey[dict[str, str]] = {}
-    """The files' columns, as in `{prompt: question, response: reply}`; none: the usual names. `domain` names the column
-    with each row's domain."""
+    """The files' columns, as in `{prompt: question, response: reply}`. Default: the usual names. `domain` names the
+    column with each row's domain."""
     domain: NotInKey[str | None] = None
     """The domain of a list of files, whose prompt template their problems get. None: the recipe's only domain."""
     template: NotInKey[Literal["as_written", "recipe"]] = "as_written"
-    """The user turns of chats and prompts in the files: as they stand there, or their statements in the recipe's
-    template, as in training and evaluation. The run and the report say how many differ."""
+    """The user turns of chats and prompts in the files: as they are, or their statements in the recipe's template, as
+    in training and evaluation. The run and the report say how many differ."""
     teacher: Teacher | None = None
-    """Teacher that writes the traces; none: each domain's `curation.DOMAIN.teacher`."""
+    """Teacher that writes the traces. Default: each domain's `curation.DOMAIN.teacher`."""
     traces: bounds.Count = 44000
-    """Traces to learn from, over all domains; with files, at most."""
+    """Number of traces to learn from, over all domains; with files, the most."""
     mix: dict[str, bounds.Weight] = {}
-    """Share of each domain; none: equal shares of the recipe's domains, of files in proportion to their rows."""
+    """Share of each domain. Default: equal shares of the recipe's domains, of files in proportion to their rows."""
     batch_size: bounds.Count = 16
     """Traces per optimizer step."""
     learning_rate: bounds.LearningRate = 3e-3
-    """Peak of the schedule; suits the tiny model, a pretrained one needs less."""
+    """Peak learning rate of the schedule; it suits the tiny model, a pretrained one needs less."""
     warmup_steps: bounds.StepsOrZero = 20
     """Optimizer steps of linear warm-up."""
 
@@ -57,12 +57,12 @@ class WarmStart(Section):
 
 
 class Optimizer(Section):
-    """AdamW."""
+    """Settings of AdamW."""
 
     weight_decay: bounds.WeightDecay = 0.0
     """Decoupled weight decay in the stages."""
     max_gradient_norm: bounds.GradientNorm = 1.0
-    """Gradients are clipped to this norm."""
+    """Norm to which gradients are clipped."""
 
 
 Projection = Literal["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
@@ -75,7 +75,7 @@ class Lora(Section):
     rank: bounds.Rank = 16
     """Rank of the change of each adapted matrix."""
     alpha: bounds.Rank = 32
-    """The change is scaled by alpha / rank."""
+    """Scale of the change, which is multiplied by alpha / rank."""
     target: Literal["all-linear"] | tuple[Projection, ...] = "all-linear"
     """The adapted matrices of every layer, such as [q_proj, v_proj]; all of them learn best
     (https://thinkingmachines.ai/blog/lora)."""
@@ -87,9 +87,9 @@ class TrainingDetails(Section):
     optimizer: Optimizer = Optimizer()
     """AdamW's settings, for all stages."""
     lora: Lora | None = None
-    """Train an adapter; none: all weights."""
+    """Train an adapter. None: all weights."""
     keep_logprobs: NotInKey[bounds.Flag] = False
-    """Keep the engine's log-probabilities of kept rollouts too, which takes about as much room again."""
+    """Keep the engine's log-probabilities of kept rollouts too, which about doubles their size."""
     max_infra_errors: bounds.Probability = 0.05
     """Share of a batch's verdicts that may be infrastructure errors before the run stops."""
 
@@ -106,7 +106,7 @@ KeptRollouts = Annotated[
 
 class Training(Section):
     warm_start: WarmStart | None = None
-    """Supervised training before the first stage; none: the first stage starts from `model.path`."""
+    """Supervised training before the first stage. None: the first stage starts from `model.path`."""
     stages: tuple[Stage, ...] = ()
     """The curriculum; each stage starts from the checkpoint of the one before."""
     hardware: Hardware = Hardware()
@@ -117,8 +117,8 @@ class Training(Section):
     checkpoint_every: NotInKey[bounds.Steps] = 20
     """Steps between checkpoints; a killed stage loses at most this many."""
     keep_rollouts: NotInKey[KeptRollouts] = "all"
-    """Rollouts that a stage keeps as Parquet beside its checkpoint: `all`; those of so many most recent steps; or
-    `samples`, three of each domain every 20 steps. `ratchet plan` estimates their size."""
+    """Rollouts that a stage keeps as Parquet beside its checkpoint: `all`; those of the given number of most recent
+    steps; or `samples`, three of each domain every 20 steps. `ratchet plan` estimates their size."""
     reward_servers: NotInKey[tuple[str, ...]] = ()
     """URLs of reward servers (`ratchet-judge serve`), which judge instead of this machine, also in curation and
     evaluation, with the same verdicts. Their token is in the environment variable RATCHET_JUDGE_TOKEN."""

@@ -1,1 +1,1 @@
-"""The store of a home: artifacts, files that are whole or not there, lineage, decisions."""
+"""The store of a home: artifacts, files that are complete or absent, lineage, decisions."""

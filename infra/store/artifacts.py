@@ -47,11 +47,11 @@ DECLARATION = "RATCHET_DECLARATION"
 FILE_KIND = "file"
 GIVEN_KINDS = (FILE_KIND, "model")  # not made by a step: a raw file or a model directory, identified by its content
 READ = {"problems": KEPT, "attempts": KEPT, "traces": KEPT, "checkpoint": "model/", "pass_rates": "pass_rates.jsonl"}
-"""The file or directory that a step usually reads of an input of this kind; of other kinds, everything."""
+"""The file or directory that a step usually reads from an input of this kind; from other kinds, everything."""
 UNKNOWN = "?"
 """First character of a key that depends on content not made yet."""
 SHOWN = 12
-"""Candidates listed for an ambiguous name."""
+"""Most candidates listed for an ambiguous name."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Artifact:
 
     @property
     def directory(self) -> Path:
-        """Directory of the artifact, or of the raw material that it is one file of."""
+        """The directory of the artifact, or of the raw material that it is one file of."""
         return self.path.parent if self.path.is_file() else self.path
 
     @cached_property
     def manifest(self) -> Manifest:
-        """Raises RatchetError if it is damaged."""
+        """The artifact's manifest. Raises RatchetError if it is damaged."""
         try:
             facts = json.loads((self.directory / MANIFEST).read_text())
             return MANIFESTS[self.kind].model_validate(facts)
@@ -150,8 +150,8 @@ def artifact_key(
     step: str, step_version: int, name: str, parameters: Parameters, inputs: Sequence[Artifact],
     whole: Sequence[Artifact] = (), code: Mapping[str, str] = {},
 ) -> str:  # fmt: skip
-    """sha256 over canonical JSON; `whole` are the inputs of which the step reads more than `READ` says, `code` is what
-    `own_code` gives."""
+    """The sha256 over canonical JSON; `whole` are the inputs of which the step reads more than `READ` says, `code` is
+    the result of `own_code`."""
     contents = [artifact.content(artifact in whole) for artifact in inputs]
     made_of = {
         "step": step, "version": step_version, "name": name, "parameters": in_key(parameters), "inputs": contents
@@ -163,7 +163,7 @@ def artifact_key(
 
 def matches(what: str, artifacts: Sequence[Artifact]) -> list[Artifact]:
     """The artifacts named by `kind/name-key12`, by the beginning of that or of their key (six digits or more), by their
-    name, or by a path in them: by the first of these rules that names any."""
+    name, or by a path in them: the first of these rules that names any decides."""
     path = Path(what).expanduser().resolve()
     rules: tuple[Callable[[Artifact], bool], ...] = (
         lambda a: what in (a.ref, a.key) or a.path.resolve() in (path, *path.parents),
@@ -175,7 +175,7 @@ def matches(what: str, artifacts: Sequence[Artifact]) -> list[Artifact]:
 
 
 def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
-    """The artifact that `matches`. Raises RatchetError for none or several."""
+    """The only artifact that `matches` gives. Raises RatchetError for none or several."""
     match matches(what, list(artifacts)):
         case [artifact]:
             return artifact
@@ -188,7 +188,7 @@ def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
 
 
 def reached(starts: Iterable[Artifact], following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    """Artifacts reached from these through `following`, each once, after what it leads to."""
+    """Artifacts reached from these through `following`, each once, after those that it leads to."""
     seen, order = set[tuple[str, str]](), list[Artifact]()
 
     def visit(artifact: Artifact) -> None:
@@ -217,7 +217,7 @@ class ArtifactStore:
         return Artifact(kind, name, key, self.root / kind / f"{name}-{key[:12]}")
 
     def find(self, kind: str, name: str, key: str) -> Artifact | None:
-        """The finished artifact, or None. A directory that was damaged afterwards is an error, never a hit."""
+        """The finished artifact, or None. A directory that was damaged afterwards is an error, never found."""
         artifact = self.locate(kind, name, key)
         if not artifact.path.exists():
             return None
@@ -269,8 +269,8 @@ class ArtifactStore:
                 yield str(error)
 
     def file(self, path: str | Path) -> Artifact:
-        """A raw input file, or a folder, as an artifact: its key is the hash of what it holds. A link keeps its own
-        name, because the Hub's cache names the target after its hash."""
+        """A raw input file, or a folder, as an artifact: its key is the hash of the content. A link keeps its own name,
+        because the Hub's cache names the target after its hash."""
         file = Path(path).expanduser()
         try:
             inside = sorted(path for path in file.rglob("*") if path.is_file()) if file.is_dir() else ()
@@ -300,8 +300,8 @@ class ArtifactStore:
         return None
 
     def all(self, where: str = "*/*") -> Iterator[Artifact]:
-        """Every finished artifact, oldest first; `where` is a glob of their directories. Skips damaged ones, which
-        `check` names when they are used."""
+        """Every finished artifact, oldest first; `where` is a glob of their directories. Damaged ones are skipped;
+        `check` names them when they are used."""
         artifacts = []
         for manifest_file in self.root.glob(f"{where}/{MANIFEST}"):
             try:
@@ -313,7 +313,7 @@ class ArtifactStore:
         yield from (artifact for _, _, artifact in sorted(artifacts))
 
     def named(self, facts: Mapping[str, str]) -> Artifact:
-        """The artifact in this store that has these `facts`, of a manifest or a journal; of raw material perhaps one
+        """The artifact in this store that has these `facts`, of a manifest or a journal; of raw material it may be one
         file. They name other places if the home was moved."""
         artifact, path = self.locate(facts["kind"], facts["name"], facts["key"]), Path(facts["path"])
         if facts["kind"] in GIVEN_KINDS:
@@ -327,8 +327,8 @@ class ArtifactStore:
     def ancestors(
         self, artifacts: Sequence[Artifact], also_read: Mapping[str, Sequence[Artifact]] = {}
     ) -> list[Artifact]:
-        """Artifacts and everything they were made from, each once, raw files first. `also_read` maps keys to the
-        inputs a run really gave, where a manifest names another artifact with the same content."""
+        """Artifacts and everything they were made from, each once, raw files first. `also_read` maps keys to the inputs
+        that a run really gave, where a manifest names another artifact with the same content."""
 
         def made_from(artifact: Artifact) -> Sequence[Artifact]:
             has_manifest = artifact.kind not in GIVEN_KINDS and artifact.finished
@@ -340,9 +340,9 @@ class ArtifactStore:
     def draft(
         self, target: Artifact, *, resumable: bool, wait: Callable[[str], None] | None = None
     ) -> Iterator[Draft[Any]]:
-        """Fill the draft, then call `finish`. A resumable draft keeps what an interrupted run left in it. If another
-        process fills it, tell `wait` and wait until it has ended: the artifact may be there then. Without `wait`, raise
-        RatchetError."""
+        """Open a draft to fill before `finish` is called. A resumable draft keeps what an interrupted run left in it.
+        If another process fills it, call `wait` and wait until it has ended: the artifact may be there then. Without
+        `wait`, raise RatchetError."""
         path = self._drafts / f"{target.kind}-{target.name}-{target.key[:12]}"
         with disk_errors(self.root):
             self._drafts.mkdir(parents=True, exist_ok=True)

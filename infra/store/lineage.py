@@ -1,6 +1,6 @@
 """Lineage in both directions, from the manifests of one store alone.
 
-Artifacts of one kind and name with the same content count as one: whoever read the one has read the other. A file is
+Artifacts of one kind and name with the same content count as one: a step that read one has read the other. A file is
 known by its content, also when it was generated: the same file at two places is one.
 """
 
@@ -14,7 +14,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 class Lineage:
-    """`made_from` and `used_by` are one relation, read once."""
+    """The relation of artifacts and those they were made from; `made_from` and `used_by` are its two directions, read
+    once."""
 
     def __init__(self, store: ArtifactStore) -> None:
         self.store = store
@@ -23,7 +24,7 @@ class Lineage:
         self._made_from: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self._used_by: dict[str, dict[str, Artifact]] = defaultdict(dict)
         self.changed: set[tuple[str, str]] = set()
-        """(input's key, output's key) where the input was made again since, with other content."""
+        """Pairs (input's key, output's key) where the input has since been made again with other content."""
         same: dict[tuple[str, str, str], list[Artifact]] = defaultdict(list)
         artifacts = list(self.known.values())
         for artifact in artifacts:

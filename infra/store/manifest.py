@@ -32,7 +32,7 @@ class Manifest(StepResult):
     step: str
     step_version: int = 0
     code: str = ""
-    """Version of Ratchet that made it."""
+    """The version of Ratchet that made the artifact."""
     own_code: dict[str, str] = {}
     """Hash of each module of the user's own that the step ran."""
     parameters: dict[str, Any]
@@ -44,7 +44,7 @@ class Manifest(StepResult):
     """Versions of the libraries that decide results."""
     started_at: float = 0.0
     finished_at: float = 0.0
-    """Seconds since 1970."""
+    """Time of the end, in seconds since 1970."""
     seconds: float = 0.0
     declaration: str = ""
     """Hash of the pre-registered experiment that the run belonged to."""
@@ -55,7 +55,7 @@ class Manifest(StepResult):
 
     @classmethod
     def of(cls, artifact: "Artifact") -> Self:
-        """The manifest of a finished artifact of this kind."""
+        """Read the manifest of a finished artifact of this kind."""
         manifest = artifact.manifest
         assert isinstance(manifest, cls), f"{artifact.ref} is no {cls.__name__}"
         return manifest
@@ -67,12 +67,12 @@ class AttemptsResult(StepResult):
 
 
 class PromptComparison(BaseModel):
-    """User turns of a warm start beside those of training."""
+    """A comparison of the user turns of a warm start with those of training."""
 
     different: int
     of: int
     traces: str
-    """An example, as the traces word it."""
+    """An example as the traces word it."""
     training: str
     """The example in the recipe's template."""
 

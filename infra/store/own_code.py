@@ -1,6 +1,7 @@
-"""The user's own modules that a step runs, as hashes for its key: the step runs again when one of their files changes.
+"""Hash the user's own modules that a step runs, for its key: the step runs again when one of their files changes.
 
-Found by reading files, not by importing them: an environment of others is imported only where it is confined.
+They are found by reading files, not by importing them: an environment of another author is imported only where it is
+confined.
 """
 
 import ast
@@ -21,8 +22,8 @@ _LIBRARIES = ("site-packages", "dist-packages")
 
 
 def own_code(paths: Iterable[str]) -> dict[str, str]:
-    """The hash of each import path's module (`my_lab.losses` of `my_lab.losses:clipped`) and of all that it imports, by
-    the module's name; nothing for Ratchet's own modules. A library that matters is `NAME==VERSION`.
+    """The hash of each import path's module (`my_lab.losses` of `my_lab.losses:clipped`) and of all modules that it
+    imports, by the module's name; nothing for Ratchet's own modules. A library that matters is `NAME==VERSION`.
 
     Covered are files outside of the standard library and of site-packages, and the module's own package wherever it is;
     imports in functions too, and `import_module` of a literal name. Not covered: computed names, and data files.

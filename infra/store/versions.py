@@ -11,8 +11,8 @@ from ratchet.data_curation.base.files import json_hash
 
 @cache
 def code_version() -> str:
-    """The git commit (with `+changes` when the tree differs from it) where git tracks this file; otherwise the
-    installed version and, of a wheel, the first digits of the hash of its files."""
+    """The version of this code: the git commit (with `+changes` when the tree differs from it) if git tracks this file;
+    otherwise the installed version and, for a wheel, the first digits of the hash of its files."""
     here = Path(__file__).resolve()
     git = ["git", "-C", str(here.parents[2])]
     try:

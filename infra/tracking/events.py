@@ -1,4 +1,4 @@
-"""Lineage and metrics, written to a local journal first.
+"""Write lineage and metrics, to a local journal first.
 
 A run never talks to a tracker. It appends events to `<home>/tracking/<run>.jsonl`, and a mirror process for each
 tracker (`infra/tracking/mirror.py`) replays them. A slow or dead service therefore never slows or stops a run, and
@@ -23,7 +23,7 @@ from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.mirrored import state_file, state_in
 
 SCORES_VIEW = "scores"
-"""MLflow's key of the list of runs with stage and scores."""
+"""MLflow's key of the view of runs with stage and scores."""
 Status = Literal["FINISHED", "FAILED", "KILLED"]
 EventKind = Literal["dataset", "model", "register", "file", "table", "text", "tags", "end"]
 
@@ -62,15 +62,15 @@ class Tracking:
 
     def metrics(self, run: str, values: Mapping[str, float | None], step: int = 0, at: float | None = None, *,
                 model: Artifact | None = None, datasets: Mapping[str, Artifact] = {}) -> None:  # fmt: skip
-        """Numbers at a step; undefined ones (None, NaN) are left out, because MLflow cannot store them. Metrics of an
-        evaluation belong to a `model`, and to the data set whose key in `datasets` begins their name."""
+        """Record numbers at a step. Undefined ones (None, NaN) are omitted, because MLflow cannot store them. Metrics
+        of an evaluation belong to a `model`, and to the data set whose key in `datasets` begins their name."""
         defined = {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
         about = {"model": model.facts} if model else {}
         on = {"datasets": {name: artifact.facts for name, artifact in datasets.items()}} if datasets else {}
         self._write(event="metrics", run=run, values=defined, step=step, at=at or time.time(), **about, **on)
 
     def event(self, kind: EventKind, run: str, **facts: Any) -> None:
-        """An event of a run, for the mirror. Artifacts are given as their `facts`:
+        """Record an event of a run, for the mirror. Artifacts are given as their `facts`:
 
         `dataset`  a data set was read (`context` input, training, evaluation) or made (`output`)
         `model`    a model was read or made (`role` input or output), with its `parameters`
@@ -100,7 +100,7 @@ class Tracking:
 
 def start_mirror(settings: Settings, tracker: str = "mlflow", journal: Path | None = None) -> subprocess.Popen[bytes]:
     """Start the process that replays every journal of the home into one tracker, then exits. It ends with this process,
-    unless that has closed its `journal`."""
+    unless this process has closed its `journal`."""
     settings.logs.mkdir(parents=True, exist_ok=True)
     address = {"mlflow": settings.tracking_uri, "tensorboard": settings.tensorboard}.get(tracker, settings.home)
     with open(_log(settings, tracker), "ab") as log:
@@ -125,7 +125,7 @@ def mlflow_address(tracking_uri: str) -> str:
 
 
 def not_received(settings: Settings, run_id: str) -> str:
-    """The trackers that do not have all of a run yet, and why, in one line each; empty if all have."""
+    """The trackers that do not yet have all of a run, each with the reason in one line; empty if all have it."""
     lines = []
     for tracker in settings.trackers:
         state = read_state(settings, run_id, tracker)
@@ -140,14 +140,15 @@ def not_received(settings: Settings, run_id: str) -> str:
 
 
 def list_page(settings: Settings, run_id: str, server: str) -> str:
-    """The address of the list of the run's experiment, with stage and scores; empty before the mirror created it."""
+    """The address of the list of the run's experiment, with stage and scores; empty before the mirror has created
+    it."""
     experiment = read_state(settings, run_id).get("experiment_id")
     view = f"viewStateShareKey={SCORES_VIEW}&workflowType=machine_learning"
     return f"{server}/#/experiments/{experiment}/runs?{view}" if experiment else ""
 
 
 def run_page(settings: Settings, run_id: str, server: str) -> str:
-    """The address of the run's page on an MLflow server; empty before the mirror created it."""
+    """The address of the run's page on an MLflow server; empty before the mirror has created it."""
     state = read_state(settings, run_id)
     if run_id not in state.get("runs", {}):
         return ""

@@ -1,4 +1,4 @@
-"""Garbage of a home: whatever no kept run refers to, and may be deleted."""
+"""Find the garbage of a home: everything that no kept run refers to, and that may be deleted."""
 
 import shutil
 import time
@@ -16,7 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 
 DAY_S = 86400
 PAGES = ("tensorboard/*-{}", "wandb/*run-*-{}")
-"""Folders of one run, by its id."""
+"""Folders of one run, named by its id."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Garbage:
 
 
 def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days: float | None = None) -> Garbage:
-    """The garbage once these runs (as `find_run` takes them) and all runs older than this are forgotten. An artifact of
-    no known run is kept, and so is all that a kept run has made or read. Raises RatchetError for a name that matches no
-    run."""
+    """Find the garbage once these runs (as `find_run` takes them) and all runs older than this are forgotten. An
+    artifact of no known run is kept, and so is everything that a kept run has made or read. Raises RatchetError for a
+    name that matches no run."""
     store = ArtifactStore(settings.artifacts)
     named = {get_run(settings, name).run_id for name in names}
     dropped, kept, unsent = [], [], []
@@ -78,5 +78,5 @@ def _require_quiet(settings: Settings) -> None:
 
 
 def size_of(directory: Path) -> int:
-    """Total size in bytes."""
+    """The total size in bytes."""
     return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())

@@ -1,7 +1,7 @@
-"""Replays run journals into one tracker: `… -m ratchet.infra.tracking.mirror TRACKER JOURNALS ADDRESS [PARENT JOURNAL]`
+"""Replay run journals into one tracker: `… -m ratchet.infra.tracking.mirror TRACKER JOURNALS ADDRESS [PARENT JOURNAL]`
 
-One process for each tracker mirrors every journal, and exits when all are complete. It ends with its parent, unless
-that has closed its own journal: the end of a run does not wait for a tracker. What differs between trackers is in
+One process for each tracker mirrors every journal, and exits when all are complete. It ends with its parent, unless the
+parent has closed its own journal: the end of a run does not wait for a tracker. The differences between trackers are in
 `mlflow_mirror.py` and `sinks.py`.
 """
 
@@ -29,7 +29,7 @@ GIVE_UP_AFTER_S = 15  # without progress, once no writer is left
 
 
 def mirror(tracker: str, directory: Path, address: str) -> bool:
-    """Replay until every journal is complete; False when the tracker stays unreachable and no writer is left."""
+    """Replay until every journal is complete. False when the tracker stays unreachable and no writer is left."""
     with open(directory / f".{tracker}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two mirrors would send everything twice
         try:

@@ -14,14 +14,14 @@ TABLE_ROWS, READ_FIRST = 200, ("step", "outcome", "reward", "response", "prompt"
 
 
 class Unusable(Exception):
-    """Nothing can be sent to this tracker; the message says why, and what to do."""
+    """Nothing can be sent to this tracker; the message gives the reason and the remedy."""
 
 
 class Mirrored(ABC):
     """One journal in one tracker."""
 
     kept: tuple[str, ...] = ("complete", "problem")
-    """Attributes in the state beside the journal."""
+    """Attributes that are kept in the state beside the journal."""
 
     def __init__(self, path: Path, tracker: str) -> None:
         self.path, self.tracker = path, tracker
@@ -29,16 +29,16 @@ class Mirrored(ABC):
         """The state that an earlier mirror left."""
         self.complete: bool = self.state.get("complete", False)
         self.problem: str = self.state.get("problem", "")
-        """Why it is incomplete, for people."""
+        """The reason why the tracker lacks a part of the journal, for people."""
 
     @property
     def place(self) -> Any:
-        """Position up to which events have arrived, where a failed `replay` keeps what it sent before."""
+        """The position up to which events have arrived; a failed `replay` keeps what it sent before."""
         return None
 
     @abstractmethod
     def replay(self) -> int:
-        """Send new events; returns how many. Raises the error of the tracker's client."""
+        """Send new events; returns their number. Raises the error of the tracker's client."""
 
     def save(self) -> None:
         state = {name: getattr(self, name) for name in self.kept}
@@ -54,7 +54,7 @@ def state_file(journal: Path, tracker: str) -> Path:
 
 
 def state_in(file: Path) -> dict[str, Any]:
-    """Read a mirror's state; empty for a missing or damaged file: sending everything again changes nothing."""
+    """Read a mirror's state. Empty for a missing or damaged file, since sending everything again changes nothing."""
     try:
         state = json.loads(file.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -63,12 +63,13 @@ def state_in(file: Path) -> dict[str, Any]:
 
 
 def abandoned(journal: Path, offset: int) -> bool:
-    """True if the writer is gone. It locks its journal before its first event: an empty one may be new."""
+    """True if the writer is gone. It locks its journal before its first event, so an empty journal may be new."""
     begun = offset > 0 or time.time() - journal.stat().st_mtime > KILLED_AFTER_S
     return begun and not is_locked(journal)
 
 
 def last_rows(path: Path) -> list[dict[str, Any]]:
-    """The newest of a stage's rollouts, what is read first before the rest; none where the file has moved since."""
+    """The newest rows of a stage's rollouts, with the columns to read first before the rest; none if the file has moved
+    since."""
     rows = [row for _, row in read_lines(path)][-TABLE_ROWS:] if path.is_file() else []
     return [{**{name: row[name] for name in READ_FIRST if name in row}, **row} for row in rows]

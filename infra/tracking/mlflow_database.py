@@ -18,7 +18,7 @@ LOCATIONS = (("experiments", "artifact_location"), ("runs", "artifact_uri"), ("l
 
 
 def prepare_database(tracking_uri: str, journals: Path) -> None:
-    """Create the SQLite store of a home, or take along the files of one that was copied or moved. It is made under a
+    """Create the SQLite store of a home, or move the files of one that was copied or moved. It is made under a
     temporary name, because MLflow cannot use a file in which it was interrupted. Everything that an earlier store
     received is sent again."""
     if not tracking_uri.startswith("sqlite:///"):
@@ -57,7 +57,7 @@ def _take_files_along(database_file: Path, here: str) -> None:
 
 
 def in_other_version(error: Exception, tracking_uri: str) -> str:
-    """Advice for a database that another version of MLflow wrote; empty for another error."""
+    """Advice for a database that another version of MLflow wrote; empty for any other error."""
     versions = re.search(r"found version (\w+), but expected (\w+)", str(error))
     if not versions:
         return ""

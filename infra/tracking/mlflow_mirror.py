@@ -1,4 +1,4 @@
-"""Journals in MLflow: a run for each step, with data sets, models and pages.
+"""Mirror journals in MLflow: a run for each step, with data sets, models and pages.
 
 Open runs of a journal whose writer is dead end as KILLED. Replaying is safe to interrupt: the position is saved after
 every batch, a run that was created just before an interruption is found again by its tag, and MLflow drops repeated
@@ -50,13 +50,13 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
 TABLE_CHARACTERS = 4000  # of each cell, on a page
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
-"""Permanent refusals: the event is logged and skipped, and does not hold up the rest."""
+"""Permanent refusals, after which the event is logged and skipped, so that it does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
 
 
 def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
-    """Raises Unusable for a database of another version, or one in use."""
+    """Open MLflow's client for mirrors. Raises Unusable for a database of another version, or one in use."""
     mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
     try:
         prepare_database(tracking_uri, directory)
@@ -66,7 +66,7 @@ def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
 
 
 class MlflowRun(Mirrored):
-    """One run's journal and how far it has been replayed."""
+    """One run's journal and its progress in MLflow."""
 
     kept = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
 
@@ -87,7 +87,7 @@ class MlflowRun(Mirrored):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Position up to which events and files have arrived."""
+        """The positions up to which events and files have arrived."""
         return self.offset, self.files
 
     def replay(self) -> int:

@@ -1,5 +1,5 @@
-"""The descriptions of MLflow's pages: what a step was made from; and on a run's page, its scores, its raw files, and a
-link to every step."""
+"""Describe MLflow's pages: what a step was made from; and on a run's page, its scores, its raw files, and a link to
+every step."""
 
 import json
 import time
@@ -19,7 +19,7 @@ from ratchet.infra.tracking.run_record import RunRecord, RunStep, read_run
 
 ALWAYS = ("attributes.`Dataset`", "attributes.`Models`", "metrics.`curriculum/stage`", "metrics.`curriculum/reward`")
 LONGEST_NOTE = 7900
-"""Characters: MLflow takes 8,000."""
+"""Most characters of a note; MLflow takes 8,000."""
 
 
 class Pages:
@@ -30,7 +30,7 @@ class Pages:
 
     @cached_property
     def experiments(self) -> list[str]:
-        """All: an artifact may have been made by a run of another recipe."""
+        """The ids of all experiments: an artifact may have been made by a run of another recipe."""
         return [experiment.experiment_id for experiment in self.client.search_experiments()]
 
     def show_list(self, experiment_id: str, scores: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""A run as its journal records it: its recipe, its steps, and what each read."""
+"""A run as recorded in its journal: its recipe, its steps, and the inputs of each."""
 
 import json
 from collections import defaultdict
@@ -14,7 +14,7 @@ from ratchet.infra.tracking.events import read_state
 from ratchet.verifiers.errors import RatchetError
 
 SHORTEST_ID = 8
-"""Characters: a run's id begins with the day."""
+"""Least characters of a run's id, which begins with the day."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class RunStep:
     inputs: tuple[Artifact, ...]
     cached: bool
     began: float
-    """Seconds since 1970."""
+    """Time of the beginning, in seconds since 1970."""
     ended: float
-    """0 if it has not ended."""
+    """Time of the end, in seconds since 1970; 0 if it has not ended."""
     training_steps: tuple[int, int]
     """The first training step that this run has made, and the last; zeros if it has made none."""
 
@@ -43,7 +43,7 @@ class RunRecord:
     tags: Mapping[str, str]
     recipe: Mapping[str, Any]
     steps: Sequence[RunStep]
-    """Steps in the order in which they began: a step's inputs come before it."""
+    """Steps in the order in which they began, so that a step's inputs come before it."""
     began: float
     last_event: float
     """Time of the newest event, which is the run's end once it has ended."""
@@ -97,8 +97,8 @@ def all_runs(settings: Settings) -> Iterator[RunRecord]:
 
 
 def find_run(settings: Settings, what: str) -> RunRecord | None:
-    """The run with this id or the beginning of it, with this id in MLflow, or the newest of this name; None for no
-    match. Raises RatchetError for several."""
+    """The run with this id or a beginning of it, with this id in MLflow, or the newest of this name; None for no match.
+    Raises RatchetError for several."""
     journals = sorted(settings.journals.glob("*.jsonl"))
     if len(what) >= SHORTEST_ID and (matches := [j for j in journals if j.stem.startswith(what)]):
         if len(matches) > 1:
@@ -109,7 +109,7 @@ def find_run(settings: Settings, what: str) -> RunRecord | None:
 
 
 def get_run(settings: Settings, what: str) -> RunRecord:
-    """The run that `find_run` finds; raises RatchetError for no match, too."""
+    """The run that `find_run` finds. Raises RatchetError for no match, too."""
     if run := find_run(settings, what):
         return run
     newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]

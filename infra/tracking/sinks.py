@@ -1,9 +1,9 @@
-"""Runs in TensorBoard and Weights & Biases. Their clients keep what they were given in files of their own: a run is
-sent from its beginning until it is whole, and what a killed mirror left is deleted.
+"""Mirror runs in TensorBoard and Weights & Biases. Their clients keep data in files of their own: a run is sent from
+its beginning until it is complete, and files that a killed mirror left are deleted.
 
 TensorBoard has `<home>/tensorboard/<run>/<step>/` with a step's curves and rollouts, the folder above with the run's
-own and the scores. W&B has one run, with the curves of every step under its title; where it goes is W&B's own to say:
-`WANDB_API_KEY`, `WANDB_ENTITY`, `WANDB_PROJECT`, `WANDB_BASE_URL`, `WANDB_MODE`.
+own and the scores. W&B has one run, with the curves of every step under its title; its own variables decide where it
+goes: `WANDB_API_KEY`, `WANDB_ENTITY`, `WANDB_PROJECT`, `WANDB_BASE_URL`, `WANDB_MODE`.
 """
 
 # pyright: reportMissingImports=false
@@ -54,7 +54,7 @@ class TensorBoard:
             self._shown[title] = step
 
     def tags(self, tags: Mapping[str, str]) -> None:
-        """TensorBoard has none."""
+        """Ignore tags, which TensorBoard does not have."""
 
     def _write(self, title: str, summary: Any, step: int, at: float) -> None:
         from tensorboard.compat.proto.event_pb2 import Event  # type: ignore
@@ -77,7 +77,7 @@ def _markdown(row: Row) -> str:
 
 
 class WeightsAndBiases:
-    """A run in W&B, with the same methods."""
+    """A run in W&B, with the methods of `TensorBoard`."""
 
     def __init__(self, run: str, experiment: str, start: Mapping[str, Any], address: Path) -> None:
         import wandb
@@ -101,8 +101,8 @@ class WeightsAndBiases:
             raise
 
     def metrics(self, title: str, values: Mapping[str, Any], step: int, at: float) -> None:
-        """Numbers against their step. W&B's own step is the place in the journal: it drops a line that is not above the
-        last."""
+        """Send numbers with their step. W&B's own step is the place in the journal: it drops a line that is not above
+        the last."""
         named = {f"{title}/{name}" if title else name: value for name, value in values.items()}
         if title and not step:  # single numbers, such as rows kept: no curves
             self._run.summary.update(named)

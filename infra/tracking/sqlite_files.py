@@ -1,4 +1,4 @@
-"""The SQLite files of Prefect and MLflow: damaged ones are replaced, and empty ones are copied instead of migrated."""
+"""Replace damaged SQLite files of Prefect and MLflow, and copy empty ones instead of migrating."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from ratchet.data_curation.base.files import replacing
 
 
 def set_aside_damaged(database: Path) -> None:
-    """Rename a file that is not an SQLite database any more: what Prefect and MLflow show is not worth a run."""
+    """Rename a file that is no longer an SQLite database: the pages of Prefect and MLflow are not worth a run."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT count(*) FROM sqlite_master")
@@ -37,7 +37,7 @@ def _require_empty(database: Path, table: str) -> None:
 
 
 def copy_empty(package: str, database: Path, table: str) -> bool:
-    """Start a database as a copy of the cached one: the package's migrations take seconds. False without a cache of a
+    """Start a database as a copy of the cached one: the package's migrations take seconds. False without a cached
     database in which this table is empty."""
     try:
         for part in ("-wal", "-shm", "-journal"):  # of a lost database: SQLite would replay them into the new one
@@ -51,7 +51,7 @@ def copy_empty(package: str, database: Path, table: str) -> bool:
 
 
 def keep_empty(package: str, database: Path, table: str) -> None:
-    """Cache a database that the package has just created, if it did, and this table is still empty."""
+    """Cache a database if the package has just created it and this table is still empty."""
     created = f"{database.absolute().as_uri()}?mode=ro"
     with suppress(OSError, RuntimeError, sqlite3.Error):
         _empty(package).parent.mkdir(parents=True, exist_ok=True)
