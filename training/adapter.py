@@ -1,4 +1,4 @@
-"""LoRA (Hu et al. 2021, arXiv 2106.09685): a frozen base model with small trainable matrices, through peft.
+"""Train a frozen base model with small trainable matrices, through peft: LoRA (Hu et al. 2021, arXiv 2106.09685).
 
 Engines and checkpoints get the model with the matrices merged, so nothing else knows of them. Beside a checkpoint's
 merged model is `adapter/`, in peft's format, which the next stage continues.
@@ -42,7 +42,7 @@ class Adapter:
         return None if lora is None else cls(lora, str(base), seed)
 
     def load(self, path: str, dtype: str) -> tuple[Any, Any]:
-        """(model, tokenizer): the model in `path`, of which only the adapter is trained.
+        """Load the model in `path`, of which only the adapter is trained, and its tokenizer.
 
         The adapter beside the model continues if it has these settings and was trained on the recipe's model; otherwise
         a new one starts on the weights in `path`. Both have the same probabilities, up to the rounding of merged
@@ -85,7 +85,7 @@ class Adapter:
         return model, tokenizer
 
     def merged(self, weight: Any) -> torch.Tensor:
-        """The whole value of one of the model's own weights."""
+        """The whole value of one of the model's own weights, with the adapter merged."""
         layer, whole = self._layers.get(weight), weight.detach()
         if layer is None:
             return whole
@@ -104,10 +104,11 @@ class Adapter:
 
 
 def dithered(exact: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """`exact` in `dtype`; in bfloat16 rounded up or down by a fixed pattern, so that the mean error is zero.
+    """The tensor `exact` in `dtype`; in bfloat16 rounded up or down by a fixed pattern, so that the mean error is zero.
 
-    To the nearest, no change smaller than half a step of bfloat16 is kept, because the base's weights are values of
-    bfloat16: after a few steps at a usual rate, engines would sample from a model between the base and the trained one.
+    Rounding to the nearest would lose each change smaller than half a step of bfloat16, because the base's weights are
+    values of bfloat16: after a few steps at a usual rate, engines would sample from a model between the base and the
+    trained one.
     """
     if dtype != torch.bfloat16:
         return exact.to(dtype)

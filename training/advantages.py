@@ -11,7 +11,7 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.verifiers.registry import Registry, takes_two
 
 ZERO_VARIANCE = 1e-9
-"""Rewards of a group that differ by at most this are equal."""
+"""Difference of a group's rewards up to which they count as equal."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class GroupRewards:
 
     @property
     def nothing_to_compare(self) -> bool:
-        """Fewer than two responses, or all have the same reward."""
+        """True for fewer than two responses, or if all have the same reward."""
         return len(self.rewards) < 2 or max(self.rewards) - min(self.rewards) <= ZERO_VARIANCE
 
     def centered(self) -> tuple[float, ...]:
-        """r_i - mean r in float64; exactly zero if there is nothing to compare: the rounding residue of equal rewards
-        would be divided by a tiny deviation."""
+        """The centered rewards r_i - mean r in float64; exactly zero if there is nothing to compare: the rounding
+        residue of equal rewards would be divided by a tiny deviation."""
         if self.nothing_to_compare:
             return (0.0,) * len(self.rewards)
         mean = sum(self.rewards) / len(self.rewards)
@@ -59,7 +59,8 @@ GROUP_LOCAL_ADVANTAGES = ("grpo", "dr_grpo", "rloo")
 
 
 def grpo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """A_i = (r_i - mean r) / (std r + 1e-6) over the group (Shao et al. 2024, arXiv 2402.03300, section 4.1.2).
+    """GRPO's advantages A_i = (r_i - mean r) / (std r + 1e-6) over the group (Shao et al. 2024, arXiv 2402.03300,
+    section 4.1.2).
 
     Exactly zero if all rewards are equal, and in a group of one. Metric: `group_std`, the mean of std r.
     """
@@ -72,7 +73,7 @@ def grpo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
 
 
 def dr_grpo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """A_i = r_i - mean r over the group (Liu et al. 2025, arXiv 2503.20783, section 3.2).
+    """Dr. GRPO's advantages A_i = r_i - mean r over the group (Liu et al. 2025, arXiv 2503.20783, section 3.2).
 
     Dividing by the deviation would give more weight to prompts that nearly all or no responses solve. Use with the loss
     `dr_grpo`.
@@ -81,8 +82,8 @@ def dr_grpo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs
 
 
 def rloo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """A_i = r_i - 1/(n-1) Σ_{j≠i} r_j over the group of n (Kool et al. 2019, "Buy 4 REINFORCE Samples, Get a Baseline
-    for Free!"; Ahmadian et al. 2024, arXiv 2402.14740, section 2.2).
+    """RLOO's advantages A_i = r_i - 1/(n-1) Σ_{j≠i} r_j over the group of n (Kool et al. 2019, "Buy 4 REINFORCE
+    Samples, Get a Baseline for Free!"; Ahmadian et al. 2024, arXiv 2402.14740, section 2.2).
 
     Computed as n/(n-1) · (r_i - mean r), which is equal, and exactly zero if all rewards are equal. The baseline of a
     response excludes its own reward, so the gradient is unbiased.
@@ -94,8 +95,8 @@ def rloo(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
 
 
 def reinforce_pp(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """A_i = (r_i - mean_batch r) / std_batch r, mean and deviation over all response tokens of the batch (Hu et al.
-    2025, arXiv 2501.03262, REINFORCE++: A^norm of its global advantage normalization).
+    """REINFORCE++'s advantages A_i = (r_i - mean_batch r) / std_batch r, mean and deviation over all response tokens of
+    the batch (Hu et al. 2025, arXiv 2501.03262: A^norm of its global advantage normalization).
 
     The paper subtracts the KL from the reward; here it is the stage's KL term. A group with equal rewards has
     advantages too, relative to the batch. Metrics: `batch_mean` and `batch_std` of the normalized values.
@@ -104,8 +105,8 @@ def reinforce_pp(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOu
 
 
 def reinforce_pp_baseline(groups: Sequence[GroupRewards], settings: Stage) -> AdvantageOutputs:
-    """A_i of `reinforce_pp` from r_i - mean r over the group instead of r_i: the paper's variant with a baseline, for
-    several responses per prompt and rewards of 0 and 1."""
+    """REINFORCE++'s advantages from r_i - mean r over the group instead of r_i: the paper's variant with a baseline,
+    for several responses per prompt and rewards of 0 and 1."""
     return _normalized([group.centered() for group in groups], groups)
 
 

@@ -1,4 +1,4 @@
-"""Warnings about a step's metrics, saying what to do."""
+"""Warnings about a step's metrics, with advice."""
 
 import math
 from collections.abc import Mapping
@@ -6,23 +6,25 @@ from statistics import fmean, variance
 from typing import Any
 
 LOW_ENTROPY = 0.02
-"""Nats per token, below which little is explored."""
+"""Entropy in nats per token below which little is explored."""
 MAX_FAILED = 0.5
 """Share of prompts that every response fails, above which low entropy is a collapse and not a solved task."""
 MAX_TRUNCATED = 0.5
-"""Share of truncated responses."""
+"""Share of truncated responses above which a step warns."""
 MAX_EXPRESSIONS = 0.5
-"""Share of passes that only evaluation shows to be equal to their reference, and of answers left unevaluated."""
+"""Share of passes that only evaluation shows to equal their reference, and of answers left unevaluated, above which a
+step warns."""
 MAX_MISMATCH = 0.01
-"""Divergence between sampling engine and trainer, nats per token."""
+"""Divergence between sampling engine and trainer, in nats per token, above which a step warns."""
 MAX_MASKED = 0.5
-"""Share of responses masked by their importance ratio, above which a step learns from the lesser part."""
+"""Share of responses masked by their importance ratio, above which a step learns from a minority."""
 MAX_DRIFT = 0.05
-"""Divergence where the engine may have weights of earlier steps, nats per token."""
+"""The same divergence if the engine may have weights of earlier steps, in nats per token."""
 OVER_STEPS = 10
 """Steps that a mean of `all_failed_groups` is taken over."""
 MAX_RISE = 0.1
-"""Rise of that mean above the least of the stage, itself at most this, beyond `RISE_ERRORS` standard errors."""
+"""Rise of that mean above the least of the stage, which must itself be at most this, beyond `RISE_ERRORS` standard
+errors."""
 RISE_ERRORS = 3.0
 
 
@@ -40,7 +42,7 @@ class Alarms:
         self._active: dict[str, float] = {}
 
     def check(self, metrics: Mapping[str, float]) -> dict[str, str]:
-        """Warnings about the next step by name. Metrics kept by domain give warnings by domain, `<domain>/<name>`."""
+        """Warnings about the next step, by name. Metrics kept by domain give warnings by domain, `<domain>/<name>`."""
         warnings = alarms(metrics)
         for prefix in [f"{domain}/" for domain in _domains(metrics)] or [""]:
             if rise := self._rise(prefix, metrics):
@@ -82,7 +84,7 @@ def _domains(metrics: Mapping[str, float]) -> list[str]:
 
 
 def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
-    """Warnings about one step by name, a function of its metrics only."""
+    """Warnings about one step, by name, from its metrics alone."""
     domains = _domains(metrics)
     warnings = {} if domains else _sampling(metrics)
     for domain in domains:

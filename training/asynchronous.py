@@ -1,10 +1,10 @@
-"""Bounded staleness: long responses span updates, and no token is staler than allowed.
+"""Sampling with bounded staleness: long responses span updates, and no token is staler than allowed.
 
 A *round* goes beside each update. While the policy learns from a batch, the engine, with the weights from before that
 update, decodes every unfinished response by at most `chunk` tokens. Then each response has ended, or waits for the next
-round and its weights. Tokens decide, never time: what is sampled, by which weights, and which groups make up a batch
-are functions of the seed, so that a killed stage goes on exactly. An engine in the trainer cannot sample beside an
-update: its round goes before the update, with the same weights, and its tokens are younger by a step.
+round and its weights. Tokens decide, never time: the samples, the weights that they come from, and the groups of a
+batch are functions of the seed, so that a killed stage continues exactly. An engine in the trainer cannot sample beside
+an update: its round goes before the update, with the same weights, and its tokens are younger by a step.
 
 With staleness k and P prompts in a batch: a response takes at most k rounds, because `chunk` is the k-th part of its
 limit (in the trainer k + 1, and all that follows likewise). A batch is the P oldest complete groups. At most k x P
@@ -37,14 +37,15 @@ from ratchet.training.rollout_source import Collected
 from ratchet.verifiers.problem import Problem
 
 SPARE = 0.25
-"""Batches of prompts in flight beyond what the groups' lengths ask for on average: they differ from batch to batch."""
+"""Batches of prompts in flight beyond the average need of the groups' lengths, which differ from batch to batch."""
 RECENT = 0.1
 """Weight of a batch in the mean number of rounds that a group takes."""
 
 
 @dataclass(frozen=True, eq=False)
 class InFlight:
-    """A prompt begun in the round of step `begun`, with responses of at most `limit` tokens: ended, or until now."""
+    """A prompt begun in the round of step `begun`, with responses of at most `limit` tokens: those that have ended, or
+    the tokens so far."""
 
     problem: Problem
     begun: int
@@ -83,7 +84,7 @@ def due(in_flight: Sequence[AnyGroup], prompts: int, staleness: int, step: int) 
 
 
 class Round:
-    """This rank's part of a round; `beside` an update it is read on a thread of its own."""
+    """This rank's part of a round. A round `beside` an update is read on a thread of its own."""
 
     def __init__(self, read: Callable[[], list[Rollout]], beside: bool) -> None:
         self.rollouts: list[Rollout] = []
@@ -110,7 +111,7 @@ class Round:
 
 
 class AsyncSampler:
-    """Samples beside the updates, with bounded staleness."""
+    """A sampler that works beside the updates, with bounded staleness."""
 
     def __init__(
         self, stage: Stage, seed: int, curriculum: Curriculum, worker: RolloutWorker, engine: InferenceEngine,
@@ -128,8 +129,8 @@ class AsyncSampler:
         self._metrics = Metrics()  # of the last batch
 
     def collect(self, batch: Batch) -> Collected:
-        """The batch of this step; then begin prompts, and the round beside its update, or both before the batch. Raises
-        RatchetError if too many verdicts were infrastructure errors."""
+        """Return the batch of this step; then begin prompts, and the round beside its update, or both before the batch.
+        Raises RatchetError if too many verdicts were infrastructure errors."""
         prompts, waited = self._curriculum.batch_prompts, time.perf_counter()
         self.settle()
         self._metrics = {"rounds_extended": 0.0, "round_seconds": self._round_seconds}
@@ -155,8 +156,8 @@ class AsyncSampler:
         return Collected(groups, groups, rounds=1)
 
     def settle(self) -> None:
-        """Wait for the round that goes on, if any. Before validation and checkpoint too: the one needs the engine, the
-        other what was sampled."""
+        """Wait for the current round, if any. Called also before a validation, which needs the engine, and a
+        checkpoint, which needs the samples."""
         if self._running is None:
             return
         self._running.wait()
@@ -313,10 +314,10 @@ class AsyncSampler:
 
 
 def in_flight_wanted(rounds: float, prompts: int, most: int) -> int:
-    """Prompts to have in flight in a round, if groups take `rounds` on average and `most` at most."""
+    """The number of prompts to have in flight in a round if groups take `rounds` on average and `most` at most."""
     return math.ceil(prompts * min(rounds + SPARE, most))
 
 
 def chunk(limit: int, rounds: int) -> int:
-    """Tokens that one of so many rounds adds to a response, at most."""
+    """Most tokens that one of `rounds` rounds adds to a response."""
     return math.ceil(limit / rounds)

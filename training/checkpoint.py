@@ -1,4 +1,4 @@
-"""Checkpoints: everything a stage needs to continue as if it had never stopped.
+"""Checkpoints, with everything that a stage needs to continue as if it had never stopped.
 
     checkpoints/step-00000040/
         model/                   configuration, safetensors, tokenizer: a directory that transformers and vLLM load
@@ -32,7 +32,8 @@ from ratchet.verifiers.errors import RatchetError
 WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter", "IoError")
 """Signs of a failed write in errors of torch and safetensors."""
 KEPT = 2
-"""The newest, and the one before in case the newest is unreadable; the one that validated best is kept too."""
+"""Checkpoints that are kept: the newest, and the one before in case the newest is unreadable; the one that validated
+best is kept too."""
 
 
 class Stopped(Exception):
@@ -55,8 +56,9 @@ class Checkpoints:
         return ranks.broadcast(self._policy.rank == 0 and (self._directory.parent / STOP).exists())
 
     def save(self, step: int, state: dict[str, Any], score: float | None = None) -> None:
-        """Write a checkpoint, which exists either whole or not at all; then delete those not kept. Collective. `state`
-        is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is full."""
+        """Write a checkpoint, which exists either completely or not at all; then delete those that are not kept.
+        Collective. `state` is JSON; `score` is the step's validation score, if any. Raises RatchetError if the disk is
+        full."""
         started, first = time.perf_counter(), self._policy.rank == 0
         draft = self._directory / f".draft-{step:08d}"
         with writing(self._directory):
@@ -89,8 +91,8 @@ class Checkpoints:
         return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
     def restore(self) -> tuple[int, dict[str, Any]] | None:
-        """Load the newest undamaged checkpoint into the policy; its step and state, None when there is none: the stage
-        then starts from its beginning. Collective.
+        """Load the newest undamaged checkpoint into the policy. Returns its step and state; None if there is none, and
+        the stage then starts from its beginning. Collective.
 
         A damaged checkpoint is reported on stderr and the one before it used. Raises RatchetError for one of another
         model, or of another number of ranks.
@@ -101,7 +103,7 @@ class Checkpoints:
         return self._load(path), json.loads((path / "state.json").read_text())
 
     def restore_best(self) -> int | None:
-        """Load the checkpoint that validated best; its step, or None when none did. Collective."""
+        """Load the checkpoint that validated best. Returns its step; None if none validated. Collective."""
         path = ranks.broadcast(self._best() if self._policy.rank == 0 else None)
         return None if path is None else self._load(path)
 
@@ -151,7 +153,8 @@ class Checkpoints:
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """`disk_errors`, also for torch and safetensors, which have their own errors for a full disk."""
+    """Handle disk errors as `disk_errors` does, also those of torch and safetensors, which have their own errors for a
+    full disk."""
     with disk_errors(directory):
         try:
             yield

@@ -19,11 +19,12 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import GIB
 
 SLOW_LINK = 0.3
-"""Share of the ranks' median bandwidth; a slower link is broken or shared."""
+"""Share of the ranks' median bandwidth below which a link is broken or shared."""
 
 
 def versions(machines: int) -> str:
-    """Python, CUDA, GPU and every package must be equal on all ranks, and the number of machines as expected."""
+    """Check that Python, CUDA, GPU and every package are equal on all ranks, and that the number of machines is as
+    expected. Raises RatchetError for a difference. Collective."""
     mine = {"Python": sys.version.split()[0], "CUDA": str(torch.version.cuda)}
     if torch.cuda.is_available():
         mine["GPU"] = torch.cuda.get_device_name()
@@ -44,8 +45,8 @@ def versions(machines: int) -> str:
 
 
 def links(device: torch.device, is_cpu: bool) -> tuple[float, str]:
-    """All-reduce at growing sizes, and a broadcast from each rank: bytes per second of the largest all-reduce, and a
-    message. Collective."""
+    """Measure all-reduce at growing sizes, and a broadcast from each rank. Returns bytes per second of the largest
+    all-reduce, and a message. Collective."""
     hosts, speeds = ranks.gather(socket.gethostname()), dict[int, float]()
     for size in (2**20, 2**24, 2**27 if is_cpu else 2**30):
         tensor = torch.ones(size // 4, device=device)
@@ -69,7 +70,7 @@ def links(device: torch.device, is_cpu: bool) -> tuple[float, str]:
 
 
 def timed(call: Callable[[], object], times: int = 3) -> float:
-    """Seconds of the slowest rank, the least of several times. Collective."""
+    """Seconds of the slowest rank, the least of several measurements. Collective."""
     seconds = []
     for _ in range(times):
         ranks.barrier()
@@ -88,7 +89,7 @@ def synchronize() -> None:
 
 
 def space(name: str, place: Path, needed: float) -> str:
-    """Free bytes at `place`, which must be writable. Raises RatchetError if fewer than `needed` are free."""
+    """The free bytes at `place`, which must be writable. Raises RatchetError if fewer than `needed` are free."""
     free = shutil.disk_usage(place).free
     if free < needed:
         raise RatchetError(

@@ -20,9 +20,9 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 NEVER = 2**31
-"""An epoch that does not come."""
+"""An epoch that never comes."""
 CAP_GROWTH = 1.25
-"""Growth of tail batching's cap when it let fewer prompts through than a step asks for."""
+"""Growth factor of tail batching's cap after it let fewer prompts through than a step asks for."""
 Decision = dict[str, Any]
 """A line of `decisions.jsonl`: the step after which it was made, its rule, its subject, and the evidence."""
 
@@ -40,7 +40,7 @@ class Batch:
     cap: int | None = None
     """Tail batching's limit: groups with a response of more tokens wait for a step of long ones."""
     drawn: Mapping[str, int] = field(default_factory=dict)
-    """The step in which a waiting problem was drawn, whose random numbers it keeps, by id."""
+    """The step in which a waiting problem was drawn, by id; the problem keeps that step's random numbers."""
 
 
 @dataclass
@@ -62,8 +62,8 @@ class CurriculumState:
 
 
 class Curriculum:
-    """`problems` by domain, in any order; `fits` tells whether a prompt leaves room for the stage's longest
-    response."""
+    """The prompts and settings of a stage. `problems` are by domain, in any order; `fits` tells whether a prompt leaves
+    room for the stage's longest response."""
 
     def __init__(
         self, stage: Stage, seed: int, problems: Mapping[str, Sequence[Problem]], fits: Callable[[Problem], bool]
@@ -100,7 +100,8 @@ class Curriculum:
         return list(self._problems.values())
 
     def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
-        """The problems to validate on, which leave room for the stage's longest response."""
+        """The problems to validate on; those that leave no room for the stage's longest response are dropped. Raises
+        RatchetError if none is left."""
         fitting = [problem for problem in problems if self._fits(problem)]
         evidence = {"benchmark": benchmark, "max_response_tokens": self._first.longest_response}
         for problem in (problem for problem in problems if not self._fits(problem)):
@@ -110,7 +111,8 @@ class Curriculum:
         return fitting
 
     def start(self, pass_rates: Mapping[str, float] | None = None) -> None:
-        """Begin the streams. `pass_rates` of the candidates under the starting policy, for a stage with a limit."""
+        """Begin the streams. `pass_rates` are those of the candidates under the starting policy, for a stage with a
+        limit."""
         kept, limit = self.candidates(), self._first.max_pass_rate
         if limit is not None:
             assert pass_rates is not None, "a stage with max_pass_rate is given its pass rates"
@@ -156,7 +158,7 @@ class Curriculum:
         return allot(self._first.prompts_per_batch, left)
 
     def draw(self) -> Batch:
-        """The current step's batch. Does not change the state."""
+        """The current step's batch. The state does not change."""
         stage = self.stage
         rollouts, temperature = (_scheduled(value, self.epoch) for value in (stage.rollouts, stage.temperature))
         batch = Batch(stage, self.state.step, self.epoch, self.draw_more(self._places()), rollouts, temperature)
@@ -175,7 +177,7 @@ class Curriculum:
         return replace(batch, problems=tuple(self._problems[i] for i in ids), cap=self.state.cap)
 
     def defer(self, batch: Batch, longest: Mapping[str, int]) -> None:
-        """Let the prompts wait whose longest response has more tokens than the batch's cap, and set the next cap from
+        """Make the prompts wait whose longest response has more tokens than the batch's cap, and set the next cap from
         this batch's lengths, so that it keeps about `prompts_per_batch` prompts."""
         if batch.drawn:
             return
@@ -191,7 +193,7 @@ class Curriculum:
         self.state.cap = following if following < batch.stage.max_response_tokens else None
 
     def draw_more(self, counts: Mapping[str, int]) -> tuple[Problem, ...]:
-        """The next prompts of these domains, at most a batch's. Does not change the state."""
+        """The next prompts of these domains, at most a batch's. The state does not change."""
         drawn = [
             problem_id
             for domain, places in self._places().items()
@@ -201,13 +203,13 @@ class Curriculum:
 
     @property
     def batch_prompts(self) -> int:
-        """Prompts of a batch, of a stage with one domain."""
+        """The number of prompts in a batch, for a stage with one domain."""
         ((_, stream),) = self.state.streams.items()
         return min(self._first.prompts_per_batch, len(stream.active))
 
     def begin(self, count: int, step: int) -> tuple[Problem, ...]:
-        """Bounded staleness: the epoch's next prompts, at most `count`, to learn from in `step` or later. They
-        wait until `record`. No more than make whole batches, of the epoch and of the stage."""
+        """Begin the epoch's next prompts, at most `count`, to learn from in `step` or later, with bounded staleness.
+        They wait until `record`. Their number completes whole batches of the epoch and of the stage at most."""
         ((domain, stream),) = self.state.streams.items()
         if not (places := self.batch_prompts):
             return ()
@@ -229,8 +231,8 @@ class Curriculum:
         return self._orders[domain][2][stream.place : stream.place + count]
 
     def record(self, pass_rates: Mapping[str, float | None]) -> None:
-        """Note the pass rates of drawn problems, by id, None where a verdict is missing; at the end of an epoch, choose
-        the prompts of the next."""
+        """Note the pass rates of drawn problems by id, None where a verdict is missing; at the end of an epoch, choose
+        the next epoch's prompts."""
         places, wanted = self._places(), self._first.advanced.difficulty_filter
         for domain, stream in self.state.streams.items():
             active = set(stream.active)
@@ -283,7 +285,7 @@ class Curriculum:
         return {problem_id: typical if tokens is None else tokens for problem_id, tokens in lengths.items()}
 
     def advance(self) -> int:
-        """End the step; its number, counted from 1."""
+        """End the step. Returns its number, counted from 1."""
         self.state.step += 1
         return self.state.step
 
@@ -333,7 +335,8 @@ class Curriculum:
 
 
 def allot(places: int, shares: Mapping[str, float], least: int = 1) -> dict[str, int]:
-    """`places` in proportion to `shares`, at least `least` each, by largest remainder; the first of equal ones wins."""
+    """Distribute `places` in proportion to `shares`, at least `least` each, by largest remainder; the first of equal
+    ones wins."""
     whole = sum(shares.values())
     counts = dict.fromkeys(shares, least)
     for _ in range(places - least * len(shares) if shares else 0):
@@ -342,8 +345,8 @@ def allot(places: int, shares: Mapping[str, float], least: int = 1) -> dict[str,
 
 
 def check_prompts(stage: Stage, problems: Mapping[str, int], remedy: str = "") -> None:
-    """Raises RatchetError if a batch asks for more prompts of a domain than there are `problems`, a number for each
-    domain: every batch would silently be smaller."""
+    """Raises RatchetError if a batch asks for more prompts of a domain than there are `problems` (a number for each
+    domain): every batch would silently be smaller."""
     for domain, wanted in allot(stage.prompts_per_batch, stage.mix).items():
         if (there := problems.get(domain, wanted)) < wanted:
             raise RatchetError(

@@ -1,7 +1,7 @@
-"""Memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling.
+"""Estimate memory and time of a stage, by arithmetic on shapes and a simulation of one step's sampling.
 
-`shape.py` has the model's arithmetic, `memory.py` what a rank holds, `step_time.py` and `simulation.py` the seconds of
-a step, `machine.py` the machines' rates. docs/howto/sizing.md compares the result with published step times.
+`shape.py` has the model's arithmetic, `memory.py` a rank's memory, `step_time.py` and `simulation.py` the seconds of a
+step, `machine.py` the machines' rates. docs/howto/sizing.md compares the result with published step times.
 """
 
 import math
@@ -22,12 +22,12 @@ TYPICAL_RESPONSE = 0.5
 USABLE = 0.6
 """Assumed share of prompts whose rewards differ, under dynamic sampling; the others are replaced."""
 PASS_BATCHES = 8
-"""Decode batches simulated at most of a pass over all prompts; the rest takes as long in proportion."""
+"""Most decode batches that are simulated of a pass over all prompts; the rest takes proportional time."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes of one rank by purpose, in the two phases that do not overlap; seconds of a step by phase."""
+    """An estimate: bytes of one rank by purpose, in the two phases that do not overlap; seconds of a step by phase."""
 
     sampling: dict[str, float]
     updating: dict[str, float]
@@ -41,20 +41,20 @@ class Estimate:
     flops: float
     """Arithmetic that the step's responses need, sampled and learned, on all accelerators together."""
     gpus: int
-    """Accelerators that train or sample; those of an engine apart are not among the machine's."""
+    """Accelerators that train or sample; those of a separate engine are not among the machine's."""
     copied_among: int
-    """Ranks that share a second copy of the weights; 1: there is none."""
+    """Ranks that share a second copy of the weights; 1 if there is none."""
     judging: float
     """Seconds that the step's verdicts keep all cores busy, per second of sampling."""
     checkpoint_bytes: float
     rollout_bytes: float
-    """Bytes of a step's rollouts as they are kept."""
+    """Bytes on disk of a step's kept rollouts."""
     restart_seconds: float
     """Seconds to read the last checkpoint, without starting processes and repeating steps."""
     decoder: Decoder
-    """Rates of one of its engines."""
+    """Rates of one of the stage's engines."""
     start: float
-    """Seconds until a new process group samples: libraries, the model from disk, the engine."""
+    """Seconds until a new process group samples: loading libraries, the model from disk, the engine."""
 
     @property
     def peak(self) -> float:
@@ -73,8 +73,8 @@ class Estimate:
 def estimate(
     shape: Shape, stage: Stage, training: Training, machine: Machine, mean_response: float = TYPICAL_RESPONSE
 ) -> Estimate:
-    """One rank of `stage` on `machine`, with a rank on each accelerator (on a CPU, `hardware.ranks` of them).
-    `mean_response`: as a share of the longest."""
+    """Estimate one rank of `stage` on `machine`, with a rank on each accelerator (on a CPU, `hardware.ranks` of them).
+    `mean_response` is a share of the longest."""
     hardware, rates = training.hardware, machine.rates
     ranks = hardware.ranks if machine.is_cpu else machine.count
     if ranks < training.engine.gpus:
@@ -164,8 +164,8 @@ def _rollout_bytes(stage: Stage, training: Training, tokens: int) -> float:
 def pass_seconds(
     shape: Shape, stage: Stage, training: Training, machine: Machine, mean_response: float, prompts: int, rollouts: int
 ) -> float:
-    """Seconds to sample and judge as many responses to as many prompts, without learning from them; of a large pass
-    from a part of it."""
+    """Seconds to sample and judge responses to prompts without learning from them; a large pass is extrapolated from a
+    part of it."""
     most = max(1, PASS_BATCHES * training.hardware.rollout_batch * machine.count // rollouts)
     part = min(prompts, most)
     plain = stage.advanced.model_copy(update={"tail_batching": 0.0, "max_staleness": 0})

@@ -19,7 +19,7 @@ from ratchet.verifiers.reward import reward_of
 @dataclass(frozen=True)
 class Rollout:
     """One judged response: token ids int32 [prompt], [response]; the engine's log-probabilities float32 [response].
-    `version`: of the weights that sampled it (`Policy.version`). With bounded staleness it is the step of the round
+    `version` is of the weights that sampled it (`Policy.version`). With bounded staleness it is the step of the round
     that sampled the last token, and `spans` has (step, tokens) for each round that sampled some, in order."""
 
     problem_id: str
@@ -50,8 +50,8 @@ class GroupAdvantages:
 
 @dataclass(frozen=True)
 class Group:
-    """`valid`: which rollouts count. `old_logprobs` [rollout][token]: the trainer's when the group was sampled, if it
-    was carried over to a later step."""
+    """One prompt's rollouts. `valid`: rollouts that count. `old_logprobs` [rollout][token]: the trainer's when the
+    group was sampled, if it was carried over to a later step."""
 
     rollouts: tuple[Rollout, ...]
     rewards: tuple[float, ...]
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def pass_rate(self) -> float | None:
-        """The share that passed; None if a verdict is missing."""
+        """The share of rollouts that passed; None if a verdict is missing."""
         outcomes = [r.outcome for r in self.rollouts]
         return None if Outcome.INFRA_ERROR in outcomes else outcomes.count(Outcome.PASSED) / len(outcomes)
 
@@ -114,12 +114,12 @@ def soft_overlong(length: int, limit: int, buffer: int) -> float:
 
 
 def group(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
-    """The rollouts of each problem, which follow one another, with rewards and advantages."""
+    """Group the rollouts of each problem, which follow one another, with rewards and advantages."""
     return with_advantages(rewarded(rollouts, stage), stage)
 
 
 def rewarded(rollouts: Sequence[Rollout], stage: Stage) -> list[Group]:
-    """The rollouts of each problem, which follow one another, with rewards and without advantages."""
+    """Group the rollouts of each problem, which follow one another, with rewards and without advantages."""
 
     def valid(rollout: Rollout) -> bool:
         masked = rollout.truncated and stage.truncation == "mask"
@@ -162,7 +162,7 @@ def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 ARRAYS = {"prompt": np.int32, "response": np.int32, "logprobs": np.float32}
-"""Fields of a rollout that are written as their bytes: a tenth of the time and half of the room of digits."""
+"""Fields of a rollout that are written as their bytes, in a tenth of the time and half of the room of digits."""
 
 
 def rollout_to_json(rollout: Rollout) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A new model: a tokenizer trained on the traces and a small Llama with random weights."""
+"""Make a new model: a tokenizer trained on the traces and a small Llama with random weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from ratchet.training import ranks
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
 TEXT_TOKENS = ("<think>", "</think>", "```")
-"""Texts that are one token each, and ordinary text, since judges look for them in responses."""
+"""Texts that are one token each, but ordinary text, since judges look for them in responses."""
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
     "{{ '" + USER + "' if message['role'] == 'user' else '" + ASSISTANT + "' }}{{ message['content'] }}"
@@ -27,7 +27,8 @@ NARROW = 256
 
 
 def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
-    """Write a model directory for transformers: weights drawn from `seed`, vocabulary learned from `texts`."""
+    """Write a model directory for transformers, with weights drawn from `seed` and a vocabulary learned from
+    `texts`."""
     tokenizer = train_tokenizer(texts, shape.vocabulary)
     stop = tokenizer.convert_tokens_to_ids(END)
     assert isinstance(stop, int)  # of one token
@@ -55,7 +56,8 @@ def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) ->
 
 
 def grown(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> Path:
-    """The new model in `directory`, written once and kept: a resumed run starts from the same one. Collective."""
+    """The new model in `directory`, written once and kept, so that a resumed run starts from the same one.
+    Collective."""
     if ranks.rank() == 0 and not directory.is_dir():
         draft = directory.with_name(f".{directory.name}")
         grow(shape, texts, seed, draft)
@@ -65,7 +67,7 @@ def grown(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -
 
 
 def train_tokenizer(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerFast:
-    """Byte-level BPE of at most `vocabulary` tokens. Merges may cross spaces (SuperBPE, Liu et al. 2025, arXiv
+    """Train byte-level BPE of at most `vocabulary` tokens. Merges may cross spaces (SuperBPE, Liu et al. 2025, arXiv
     2503.13423), so that a frequent phrase is one token. Each digit is a token; a line end includes the next line's
     indentation, as Python code needs."""
     tokenizer = Tokenizer(models.BPE())

@@ -1,9 +1,9 @@
-"""A stage's interventions: which are due after a step, and the stage's settings after them.
+"""Take a stage's interventions: those that are due after a step, and the stage's settings after them.
 
 Their history is in the curriculum's state and so in every checkpoint: an interrupted stage takes the same ones.
 
-The forgetting guard: what the stage's `keep` names is validated once before the first step, which gives each its floor;
-`below_floor` is due when a later validation finds one below it.
+The forgetting guard: domains and benchmarks in the stage's `keep` are validated once before the first step, which gives
+each its floor; `below_floor` is due when a later validation finds one below it.
 """
 
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from ratchet.infra.recipe.interventions import Intervention
 from ratchet.infra.recipe.training import Stage
 
 RULE = "intervention"
-"""The rule of its lines in decisions.jsonl."""
+"""The rule of interventions' lines in decisions.jsonl."""
 OVER_STEPS = 10
-"""Steps that `truncated_above` averages over: they smooth single batches."""
+"""Steps that `truncated_above` averages over, to smooth single batches."""
 WATCHED = {"truncated_above": "truncated"}
-"""The metric of a trigger."""
+"""The metric that a trigger watches."""
 
 
 @dataclass(frozen=True)
 class AppliedIntervention:
-    """An intervention taken after `step`: `number` in the stage's list, from 0. `cause`: its trigger with the limit,
-    and the values seen. `changed`: (before, after) by setting."""
+    """An intervention taken after `step`. `number` is its place in the stage's list, from 0; `cause` its trigger with
+    the limit, and the values seen; `changed` the (before, after) of each setting."""
 
     step: int
     number: int
@@ -67,7 +67,8 @@ def _in_words(value: Any) -> str:
 
 @dataclass
 class Tally:
-    """Validation scores: the best, how many came after it, and how many in a row found something below its floor."""
+    """A tally of validation scores: the best, the number after it, and the number in a row with something below its
+    floor."""
 
     best: float | None = None
     without_best: int = 0
@@ -111,7 +112,7 @@ class Interventions:
 
     @property
     def floors_due(self) -> bool:
-        """The stage has something to keep and no floors yet."""
+        """True if the stage has something to keep and no floors yet."""
         return bool(self._first.keep) and not self.state.floors
 
     def set_floors(self, kept: Mapping[str, float]) -> None:
@@ -119,7 +120,7 @@ class Interventions:
         self.state.floors = {name: score - self._first.keep[name] for name, score in kept.items()}
 
     def record_validation(self, score: float, kept: Mapping[str, float] = {}) -> bool:
-        """Note a validation score and those of what the stage keeps; True if it is the best of the stage."""
+        """Note a validation score and the scores of what the stage keeps; True if it is the best of the stage."""
         self.state.kept = dict(kept)
         below = bool(self.below_floor)
         self.state.since.add(score, below)
@@ -131,7 +132,7 @@ class Interventions:
         return {name: score for name, score in self.state.kept.items() if score < self.state.floors[name]}
 
     def take(self, step: int, score: float | None, metrics: Mapping[str, float]) -> list[AppliedIntervention]:
-        """The interventions that are due after this step, with its validation score, if any, and metrics, and that
+        """Take the interventions that are due after this step, with its validation score, if any, and metrics, and that
         change anything. Then the stage has their settings, and scores and metrics are counted from zero."""
         self._watch(metrics)
         causes = {number: self._cause(each, step, score) for number, each in enumerate(self._first.interventions)}

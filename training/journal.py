@@ -14,7 +14,7 @@ from ratchet.verifiers.errors import RatchetError
 
 
 class Journal:
-    """One file of records with a `step`. Rank 0 writes it; on other ranks it does nothing."""
+    """One file of records with a `step`. Rank 0 writes it; other ranks do nothing."""
 
     def __init__(self, path: Path, last_step: int, rank: int) -> None:
         """Open `path`, keeping the records up to and including `last_step`; a half-written last line is dropped."""

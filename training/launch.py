@@ -1,4 +1,4 @@
-"""Starts this machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
+"""Start this machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
 Equals `torchrun … -m ratchet.training.main SPEC.json`, except that without a GPU torch, transformers and DeepSpeed are
 loaded once, here or for all stages of a run in `infra.launching.resident`, and the ranks are forked. With a GPU each
@@ -25,7 +25,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def preload(specification: str = "", *_: str) -> bool:
-    """Import what ranks need, and what their domains need; True if ranks may be forked then."""
+    """Import everything that ranks and their domains need; True if ranks may then be forked."""
     from ratchet.training import process  # noqa: F401
     from ratchet.verifiers.math import domain  # noqa: F401
 

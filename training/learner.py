@@ -1,4 +1,4 @@
-"""Updates the policy from a batch of groups: micro-batches, the stage's loss, optimizer steps and their metrics."""
+"""Update the policy from a batch of groups: micro-batches, the stage's loss, optimizer steps and their metrics."""
 
 import math
 from collections import defaultdict
@@ -28,7 +28,7 @@ from ratchet.training.policy import Policy, TokenLoss
 from ratchet.verifiers.errors import RatchetError
 
 ENTROPY_STEP = 1e-4
-"""Change of the adaptive weight of the entropy per step: hundreds of steps to its largest value."""
+"""Change per step of the entropy's adaptive weight: hundreds of steps to its largest value."""
 MAX_ENTROPY_WEIGHT = 5e-3
 """Largest adaptive weight, so that the reward stays the larger part of the loss."""
 
@@ -39,7 +39,7 @@ TOKEN_METRICS = {
 
 
 class Learner:
-    """Updates the policy from batches of one stage. All ranks call a *collective* method together."""
+    """A learner that updates the policy from batches of one stage. All ranks call a *collective* method together."""
 
     def __init__(self, policy: Policy, stage: Stage) -> None:
         self._policy, self._domains = policy, stage.domains if len(stage.domains) > 1 else ()
@@ -67,10 +67,10 @@ class Learner:
             self._waiting = []
 
     def learn(self, groups: Sequence[Group], temperature: float) -> Metrics:
-        """The stage's updates from one batch, the same groups on every rank. Collective.
+        """Make the stage's updates from one batch, the same groups on every rank. Collective.
 
         With one update the ratio is one, and rollouts of other weights are refused, unless the stage allows stale ones:
-        importance weights then correct for the weights that sampled each token. With more, the batch is divided
+        importance weights then correct for the weights that sampled each token. With more updates, the batch is divided
         into as many parts by prompt, and the trainer's log-probabilities are computed before the first update. Raises
         RatchetError if the policy has diverged, or is not what the engine sampled from.
         """
@@ -129,7 +129,8 @@ class Learner:
         self._updates = 0 if optimizer else self._updates
 
     def learning_rate(self, update: int) -> float:
-        """Linear warm-up over `warmup_steps` optimizer steps, then constant. `update` counts from 0."""
+        """The learning rate: linear warm-up over `warmup_steps` optimizer steps, then constant. `update` counts from
+        0."""
         warmup = self.stage.warmup_steps
         return self.stage.learning_rate * (min(1.0, (update + 1) / warmup) if warmup else 1.0)
 

@@ -1,4 +1,5 @@
-"""Log-probabilities and entropies of chosen tokens, for any vocabulary, in memory that does not grow with it."""
+"""Compute log-probabilities and entropies of chosen tokens, for any vocabulary, in memory that does not grow with
+it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,15 +15,17 @@ TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}
 CPU they should fit into its cache; on a GPU small products wait for their launches (docs/evidence/results.md)."""
 
 OWN_LOGITS = 2**27
-"""Logits that exist at once where a model's own code computes them, 0.5 GiB; a backward pass needs a few times that."""
+"""Most logits that exist at once if a model's own code computes them: 0.5 GiB; a backward pass needs a few times
+that."""
 
 
 class ChunkedLogProbabilities(torch.autograd.Function):
-    """log π(target) and the entropy of π for n tokens; no more than `chunk` x `columns` logits ever exist.
+    """A function for log π(target) and the entropy of π for n tokens; no more than `chunk` x `columns` logits ever
+    exist.
 
     hidden [n, width] and weight [vocabulary, width] (+ bias [vocabulary]) give logits z; they are divided by
-    `temperature` in float32, so that the probabilities are those sampled from; `rounded`: they are rounded to the
-    weight's type before. Returns two float32 [n].
+    `temperature` in float32, so that the probabilities are those sampled from; with `rounded` they are first rounded to
+    the weight's type. Returns two float32 [n].
 
     Forward: log Σ exp z and Σ p z in one pass over the tiles, with a running maximum (Milakov and Gimelshein 2018,
     arXiv 1805.02867). Backward: each tile's logits again, and with p = softmax z
@@ -99,7 +102,7 @@ def own_logprobs(
     model: Any, hidden: torch.Tensor, targets: torch.Tensor, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities and entropies of a model that does more than multiply with its head's weight: its own code from
-    the head on, a few tokens after the other, whose logits [tokens, vocabulary] the backward pass computes again."""
+    the head on computes a few tokens at a time, and their logits [tokens, vocabulary] again in the backward pass."""
     rows = max(1, OWN_LOGITS // model.config.get_text_config().vocab_size)
 
     def part(hidden: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

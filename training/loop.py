@@ -1,4 +1,4 @@
-"""One stage of reinforcement learning, written as the algorithm."""
+"""Train one stage of reinforcement learning, written as the algorithm."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ from ratchet.training.rollout_source import RolloutSource
 from ratchet.verifiers.problem import Problem
 
 SAMPLES_EVERY = 20
-"""Steps between samples of rollouts to read: enough to follow a stage, and few enough to read."""
+"""Steps between samples of rollouts for people: enough to follow a stage, and few enough to read."""
 KEPT = "kept/"
-"""Prefix of the validation scores of what a stage keeps."""
+"""Prefix of the validation scores for what a stage keeps."""
 
 
 def train(
@@ -97,7 +97,7 @@ def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alar
 
 
 class Validation:
-    """Pass rates on held-out problems, by benchmark, sampled as the evaluation does (ProRL, appendix E), with the same
+    """Pass rates on held-out problems, by benchmark, sampled as in the evaluation (ProRL, appendix E), with the same
     seeds each time, so that scores compare."""
 
     def __init__(
@@ -106,8 +106,9 @@ class Validation:
         self._seed, self._worker, self._problems, self._evaluation = seed, worker, problems, evaluation
 
     def run(self, stage: Stage) -> Metrics:
-        """The stage's `validation` score: the mean pass rate, by the stage's weights; `validation/pass_at_N` for N > 1
-        responses: the share of problems that one of them solves. With several benchmarks each one's too. Collective."""
+        """Measure the stage's `validation` score: the mean pass rate, by the stage's weights; `validation/pass_at_N`
+        for N > 1 responses is the share of problems that at least one of them solves. With several benchmarks each has
+        its own scores too. Collective."""
         settings, samples = self._evaluation, stage.advanced.validation_rollouts
         sampling = Sampling(settings.temperature, settings.top_p, max_tokens=stage.max_response_tokens)
         seed_parts = (self._seed, stage.name, "validation")
@@ -148,7 +149,7 @@ def _blended(weights: Mapping[str, float], scores: Mapping[str, float], suffix: 
 
 
 class Clock:
-    """Seconds of a step, by phase."""
+    """A clock for the seconds of a step, by phase."""
 
     def __init__(self) -> None:
         self._started = self._last = time.perf_counter()

@@ -39,9 +39,9 @@ class Rates:
     link: float = 25e9
     """Bandwidth from one accelerator to those of other machines."""
     disk: float = 2e9
-    """All machines together, writing a checkpoint."""
+    """Bytes per second that all machines together write to disk."""
     verdict_s: Mapping[str, float] = field(default_factory=dict)
-    """Core seconds per verdict, by domain; `VERDICT_S` for the others."""
+    """Core seconds per verdict, by domain; `VERDICT_S` for the other domains."""
     memory: float = 1.0
     """Bytes used by the update per byte in the estimate."""
 
@@ -50,19 +50,20 @@ CPU = Rates(
     update=0.75, read=0.4, decode=0.48, iteration_s=0.002, link=2e9, disk=0.3e9, verdict_s={"code": 0.02},
     memory=1.3,
 )  # fmt: skip
-"""Rates for toy recipes, whose programs are trivial. The heap has holes after a few steps."""
+"""Rates of a CPU for toy recipes, whose programs are trivial. The heap has holes after a few steps."""
 VERDICT_S, PROGRAM_S = 0.005, 0.5
 """Assumed core seconds: of most verdicts, and of a program with dozens of tests."""
 PROCESS_START_S, ENGINE_START_S, FORK_S = 30.0, 60.0, 3.0
 """Assumed seconds of a process group's libraries and connections; of an engine's profiling and CUDA graphs, where what
 it compiles is in a cache; without a GPU, of a group that is forked from a process with its libraries."""
 CORES_PER_GPU = 12
-"""A DGX H100 has 112 for 8."""
+"""CPU cores per GPU: a DGX H100 has 112 for 8."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """`count` accelerators (or one CPU), each with this memory, peak FLOP/s in the training type, and bytes/s."""
+    """The machines of a plan: `count` accelerators (or one CPU), each with this memory, peak FLOP/s in the training
+    type, and bytes/s."""
 
     name: str
     count: int
@@ -112,8 +113,8 @@ KNOWN = {
     "3090": (23.6, 71e12, 0.94e12),
     "4090": (23.5, 165e12, 1.01e12),
 }
-"""GiB that a program can have, less than on the box; dense bfloat16 FLOP/s with sums in float32 and bytes/s, from the
-makers' data sheets."""
+"""Memory in GiB that a program can have, less than the advertised; dense bfloat16 FLOP/s with sums in float32; and
+bytes/s. From the makers' data sheets."""
 WITH_NVLINK = ("H100", "H200", "H800", "H20", "B200", "GB200", "A100")
 NVLINK, PCIE = 150e9, 10e9
 """Bytes per second of a collective among one machine's GPUs: a third of an H100's 450 in one direction; without NVLink
@@ -124,11 +125,11 @@ from 8.0 on have at least `LEAST_PER_CLOCK`."""
 LEAST_PER_CLOCK = 512
 CPU_BANDWIDTH = 20e9
 LAYER = 512, 1024, 4096
-"""Rows, inputs and outputs of the product that measures a core."""
+"""Rows, inputs and outputs of the matrix product that measures a core."""
 
 
 def parse_machine(text: str) -> Machine:
-    """`16x8xH100`, `128xH100` or `H100`. Raises RatchetError naming the known GPUs."""
+    """Parse `16x8xH100`, `128xH100` or `H100`. Raises RatchetError that names the known GPUs."""
     match = re.fullmatch(r"(?:([1-9]\d*)x)?(?:([1-9]\d*)x)?(\w+)", text.replace(" ", ""), re.IGNORECASE)
     if not match or match[3].upper() not in KNOWN:
         raise RatchetError(
@@ -145,8 +146,8 @@ def _gpus(name: str, count: int, in_one: int) -> Machine:
 
 
 def local_machine(dtype: str = "float32") -> Machine:
-    """This machine's GPUs, as its driver reports them, or its CPU as it computes in this type. A GPU that is not known
-    is planned by the properties that torch reads of it."""
+    """This machine's GPUs as its driver reports them, or its CPU as it computes in this type. An unknown GPU is planned
+    by the properties that torch reads."""
     cores = core_count()
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
@@ -164,7 +165,7 @@ def local_machine(dtype: str = "float32") -> Machine:
 
 
 def _visible(count: int) -> int:
-    """How many of this machine's `count` GPUs CUDA_VISIBLE_DEVICES leaves."""
+    """The number of this machine's `count` GPUs that CUDA_VISIBLE_DEVICES leaves visible."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")
     before_invalid = itertools.takewhile(lambda device: device.strip() not in ("", "-1"), named)
     return min(count, len([*before_invalid]))
@@ -172,8 +173,8 @@ def _visible(count: int) -> int:
 
 @cache
 def core_flops(dtype: str) -> float:
-    """FLOP/s of one core in products of matrices the size of a layer's, the fastest of three, by CPU time: a busy
-    machine counts as a quiet one."""
+    """FLOP/s of one core in products of matrices of a layer's size, the fastest of three, by CPU time: a busy machine
+    counts as a quiet one."""
     import torch  # seconds
 
     from ratchet.infra.inference.products import product
@@ -211,8 +212,8 @@ def _unknown_gpus(name: str, count: int, cores: int) -> Machine | None:
 
 
 def machine_of(hardware: Hardware) -> Machine:
-    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here it is this CPU
-    if it has a core for each rank, or the recipe computes in float32, and H100s if not."""
+    """The machine that a recipe asks for: a GPU of this machine's kind for each rank. Without a GPU here, it is this
+    CPU if the CPU has a core for each rank or the recipe computes in float32, otherwise H100s."""
     here = local_machine(hardware.dtype)
     enough = hardware.machines == 1 and hardware.ranks <= here.cores
     if (here.is_cpu and (enough or hardware.dtype == "float32")) or (not here.is_cpu and here.count == hardware.ranks):

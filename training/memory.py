@@ -1,4 +1,5 @@
-"""Memory of one rank, by purpose: what is allocated by design, not fragmentation nor the few GB of a GPU framework."""
+"""Memory of one rank by purpose: what is allocated by design, without fragmentation or the few GB of a GPU
+framework."""
 
 import math
 
@@ -7,7 +8,7 @@ from ratchet.training.machine import Machine
 from ratchet.training.shape import Shape
 
 PROMPT_TOKENS = 256
-"""Assumed, but no more than the longest response, for toy recipes."""
+"""Assumed tokens of a prompt; for toy recipes, no more than the longest response."""
 PER_STEP_MEMORY = ("gradients", "activations", "logits, in chunks")
 """Memory that only the update holds; `Rates.memory` scales it."""
 TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}  # those of `logprobs`, which would import torch
@@ -17,7 +18,7 @@ LIBRARIES = 0.58e9
 
 
 class RankMemory:
-    """Bytes of one of `ranks` ranks of a stage."""
+    """Bytes of memory of one of a stage's `ranks` ranks."""
 
     def __init__(self, shape: Shape, stage: Stage, training: Training, machine: Machine, ranks: int) -> None:
         self._shape, self._stage, self._hardware, self._machine, self._ranks = (
@@ -60,7 +61,7 @@ class RankMemory:
         return min(1.0, math.ceil(PIECES * self._ranks / self._stage.prompts_per_batch) / self._stage.most_rollouts)
 
     def updating(self) -> dict[str, float]:
-        """Bytes that the update holds beside `held`, by purpose, if all responses are longest."""
+        """Bytes that the update holds besides `held`, by purpose, if all responses are longest."""
         shape, hardware, size, ranks = self._shape, self._hardware, self.size, self._ranks
         longest = self.prompt + self._stage.longest_response
         responses = self._stage.prompts_per_batch * self._stage.most_rollouts

@@ -41,7 +41,7 @@ def step_record(
 
 
 def memory() -> Metrics:
-    """Peak memory of the largest rank so far, GB. Collective."""
+    """The peak memory so far of the largest rank, in GB. Collective."""
     unit = 1 if sys.platform == "darwin" else 1024
     held = {"memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
     if torch.cuda.is_available():
@@ -51,8 +51,8 @@ def memory() -> Metrics:
 
 
 class Utilization:
-    """Percent of the machines in use since the last report: `cpu_percent` of all cores of the ranks' machines, whoever
-    uses them, and `gpu_percent`, the share of time in which the ranks' GPUs run a kernel (where `nvidia-ml-py` is
+    """Use of the machines in percent since the last report: `cpu_percent` of all cores of the ranks' machines, whoever
+    uses them, and `gpu_percent`, the share of time in which the ranks' GPUs run a kernel (if `nvidia-ml-py` is
     installed)."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Utilization:
 
 
 def describe(groups: Sequence[Group], stage: Stage) -> Metrics:
-    """Metrics of the sampled groups; with several domains also of each, as `<domain>/<name>`."""
+    """Metrics of the sampled groups; with several domains also for each domain, as `<domain>/<name>`."""
     parts = by_domain(groups) if len(stage.domains) > 1 else {}
     each = {f"{domain}/{name}": v for domain, part in parts.items() for name, v in _describe(part).items()}
     return {**_describe(groups), **each}
@@ -114,7 +114,7 @@ def _describe(groups: Sequence[Group]) -> Metrics:
 
 
 def advantage_scales(groups: Sequence[Group], domains: Sequence[str]) -> Metrics:
-    """Mean absolute advantage of valid rollouts, of all and as `<domain>/…`."""
+    """The mean absolute advantage of valid rollouts, of all and as `<domain>/…`."""
     sizes: dict[str, list[float]] = {"advantage_scale": []}
     for members in groups:
         own = [abs(a) for a, ok in zip(members.advantages.values, members.valid, strict=True) if ok]

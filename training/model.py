@@ -1,4 +1,4 @@
-"""The model in training: loading, without dropout, and the head's log-probabilities."""
+"""The model in training: loading it, turning off dropout, and the head's log-probabilities."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def load_model(path: str, dtype: str, sharded: bool = False, copied: Hardware | None = None) -> tuple[Any, Any]:
-    """(model, tokenizer) of a directory or Hub name. `sharded`: for ZeRO-3, each rank reads only its part of each
-    weight from the safetensors files; with gathered weights `copied` as this hardware asks. Collective. Raises
+    """Load the model and the tokenizer of a directory or Hub name. `sharded`: for ZeRO-3, each rank reads only its part
+    of each weight from the safetensors files; gathered weights are `copied` as this hardware asks. Collective. Raises
     RatchetError if they cannot be read or do not match."""
     model, tokenizer = _read_shards(path, dtype, copied) if sharded else read_model(path, dtype)
     check_saving(path, model.generation_config)
@@ -43,7 +43,7 @@ def load_model(path: str, dtype: str, sharded: bool = False, copied: Hardware | 
 
 
 def copied_among(model: Any, hardware: Hardware) -> int:
-    """Neighboring ranks that share a copy of the model's gathered weights; 1: there is none."""
+    """The number of neighboring ranks that share a copy of the model's gathered weights; 1 if there is none."""
     weights = sum(getattr(each, "ds_numel", each.numel()) * each.element_size() for each in model.parameters())
     gpu = torch.cuda.get_device_properties(ranks.device()).total_memory if torch.cuda.is_available() else None
     return hardware.copied_among(weights, gpu, hardware.machines, hardware.processes)
@@ -94,7 +94,7 @@ def _fill(weight: Any, stored: Any) -> None:
 
 
 def check_attention(model: Any, hardware: Hardware) -> None:
-    """Raises RatchetError if sequences are packed and the model's attention is not full in sdpa."""
+    """Raises RatchetError if sequences are packed and the model's attention is not full, in sdpa."""
     kinds = windows(model.config).keys()
     ours = model.config._attn_implementation == KIND and kinds <= {FULL, SLIDING}
     if hardware.packed and not ours:
@@ -106,7 +106,7 @@ def check_attention(model: Any, hardware: Hardware) -> None:
 
 
 class ScoredModel(nn.Module):
-    """Model and head as one module that returns per-token log-probabilities and entropies instead of logits."""
+    """The model and its head as one module that returns per-token log-probabilities and entropies instead of logits."""
 
     def __init__(self, model: Any, rounded_logits: bool = False) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Checks, when a model is planned, that Ratchet computes what its own forward pass computes.
+"""Check, when a model is planned, that Ratchet computes the same as the model's own forward pass.
 
 The embedded engine decodes with a cache and many rows, the trainer scores sequences packed or padded: three ways to the
 same log-probabilities. Each is compared with the model's own forward pass, a sequence at a time, on a small twin of the
@@ -28,14 +28,14 @@ from ratchet.training.packing import Sample, collate
 from ratchet.verifiers.errors import RatchetError
 
 TOLERANCE = 1e-3
-"""Nats by which float32 paths may differ; an ignored window or scale differs by tenths and more."""
+"""Nats by which float32 paths may differ; an ignored window or scale differs by tenths or more."""
 PROMPTS, RESPONSE = (3, 17, 9), 12
 """Tokens of the prompts and responses compared: shorter and longer than the twin's window."""
 
 
 @dataclass(frozen=True)
 class Support:
-    """Differences from the model's own forward pass, by path; "" where there are none."""
+    """Differences from the model's own forward pass, by path; "" if there are none."""
 
     engine: str
     padded: str
@@ -43,7 +43,7 @@ class Support:
 
 
 def support(config: Any) -> Support:
-    """Compare Ratchet's paths with a model's own code. Raises RatchetError if that cannot be checked."""
+    """Compare Ratchet's paths with a model's own code. Raises RatchetError if they cannot be compared."""
     return _measured(key_of(config))
 
 
@@ -125,7 +125,7 @@ class _NoTokenizer:
 
 
 def check_support(path: str, config: Any, trained: bool, packed: bool, embedded: bool) -> None:
-    """Raises RatchetError if a way that a recipe takes computes another model than the checkpoint: training, `packed`
+    """Raises RatchetError if a path that a recipe takes computes another model than the checkpoint: training, `packed`
     or padded, and the embedded engine."""
     found = support(config)
     name = f"{path} ({config.get_text_config(decoder=True).model_type})"

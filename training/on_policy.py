@@ -1,4 +1,4 @@
-"""Strictly on-policy sampling: a step's batch comes from the current weights alone."""
+"""Sample strictly on-policy: a step's batch comes from the current weights alone."""
 
 import math
 import sys
@@ -20,12 +20,12 @@ from ratchet.training.rollout import RolloutWorker, check_infra_errors
 from ratchet.training.rollout_source import Collected
 
 LEAST_USABLE = 0.25
-"""Lower bound of the share of teaching prompts that sizes the next round, so that an unlucky round cannot inflate
+"""Smallest share of teaching prompts that is assumed for the next round's size, so that an unlucky round cannot inflate
 it."""
 
 
 class OnPolicySampler:
-    """Samples each batch from the current weights, before the update.
+    """A sampler that draws each batch from the current weights, before the update.
 
     With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) a group with equal rewards is replaced by other prompts
     of its domain, for a bounded number of rounds. Groups beyond the batch wait for the next step if a batch gets
@@ -114,13 +114,13 @@ class OnPolicySampler:
         return groups
 
     def settle(self) -> None:
-        """Nothing is sampled while the policy learns."""
+        """Do nothing: nothing is sampled while the policy learns."""
 
     def leftover(self) -> list[Group]:
         return self.surplus
 
     def report(self, collected: Collected) -> Metrics:
-        """Metrics of what was sampled in this step."""
+        """Metrics of the step's samples."""
         report = describe(collected.sampled, self._stage) | self._worker.report()
         sampled = (len(r.response) for g in collected.sampled for r in g.rollouts)
         report["sampled_tokens"] = float(collected.deferred_tokens + sum(sampled))

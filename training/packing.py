@@ -1,4 +1,4 @@
-"""Packs token sequences into the micro-batches of one optimizer step on each rank, and their tensors."""
+"""Pack token sequences into the micro-batches of one optimizer step on each rank, and make their tensors."""
 
 import math
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Sequences in one of two layouts.
+    """A micro-batch of sequences in one of two layouts.
 
     Padded on the right, input_ids [sequences, width]: causal attention never sees padding, so it needs no mask and is
     just never a target. Packed, input_ids [1, tokens]: `position_ids` [1, tokens] restart at 0 with every sequence, and
@@ -113,10 +113,10 @@ def collate(samples: Sequence[Sample], device: torch.device, mask: float = 1.0, 
 
 
 WHOLE = 3
-"""Tokens of a micro-batch in attention per token of its budget, at most."""
+"""Most tokens of a micro-batch in attention per token of its budget."""
 PIECES = 4
-"""Groups that cost more than a rank's share divided by this are divided. At 128 groups of 8 responses up to 8K on 128
-ranks the busiest then has 1.05 of the mean, with whole groups 1.18."""
+"""Divisor of a rank's share: groups that cost more than the quotient are split. With 128 groups of 8 responses up to 8K
+on 128 ranks, the busiest rank then has 1.05 of the mean; with whole groups, 1.18."""
 
 
 def plan_micro_batches(
@@ -125,9 +125,9 @@ def plan_micro_batches(
     """Assign samples to ranks and divide each rank's share into micro-batches of at most `token_budget` tokens, padding
     included (a sequence is never divided). Returns [rank][micro-batch][sample].
 
-    Padded: sequences of similar length go together, and to the ranks in turn, so that two ranks' tokens differ by less
-    than the longest sequence. Packed: those with the same prompt go together, and ranks get about the same
-    arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
+    Padded: sequences of similar length are put together, and given to the ranks in turn, so that two ranks' tokens
+    differ by less than the longest sequence. Packed: sequences with the same prompt are put together, and ranks get
+    about the same arithmetic. `even`: tokens of a sequence at which its attention costs as much as the rest.
 
     A pure function: every rank computes the same plan. All ranks get equally many micro-batches, empty ones if needed:
     under ZeRO-3 the others wait for a missing rank's part of the weights.

@@ -1,13 +1,13 @@
 """Stopping rule of the measurement for `max_pass_rate`, prompt by prompt.
 
 All `pass_rate_rollouts` responses would decide by passed / judged > `max_pass_rate`. Responses are sampled in rounds,
-and a prompt is left out of the next one as soon as the rest would hardly change what the responses so far say: the
-probability of the other decision is at most `pass_rate_error`. The rest is predicted with a pass rate from its
-posterior under Jeffreys' prior, Beta(1/2, 1/2): passes among m further responses after s of n are beta-binomial,
+and a prompt is excluded from the next one as soon as the rest would hardly change the decision so far: the probability
+of the other decision is at most `pass_rate_error`. The rest is predicted with a pass rate from its posterior under
+Jeffreys' prior, Beta(1/2, 1/2): passes among m further responses after s of n are beta-binomial,
 
     P(k) = C(m, k) B(s + k + 1/2, n - s + m - k + 1/2) / B(s + 1/2, n - s + 1/2).
 
-With an error of 0 a prompt is left out only when the rest cannot change the decision.
+With an error of 0 a prompt is excluded only when the rest cannot change the decision.
 """
 
 import math
@@ -16,17 +16,17 @@ from functools import lru_cache
 
 PRIOR = 0.5
 SINGLES = 8
-"""Rounds of one response each; later ones, in which few prompts are left, have two."""
+"""Number of rounds of one response each; later ones, in which few prompts are left, have two."""
 
 
 def rounds(responses: int) -> list[int]:
-    """Responses to a prompt after each round."""
+    """The number of responses to a prompt after each round."""
     return [*range(1, min(SINGLES, responses)), *range(SINGLES, responses, 2), responses]
 
 
 @lru_cache(100_000)
 def settled(passed: int, judged: int, left: int, limit: float, error: float) -> bool:
-    """The decision of all responses, `left` of them still to come, is most probably that of those judged so far."""
+    """True if the `left` responses still to come will most probably not change the decision of those judged so far."""
     if not judged:
         return not left
     need = _need(judged + left, limit)
@@ -50,8 +50,8 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def expected(rate: float, responses: int, limit: float, error: float) -> tuple[float, float]:
-    """Exact mean number of responses sampled of a prompt with this pass rate, and the probability that the
-    decision is not that of all `responses`."""
+    """The exact mean number of responses that are sampled for a prompt with this pass rate, and the probability that
+    the decision differs from that of all `responses`."""
     sampled, changed = 0.0, 0.0
     paths = {0: 1.0}  # passes so far: probability, of the prompts not settled
     done = 0
@@ -80,6 +80,6 @@ def _binomial(k: int, n: int, rate: float) -> float:
 
 
 def share_sampled(rates: Sequence[float], responses: int, limit: float, error: float) -> tuple[float, float]:
-    """Means of `expected` over prompts with these true pass rates, the first as a share of all responses."""
+    """The means of `expected` over prompts with these true pass rates, the first as a share of all responses."""
     each = [expected(rate, responses, limit, error) for rate in rates]
     return sum(n for n, _ in each) / responses / len(each), sum(p for _, p in each) / len(each)

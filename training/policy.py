@@ -32,7 +32,8 @@ BETAS = (0.9, 0.95)
 BUCKET = 2**29
 """Bytes of weights gathered at once under ZeRO-3: a 14B model in 55 collectives instead of 443."""
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
-"""(micro-batch, log-probabilities [tokens], entropies [tokens]) to the scalar to differentiate."""
+"""A function of (micro-batch, log-probabilities [tokens], entropies [tokens]) that returns the scalar to
+differentiate."""
 
 
 def configuration(hardware: Hardware, optimizer: Optimizer, copied_among: int = 1) -> dict[str, Any]:
@@ -90,12 +91,12 @@ class Policy:
         parameters, own = (sum(getattr(p, "ds_numel", p.numel()) for p in ps) for ps in (model.parameters(), learned))
         of_adapter = f", {own:,} of them in an adapter" if adapter else ""
         self.shape = f"{model.config.model_type}, {parameters:,} parameters{of_adapter}"
-        """Shape that a checkpoint must have to be restored."""
+        """The shape that a checkpoint must have to be restored."""
         config = model.config.get_text_config()
         limit_threads(model)
         self._even = parameters / config.num_hidden_layers / config.hidden_size
         self.checkpoint_bytes = 12 * own + 4 * parameters
-        """Weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
+        """Bytes of a checkpoint: weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
         self._adam = torch.optim.AdamW(learned, lr=0.0, betas=BETAS, weight_decay=optimizer.weight_decay, fused=True)
         # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
@@ -129,7 +130,7 @@ class Policy:
 
     @property
     def version(self) -> int:
-        """Optimizer steps taken: a response sampled after fewer steps is not on-policy."""
+        """The number of optimizer steps taken: a response sampled after fewer steps is not on-policy."""
         return self.engine.global_steps
 
     @torch.no_grad()
@@ -139,8 +140,9 @@ class Policy:
         return self.engine(batch, temperature)
 
     def update(self, batches: Sequence[MicroBatch], loss: TokenLoss, temperature: float, learning_rate: float) -> float:
-        """One optimizer step over this rank's micro-batches; the gradient's norm before clipping. Collective. `loss` is
-        a micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are averaged over ranks."""
+        """Take one optimizer step over this rank's micro-batches; returns the gradient's norm before clipping.
+        Collective. `loss` is a micro-batch's part of the step's loss (`losses.loss.part_of_step`): gradients are
+        averaged over ranks."""
         self.accumulate(batches, loss, temperature)
         return self.step(learning_rate)
 
@@ -152,7 +154,7 @@ class Policy:
             self.engine.backward(loss(batch, *self.engine(batch, temperature)))
 
     def step(self, learning_rate: float, divisor: float = 1.0) -> float:
-        """Change the weights by the accumulated gradient, divided by `divisor`; its norm before clipping.
+        """Change the weights by the accumulated gradient, divided by `divisor`; returns its norm before clipping.
         Collective."""
         for group in self._adam.param_groups:
             group["lr"] = learning_rate
@@ -177,8 +179,9 @@ class Policy:
                 self.engine.optimizer.loss_scale = 1.0
 
     def reset(self, optimizer: bool) -> None:
-        """ProRL's hard reset (arXiv 2505.24864, section 3.2.2): the reference becomes the policy, and with `optimizer`
-        its moments become zero. Collective. The optimizer's 32-bit copies of 16-bit weights stay, being the policy."""
+        """Make the reference the policy, and with `optimizer` set its moments to zero: ProRL's hard reset (arXiv
+        2505.24864, section 3.2.2). Collective. The optimizer's 32-bit copies of 16-bit weights stay, since they are the
+        policy."""
         for state in self._adam.state.values() if optimizer else ():
             for value in state.values():
                 value.zero_()
@@ -186,13 +189,13 @@ class Policy:
             self.reference.follow(self.model)
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Name and whole current tensor of every weight, one at a time, for an inference engine. Tied weights come
-        under each of their names: vLLM may have a packed copy of the head. Collective."""
+        """The name and the whole current tensor of every weight, one at a time, for an inference engine. Tied weights
+        come under each of their names: vLLM may have a packed copy of the head. Collective."""
         for name, weight in self._gathered():
             yield name, weight.detach().clone() if hasattr(weight, "ds_id") else self._merged(weight)
 
     def named_weights(self) -> Iterator[tuple[str, Any]]:
-        """Name and parameter of every weight that the model has without an adapter, tied ones under each name."""
+        """The name and parameter of every weight that the model has without an adapter, tied ones under each name."""
         for name, weight in self.model.named_parameters(remove_duplicate=False):
             if ".lora_" not in name:
                 yield name.replace(".base_layer.", "."), weight
@@ -214,8 +217,8 @@ class Policy:
                 yield from gathered
 
     def whole_model(self) -> Any:
-        """The model with all of its current weights in evaluation mode, for decoding. With an adapter a copy, and under
-        ZeRO-3 one on every rank, because ranks do not decode in step. Collective."""
+        """The model with all of its current weights in evaluation mode, for decoding. With an adapter it is a copy, and
+        under ZeRO-3 a copy on every rank, because ranks do not decode in step. Collective."""
         if self.hardware.zero_stage < 3 and not self._adapter:
             return self.model.eval()
         if self._whole is None:
@@ -229,7 +232,7 @@ class Policy:
         return self._whole
 
     def save_model(self, directory: Path) -> None:
-        """Write a directory that transformers loads: configuration, safetensors, tokenizer; beside it the adapter.
+        """Write a directory that transformers loads: configuration, safetensors, tokenizer; and the adapter beside it.
         Collective."""
         state = self.model.state_dict()
         if self.hardware.zero_stage == 3 or self._adapter:  # rank 0 copies one weight after the other to host memory
@@ -249,7 +252,7 @@ class Policy:
 
     def save_state(self, directory: Path) -> list[Path]:
         """Write the current state, each rank its part: weights, optimizer moments and counters, the reference, and the
-        model as `save_model` does. Returns the files that this rank wrote. Collective."""
+        model as in `save_model`. Returns the files that this rank wrote. Collective."""
         writer = self.engine.checkpoint_engine = _Writer()
         frozen = self._adapter is not None
         self.engine.save_checkpoint(str(directory), tag="engine", save_latest=False, exclude_frozen_parameters=frozen)
@@ -260,7 +263,7 @@ class Policy:
         return writer.files + [file for file in whole if file.is_file()]
 
     def load_state(self, directory: Path) -> None:
-        """Restore what `save_state` wrote, bit for bit, on as many ranks. Collective."""
+        """Restore the state that `save_state` wrote, bit for bit, on the same number of ranks. Collective."""
         self.engine.load_checkpoint(str(directory), tag="engine", load_module_strict=self._adapter is None)
         if self.reference is not None and (directory / REFERENCE).exists():
             self.reference.load(directory)

@@ -48,11 +48,12 @@ from ratchet.verifiers.serving.local_pool import open_pool
 JUDGED = 48
 """Problems per domain whose reference answers are judged."""
 JUDGE_SLACK = 3
-"""Distinct answers are the worst case: in a real batch many are equal or empty."""
+"""Factor by which the judge may be too slow: distinct answers are the worst case, while many answers of a real batch
+are equal or empty."""
 DECODED_TOKENS = 64
-"""Length of the responses that time decoding."""
+"""Tokens of the responses that time decoding."""
 TEMPORARY = 2 * GIB
-"""Free space that compilers and sandboxes may need for temporary files on each machine."""
+"""Bytes that compilers and sandboxes may need for temporary files on each machine."""
 LESS_MEMORY = "lower training.hardware.micro_batch_tokens, or shard more (zero_stage)"
 
 
@@ -63,11 +64,11 @@ def _without_limit(stage: Stage) -> Stage:
 
 
 class Skip(Exception):
-    """There is nothing to check; the message says why."""
+    """There is nothing to check; the message gives the reason."""
 
 
 def run(spec: TrainingSpec) -> int:
-    """All checks on this rank. The first start ends with a rank killed, the second returns. Collective."""
+    """Run all checks on this rank. The first start ends with a rank killed; the second returns. Collective."""
     preflight, work = Preflight(spec), spec.work_dir
     if (work / KILLED).exists():
         preflight.line("resume", preflight.resume)
@@ -124,8 +125,8 @@ class Preflight:
             write_rates(self.spec.measured, self.machine.name, rates)
 
     def line(self, name: str, check: Callable[[], str]) -> bool:
-        """One check, which returns its message; it fails with any rank's OSError or RatchetError. True if it did not
-        fail. Collective."""
+        """Run one check, which returns its message, and write its line; it fails with any rank's OSError or
+        RatchetError. Returns True if it did not fail. Collective."""
         try:
             state, message = "OK", check()
         except Skip as reason:
@@ -151,7 +152,7 @@ class Preflight:
         return message
 
     def disk(self) -> str:
-        """Space for the kept checkpoints, one being written, and temporary files."""
+        """Check the disk space for the kept checkpoints, one being written, and temporary files."""
         size = estimate(self.shape, self.training.stages[0], self.training, self.machine).checkpoint_bytes
         spaces = [cluster.space("home", self.work, (KEPT + 2) * size)] if self.rank == 0 else []
         if self.rank % self.on_each == 0:
@@ -214,8 +215,8 @@ class Preflight:
         return f"{mean:.2g} nats a token between engine and trainer, {float(gaps.abs().max()):.2g} at most"
 
     def timed_step(self, stage: Stage) -> tuple[float, int, int]:
-        """Seconds of one optimizer step on a micro-batch of the stage's longest responses for each rank; how many, and
-        the tokens of each with its prompt."""
+        """Time one optimizer step on a micro-batch of the stage's longest responses for each rank. Returns its seconds,
+        the number of responses, and the tokens of each with its prompt."""
         room = (self.policy.positions or 10**9) - stage.longest_response
         if room < 1:
             raise RatchetError(f"a response of {stage.longest_response:,} tokens leaves the model no room for a prompt")
@@ -231,12 +232,12 @@ class Preflight:
         return cluster.timed(lambda: learner.learn(groups, 1.0), times=1), count, longest
 
     def planned_update(self, stage: Stage, count: int, longest: int, machine: Machine) -> float:
-        """Seconds of the same, by the plan."""
+        """Seconds that the plan gives for the step of `timed_step`."""
         return update_seconds(self.shape, _without_limit(stage), self.training, machine, self.ranks, [longest] * count)
 
     def peak(self, stage: Stage) -> tuple[float, float, float]:
-        """Bytes of a rank's memory at most since the last step, those planned, and those of them that only a step
-        holds."""
+        """The peak bytes of a rank's memory since the last step, the planned bytes, and the part of these that only a
+        step holds."""
         held = memory()
         parts = estimate(self.shape, stage, self.training, self.machine).updating
         of_step = sum(parts[name] for name in PER_STEP_MEMORY)
@@ -274,7 +275,8 @@ class Preflight:
         return group(rollouts, stage)
 
     def judge(self, domain: str) -> str:
-        """Verdicts on reference answers, each for its own problem and for the next, against what a step needs."""
+        """Check the speed of verdicts on reference answers, each for its own problem and for the next, against a step's
+        need."""
         if domain not in self.spec.problems:
             raise Skip(f"no curated problems of {domain} yet: `ratchet curate {domain}` makes them")
         first = next(pq.ParquetFile(self.spec.problems[domain]).iter_batches(JUDGED), None)

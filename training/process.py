@@ -1,4 +1,4 @@
-"""One rank's work from the specification to the finished model: assemble the parts and run them."""
+"""Do one rank's work from the specification to the finished model: assemble the parts and run them."""
 
 import json
 import logging
@@ -46,8 +46,8 @@ ALL_FORGOT = "every validation was below a floor of `keep`, so the stage's resul
 
 
 def run(spec: TrainingSpec) -> tuple[str, str, int]:
-    """Run a warm start, a stage or a measurement: how it ended ("finished", or "stopped" on request), a warning or "",
-    and after how many steps. Raises RatchetError."""
+    """Run a warm start, a stage or a measurement. Returns its end ("finished", or "stopped" on request), a warning or
+    "", and the number of steps. Raises RatchetError."""
     # Progress bars and banners of libraries would hide our own messages.
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     transformers.logging.disable_progress_bar()

@@ -1,4 +1,4 @@
-"""The process group of one stage: joining it, communicating, and dying with it."""
+"""The process group of one stage: join it, communicate, and die with it."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def die_with_launcher() -> None:
 
 
 def rank() -> int:
-    """This process's number in the group, 0 if it was started alone."""
+    """The number of this process in the group; 0 if it was started alone."""
     return int(os.environ.get("RANK", 0))
 
 
@@ -79,7 +79,7 @@ def give_up_silence(timeout_minutes: float) -> None:
 
 @contextmanager
 def in_touch(timeout_minutes: float) -> Iterator[None]:
-    """Raises Lost, with a message, when another machine stops answering."""
+    """Raises Lost, with a message, if another machine stops answering within the block."""
     try:
         yield
     except RuntimeError as error:
@@ -128,7 +128,8 @@ def assign(number: int, ranks_per_engine: int = 1) -> tuple[Iterator[int], Itera
 
 
 def assigned(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple[Iterator[int], Iterator[int]]:
-    """`assign` for one of `ranks` that share a `torch.distributed.Store`; assignments are named 0, 1, 2, …"""
+    """Assign numbers, as `assign` does, to one of `ranks` that share a `torch.distributed.Store`; assignments are named
+    0, 1, 2, …"""
     shares = [range(first, number, ranks) for first in range(ranks)]
 
     def key(owner: int | str, name: int = name) -> str:
@@ -157,8 +158,8 @@ def assigned(number: int, store: Any, name: int, rank: int, ranks: int) -> tuple
 
 @contextmanager
 def machine_slots(count: int) -> Iterator[int | None]:
-    """Descriptor of a pipe shared by this machine's ranks, with `count` bytes, one per slot; None for a single rank.
-    Collective on entry."""
+    """The descriptor of a pipe shared by this machine's ranks, with `count` bytes, one per slot; None for a single
+    rank. Collective on entry."""
     if int(os.environ.get("LOCAL_WORLD_SIZE", 1)) == 1:
         yield None
         return
@@ -180,10 +181,10 @@ def machine_slots(count: int) -> Iterator[int | None]:
 
 
 def tally(name: str) -> int:
-    """Count this call: the number of calls so far on all ranks together."""
+    """Count this call; returns the number of calls so far on all ranks together."""
     return _get_default_store().add(f"ratchet-tally-{name}", 1)
 
 
 def barrier() -> None:
-    """Wait until every rank is here. Collective."""
+    """Wait until every rank has called this. Collective."""
     torch.distributed.barrier()

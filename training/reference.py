@@ -36,11 +36,11 @@ class Reference:
 
     @torch.no_grad()
     def score(self, batch: MicroBatch, temperature: float) -> torch.Tensor:
-        """Log-probabilities [tokens]."""
+        """Log-probabilities of the micro-batch's tokens, shape [tokens]."""
         return self._scored(batch, temperature)[0]
 
     def follow(self, model: Any) -> None:
-        """Become a copy of `model`."""
+        """Copy the weights of `model`."""
         for name, other in trained(model).items():
             with self._whole(other):
                 value = other.detach().clone() if self._sharded else other.detach()

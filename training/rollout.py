@@ -1,4 +1,4 @@
-"""Responses from the current policy, sampled and judged over all ranks."""
+"""Sample responses from the current policy and judge them, over all ranks."""
 
 import queue
 import threading
@@ -25,17 +25,17 @@ from ratchet.verifiers.serving.pool import Pool
 
 Item = TypeVar("Item")
 TICK_S = 0.2
-"""Seconds after its last verdict until all ranks have a problem's rollouts, at most; for engines on own devices."""
+"""Most seconds between a problem's last verdict and its rollouts on all ranks, for engines on their own devices."""
 TRUNCATED = Verdict(Outcome.UNPARSEABLE, decided_by="truncated")
-"""Truncated responses are not judged: otherwise text after the answer would cost nothing, and a policy learns to fill
-the limit."""
+"""The verdict on truncated responses, which are not judged: otherwise text after the answer would cost nothing, and a
+policy learns to fill the limit."""
 
 
 def judged(
     pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]]
 ) -> Iterator[tuple[Problem, Completion, Verdict]]:
-    """The responses with their verdicts, each judged as soon as it arrives and yielded when judged. `response_prefix`:
-    the response's start, given in the prompt."""
+    """Yield the responses with their verdicts; each is judged as soon as it arrives. `response_prefix` is the
+    response's start, given in the prompt."""
     waiting: dict[int, tuple[Problem, Completion]] = {}
     for number, (problem, completion) in enumerate(responses):
         if completion.finish_reason == "stop":
@@ -81,10 +81,10 @@ class RolloutWorker:
         expected: Mapping[str, float] = {}, finished: Callable[[list[Rollout]], None] | None = None,
         drawn: Mapping[str, int] = {},
     ) -> list[Rollout]:  # fmt: skip
-        """`samples` judged responses to each problem, in the order of problems and samples, on every rank. `expected`:
-        response lengths by problem id; `drawn`: instead of the last of `seed_parts`, by problem id. With an engine
-        beside the trainer, `finished` gets the rollouts of completely judged problems, the same on every rank, while
-        others are sampled. Collective."""
+        """Sample and judge `samples` responses to each problem; they come in the order of problems and samples, on
+        every rank. `expected`: response lengths by problem id; `drawn`: instead of the last of `seed_parts`, by problem
+        id. With an engine beside the trainer, `finished` gets the rollouts of completely judged problems, the same on
+        every rank, while others are sampled. Collective."""
         mine, everyone = self._rollouts(problems, samples, sampling, seed_parts, expected, drawn), list[Rollout]()
         for rollouts in _meanwhile(_whole(mine, samples)) if finished else ranks.gather(list(mine)):
             everyone += rollouts
@@ -97,8 +97,9 @@ class RolloutWorker:
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
         expected: Mapping[str, float] = {}, first: int = 0,
     ) -> Iterator[tuple[str, tuple[int, int]]]:  # fmt: skip
-        """Problem id and (passed, judged) of each problem that this rank sampled, as soon as it is judged; infra errors
-        count for neither. The ranks together yield all problems. Samples are numbered from `first`. Collective."""
+        """Yield the problem id and (passed, judged) of each problem that this rank sampled, as soon as it is judged;
+        infra errors count for neither. The ranks together yield all problems. Samples are numbered from `first`.
+        Collective."""
         for rollouts in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected, {}, first), samples):
             outcomes = [rollout.outcome for rollout in rollouts]
             passed, errors = outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INFRA_ERROR)
@@ -127,7 +128,7 @@ class RolloutWorker:
         return self.judged((by_id[completion.key[0]], completion) for completion in completions if judges)
 
     def divided(self, items: Sequence[Item], samples: int) -> list[list[Item]]:
-        """Items with at most so many requests each as batches for decoding, the same on every rank."""
+        """Divide items with at most `samples` requests each into batches for decoding, the same on every rank."""
         # Servers decode the requests of all ranks together, so a batch is a problem.
         per_engine = self.sampler.ranks_per_engine
         at_once = 1 if self.sampler.continuous_batching else BATCHES_AT_ONCE
@@ -142,7 +143,7 @@ class RolloutWorker:
         return self.sampler.generate_each(*((asked(batches[turn]) for turn in mine) for mine in turns))
 
     def judged(self, responses: Iterable[tuple[Problem, Completion]]) -> Iterator[Rollout]:
-        """The responses as rollouts, in the order of their verdicts. Not collective."""
+        """Yield the responses as rollouts, in the order of their verdicts. Not collective."""
 
         def timed() -> Iterator[tuple[Problem, Completion]]:
             yield from responses
@@ -222,7 +223,7 @@ def _meanwhile(groups: Iterable[list[Rollout]]) -> Iterator[list[Rollout]]:
 
 
 def pass_rate(passed: int, judged: int) -> float:
-    """0 for a problem whose verdicts were all infrastructure errors, which stays in training."""
+    """The pass rate; 0 for a problem whose verdicts were all infrastructure errors, which stays in training."""
     return passed / judged if judged else 0.0
 
 

@@ -1,8 +1,8 @@
-"""Every rollout of a stage as Parquet, one file for each step: `rollouts/step-00000001.parquet`.
+"""Keep every rollout of a stage as Parquet, one file for each step: `rollouts/step-00000001.parquet`.
 
-A row is written in the step that decides what becomes of its group: it is learned from, or no step will learn from it.
-So a group that waits for a later step (several updates a batch, bounded staleness) is written then, and one that waits
-at the stage's end is written with its last step. A resumed stage first deletes the files of later steps than its
+A row is written in the step that decides its group's fate: it is learned from, or no step will learn from it. So a
+group that waits for a later step (several updates a batch, bounded staleness) is written then, and one that waits at
+the stage's end is written with its last step. A resumed stage first deletes the files of later steps than its
 checkpoint, and writes them again.
 """
 
@@ -51,7 +51,7 @@ SCHEMA = pa.schema({
 TEXTS = ("detail", "prompt", "response", "prompt_ids", "response_ids", "logprobs", "versions")
 """Columns for which a dictionary does not pay."""
 Keep = Literal["all", "samples"] | int
-"""`training.keep_rollouts`."""
+"""The values of `training.keep_rollouts`."""
 ROLLOUT_BYTES, LOGPROB_BYTES = 2.5, 3.65
 """Bytes on disk for each response token, and for its log-probability (docs/reference/training.md)."""
 COPIED_FILES, COPIED_BYTES = 50, 100_000_000
@@ -59,10 +59,10 @@ _STEP = re.compile(r"step-(\d{8})\.parquet")
 
 
 class RolloutLog:
-    """Writes a stage's rollouts on rank 0; on other ranks it does nothing."""
+    """A writer of a stage's rollouts on rank 0; other ranks do nothing."""
 
     def __init__(self, work: Path, keep: Keep, last_step: int, rank: int, logprobs: bool = False) -> None:
-        """Continue after `last_step`. `keep`: every step, none, or so many of the most recent ones."""
+        """Continue after `last_step`. `keep`: every step, none, or a number of the most recent ones."""
         self._directory, self._keep, self._logprobs = work / FOLDER, keep, logprobs
         self._writes, self._seconds = rank == 0 and keep != "samples", 0.0
         if rank == 0 and self._directory.is_dir():
@@ -74,7 +74,8 @@ class RolloutLog:
     def write(
         self, step: int, stage: str, learned: Sequence[Group], unlearned: Sequence[Group], tokenizer: Any
     ) -> None:
-        """Write the step's file: these groups, whose fate is decided. The file exists either whole or not at all."""
+        """Write the step's file: these groups, whose fate is decided. The file exists either completely or not at
+        all."""
         if not self._writes:
             return
         started = time.perf_counter()
@@ -92,7 +93,7 @@ class RolloutLog:
         self._seconds = time.perf_counter() - started
 
     def report(self) -> dict[str, float]:
-        """Seconds that the last step's file took."""
+        """The seconds that the last step's file took, as a metric."""
         return {"rollout_log_seconds": self._seconds}
 
 
@@ -117,13 +118,13 @@ def _table(
 
 
 def judged_text(rollout: Rollout, tokenizer: Any) -> str:
-    """The response's text without its end-of-sequence token, as an engine hands it to the verifier."""
+    """The response's text without its end-of-sequence token, in the form that an engine gives to the verifier."""
     ids = rollout.response if rollout.truncated else rollout.response[:-1]
     return tokenizer.decode(ids.astype(np.int64), skip_special_tokens=True)
 
 
 def rollout_files(work: Path) -> list[tuple[int, Path]]:
-    """Step and file of each step whose rollouts a stage's directory has, in order."""
+    """The step and file of each step whose rollouts a stage's directory has, in order."""
     files = (work / FOLDER).iterdir() if (work / FOLDER).is_dir() else ()
     return sorted((step, file) for file in files if (step := _step(file)) is not None)
 
@@ -146,7 +147,7 @@ def _step(file: Path) -> int | None:
 
 @dataclass(frozen=True)
 class RolloutFilter:
-    """Filter of rollouts to read; None and "" ask for all."""
+    """A filter of rollouts to read; None and "" ask for all."""
 
     steps: tuple[int, int] | None = None
     """First and last step."""

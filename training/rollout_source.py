@@ -1,4 +1,4 @@
-"""Source of a stage's batches: the interface between `loop.py` and the samplers."""
+"""The source of a stage's batches: the interface between `loop.py` and the samplers."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ class Collected:
     groups: list[Group] = field(default_factory=list)
     """Groups to learn from."""
     sampled: list[Group] = field(default_factory=list)
-    """All that were sampled and judged in this step, for its metrics."""
+    """All groups that were sampled and judged in this step, for its metrics."""
     unlearned: list[Group] = field(default_factory=list)
     """Groups that no step will learn from: replaced by dynamic sampling, or deferred and sampled again later."""
     rounds: int = 0
-    """Rounds of sampling."""
+    """Number of rounds of sampling."""
     missing: Counter[str] = field(default_factory=Counter)
-    """Prompts that the batch is short of, by domain."""
+    """Number of prompts that the batch is short of, by domain."""
     deferred_tokens: int = 0
     """Response tokens of the groups that tail batching samples again later."""
 
@@ -36,12 +36,12 @@ class RolloutSource(Protocol):
         ...
 
     def settle(self) -> None:
-        """Wait for what is sampled beside the update, if anything: before a validation, which needs the engine, and
-        before a checkpoint, which needs what was sampled."""
+        """Wait for the sampling beside the update, if any: before a validation, which needs the engine, and before a
+        checkpoint, which needs the samples."""
         ...
 
     def report(self, collected: Collected) -> Metrics:
-        """Metrics of what was sampled in this step."""
+        """Metrics of the step's samples."""
         ...
 
     def leftover(self) -> list[Group]:

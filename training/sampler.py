@@ -1,4 +1,4 @@
-"""A stage's responses: an engine with the policy's current weights, and a check that it has them."""
+"""Sample a stage's responses: an engine with the policy's current weights, and a check that it has them."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,8 +29,8 @@ it catches weights of another model."""
 def open_sampler(
     policy: Policy, training: Training, model_dir: str, work: Path, beside: bool = False
 ) -> "Iterator[Sampler]":
-    """The recipe's engine; all of its processes end with the block. `beside`: it samples while the policy learns.
-    Collective."""
+    """Open the recipe's engine; all of its processes end with the block. With `beside`, it samples while the policy
+    learns. Collective."""
     work = work / "checkpoints"  # deleted at the end of the stage
     opened = training.engine.open_async if beside else training.engine.open_for_training
     with opened(policy, training.hardware, model_dir, work) as engine:
@@ -38,7 +38,8 @@ def open_sampler(
 
 
 def difference(policy: Policy, prompts: Sequence[Sequence[int]], completions: Iterable[Completion]) -> torch.Tensor:
-    """Log-probabilities of policy minus engine [tokens]; a completion's key is its prompt's number. Collective."""
+    """The policy's log-probabilities minus the engine's, shape [tokens]; a completion's key is its prompt's number.
+    Collective."""
     samples = [
         Sample(c.key, np.array(prompts[c.key]), np.array(c.token_ids), sampled_logprobs=np.array(c.logprobs))
         for c in completions
@@ -48,7 +49,7 @@ def difference(policy: Policy, prompts: Sequence[Sequence[int]], completions: It
 
 
 class Sampler:
-    """Samples from the current policy. An engine with its own copy of the weights gets the current ones before every
+    """A sampler from the current policy. An engine with its own copy of the weights gets the current ones before every
     pass, and is checked: its log-probabilities of a few tokens are compared with the policy's, and every completion
     carries the version of the weights that sampled it."""
 
@@ -64,16 +65,16 @@ class Sampler:
         self._session = ranks.broadcast(f"{time.time_ns():x}") if engine.has_own_weights else ""
 
     def generate(self, batches: Iterable[Sequence[Request]], sampling: Sampling) -> Iterator[Completion]:
-        """`generate_each` with the same settings for all batches. Collective."""
+        """Yield completions as `generate_each` does, with the same settings for all batches. Collective."""
         return self.generate_each(((sampling, batch) for batch in batches), ())
 
     def generate_each(
         self, batches: Iterable[tuple[Sampling, Sequence[Request]]], left: Iterable[tuple[Sampling, Sequence[Request]]]
     ) -> Iterator[Completion]:
-        """Completions of the current policy as they finish; batches with equal settings should follow one another. A
-        batch is drawn when there is room for it, and one of those `left` by other ranks when nothing is being decoded
-        here. Collective: every rank calls it with its own batches, and no rank changes the weights before the others
-        are done. The returned iterator is not collective, and may be read on another thread."""
+        """Yield completions of the current policy as they finish; batches with equal settings should follow one
+        another. A batch is drawn when there is room for it, and one of those `left` by other ranks when nothing is
+        being decoded here. Collective: every rank calls it with its own batches, and no rank changes the weights before
+        the others are done. The returned iterator is not collective, and may be read on another thread."""
         version = self._refresh()
 
         def completions() -> Iterator[Completion]:

@@ -44,7 +44,7 @@ class Shape:
 
     @property
     def cache_width(self) -> int:
-        """Keys and values of one token in one layer."""
+        """Number of keys and values of one token in one layer."""
         return 2 * self.key_value_heads * self.head_dim
 
     @cached_property

@@ -1,5 +1,6 @@
-"""The sampling of one step, simulated response by response: slots that empty, tails that wait, responses that span
-updates. Times are those of `Decoder`, with the rates of `machine.py`; docs/evidence/plan.md has published ones beside.
+"""Simulate the sampling of one step, response by response: slots that empty, tails that wait, responses that span
+updates. Times are those of `Decoder`, with the rates of `machine.py`; docs/evidence/plan.md compares them with
+published ones.
 """
 
 import heapq
@@ -16,16 +17,17 @@ SPREAD = 0.78
 """Standard deviation of the logarithm of a response's length: DeepSeek-R1-Distill-Qwen-7B on math, from the mean and
 truncated share in AReaL's log (docs/howto/sizing.md)."""
 BETWEEN = 0.5
-"""Assumed share of the variance of a response's length that is its prompt's: decides what tail batching gains."""
+"""Assumed share of the variance of a response's length that comes from its prompt; it decides the gain of tail
+batching."""
 QUANTILES = 1024
 ENGINES = 16
-"""Engines simulated at most; the others are alike."""
+"""Most engines that are simulated; the others are alike."""
 
 
 @lru_cache(64)
 def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
-    """Tokens of `count` responses: a lognormal truncated at `longest`, then with mean `mean` x `longest`. Quantiles in
-    an order that a fixed seed gives, so nothing is random."""
+    """Tokens of `count` responses: a lognormal truncated at `longest`, with mean `mean` x `longest`. They are quantiles
+    in an order that a fixed seed gives, so nothing is random."""
     number = min(count, QUANTILES)
     shape = [math.exp(SPREAD * NormalDist().inv_cdf((i + 0.5) / number)) for i in range(number)]
     low, high = 0.0, 1e4 * longest
@@ -57,20 +59,21 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Seconds until the last engine finishes; the share of the decode slots' time without a response."""
+    """The result of a simulation: seconds until the last engine finishes; the share of the decode slots' time without a
+    response."""
 
     seconds: float
     empty: float
 
 
 Part = tuple[int, int, float]
-"""Tokens of a response to decode, tokens before them, and how many of those are to be read first: a prompt is read once
-for all responses to it."""
+"""A part of a response: tokens to decode, tokens before them, and the number of those to be read first: a prompt is
+read once for all responses to it."""
 
 
 @dataclass(frozen=True)
 class Engines:
-    """Engines of one kind: how many, the decode slots of each, and the tokens and responses of a prompt."""
+    """Engines of one kind: their number, the decode slots of each, and the tokens and responses of a prompt."""
 
     count: int
     decoder: Decoder
@@ -79,13 +82,13 @@ class Engines:
     rollouts: int
 
     def batch(self, lengths: Sequence[int]) -> Sampled:
-        """All of these responses from their first token to their last."""
+        """Simulate all of these responses from their first token to their last."""
         read = self.prompt / self.rollouts
         return sample(tuple((length, self.prompt, read) for length in lengths), self.count, self.decoder, self.slots)
 
     def tail_batched(self, stage: Stage, mean: float) -> Sampled:
-        """A step of tail batching on average: of short steps, and of one of long groups after each
-        1 / `tail_batching`."""
+        """Simulate an average step of tail batching: short steps, and one of long groups after each 1 /
+        `tail_batching`."""
         beyond, rollouts, wanted = stage.advanced.tail_batching, stage.most_rollouts, stage.prompts_per_batch
         prompts = math.ceil(wanted * (1 + beyond))
         groups = sorted(_groups(prompts, rollouts, stage.longest_response, mean), key=max)
@@ -99,9 +102,9 @@ class Engines:
         return Sampled(seconds, empty)
 
     def spanning(self, lengths: Sequence[int], longest: int, rounds: int) -> Sampled:
-        """A step in which every unfinished response is decoded by at most 1/`rounds` of the longest: those that a step
-        needs begin, those of the `rounds` - 1 steps before go on. A cache computed with old weights is dropped, so what
-        a response had is read again."""
+        """Simulate a step in which every unfinished response is decoded by at most 1/`rounds` of the longest: those
+        that a step needs begin, those of the `rounds` - 1 steps before continue. A cache computed with old weights is
+        dropped, so a response's earlier tokens are read again."""
         stretch = math.ceil(longest / rounds)
         parts = []
         for done in range(0, longest, stretch):
@@ -124,8 +127,8 @@ def _groups(prompts: int, rollouts: int, longest: int, mean: float) -> list[list
 
 @lru_cache(256)
 def sample(parts: tuple[Part, ...], engines: int, decoder: Decoder, slots: int) -> Sampled:
-    """All engines to their end, each with an even share of the parts and `slots` decode slots. One starts when another
-    ends."""
+    """Simulate all engines to their end, each with an even share of the parts and `slots` decode slots. A part starts
+    when another ends."""
     shares = [parts[first::engines] for first in range(min(engines, len(parts), ENGINES))]
     if len(shares) < engines:
         shares[0] = (max(parts), *shares[0][1:])  # the longest one is among those simulated

@@ -19,7 +19,7 @@ class TrainingSpec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     kind: Literal["warm_start", "stage", "pass_rates", "preflight"]
-    """`pass_rates` only measures how often the start solves each of a stage's prompts."""
+    """The kind of work. `pass_rates` only measures the start's pass rate on each of a stage's prompts."""
     seed: int
     model: Model
     training: Training
@@ -46,7 +46,7 @@ class TrainingSpec(BaseModel):
 
     @classmethod
     def of(cls, recipe: Recipe, **work: Any) -> Self:
-        """The work on a recipe; of a stage or a measurement, `stage` is its name."""
+        """The work on a recipe; for a stage or a measurement, `stage` is its name."""
         return cls.model_validate({"recipe": recipe, **work})
 
     @model_validator(mode="before")
@@ -67,7 +67,7 @@ class TrainingSpec(BaseModel):
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Raises RatchetError for a file that is no specification."""
+        """Read a specification. Raises RatchetError for a file that is not one."""
         try:
             return cls.model_validate_json(file.read_text())
         except (ValidationError, OSError) as error:
@@ -81,13 +81,13 @@ class TrainingSpec(BaseModel):
 
     @property
     def start_model(self) -> str:
-        """`model_dir`, which a stage has."""
+        """The starting model, `model_dir`, of a stage."""
         assert self.model_dir is not None, f"no model for {self.kind}"
         return self.model_dir
 
     @property
     def files(self) -> dict[str, Path]:
-        """Every file and directory that it reads, by field."""
+        """Every file and directory that the group reads, by field."""
         given = {"model_dir": self.model_dir, "traces": self.traces, "pass_rates": self.pass_rates}
         files = {name: Path(path) for name, path in given.items() if path is not None}
         for kind, paths in (("problems", self.problems), ("validation", self.validation)):

@@ -1,4 +1,4 @@
-"""One stage of training from plain Python, without a recipe, a run, Prefect or MLflow."""
+"""Train one stage from plain Python, without a recipe, a run, Prefect or MLflow."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -7,17 +7,19 @@ from ratchet.training.shape import Shape
 from ratchet.training.simulation import Decoder
 
 FORWARD = 1 / 3
-"""Arithmetic of a forward pass as a share of forward and backward."""
+"""Share of forward and backward arithmetic that a forward pass takes."""
 HOST_BANDWIDTH = 200e9
 """Bytes per second of a machine's memory, for an optimizer updated there."""
 ALL_REDUCE_S = 15e-6
-"""Assumed, of a few bytes among GPUs that share a model: two in a layer for each token of a decode batch."""
+"""Assumed seconds of an all-reduce of a few bytes among GPUs that share a model: two in a layer for each token of a
+decode batch."""
 MOVED_BY_ADAM = 28
 """Bytes read and written per parameter: two moments, the 32-bit weight and the gradient."""
 
 
 def unconfirmed(machine: Machine, rates_measured: bool) -> dict[str, float]:
-    """Constants of a plan on a GPU that no GPU has confirmed, by name, without the rates that a preflight measured."""
+    """The constants of a plan on a GPU that no GPU has confirmed, by name, without the rates that a preflight
+    measured."""
     if machine.is_cpu:
         return {}
     rates = machine.rates

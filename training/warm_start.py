@@ -1,4 +1,4 @@
-"""Supervised start: the model imitates the teacher's answers, including wrong ones, before reinforcement learning."""
+"""Imitate the teacher's answers, including wrong ones, before reinforcement learning: the supervised start."""
 
 import math
 import time
@@ -21,11 +21,11 @@ from ratchet.verifiers.errors import RatchetError
 
 REPORT_EVERY = 25
 TOKENIZER_TEXTS = 3000
-"""Traces from which a new model's vocabulary is learned."""
+"""Number of traces from which a new model's vocabulary is learned."""
 FINAL_RATE = 0.05
-"""End of the cosine schedule, as a share of the peak: the last steps still learn a little."""
+"""End of the cosine schedule as a share of the peak: the last steps still learn a little."""
 CHECKPOINT_EVERY = 500
-"""Steps; a killed warm start loses at most this many."""
+"""Steps between checkpoints; a killed warm start loses at most this many."""
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
@@ -44,8 +44,8 @@ def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
 def encode(
     traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat, positions: int | None = None
 ) -> tuple[list[Sample], list[dict[str, Any]]]:
-    """Traces as token ids: prompts as in rollouts, responses with the end-of-sequence token; and a decision for each
-    that does not fit into the model's `positions`. Raises RatchetError if none does."""
+    """Encode traces as token ids: prompts as in rollouts, responses with the end-of-sequence token. Returns also a
+    decision for each trace that does not fit into the model's `positions`. Raises RatchetError if none fits."""
     texts = list(dict.fromkeys(trace["prompt"] for trace in traces))
     asked = message_ids(tokenizer, texts, prompt_format)
     prompts = {text: np.array(ids, np.int32) for text, ids in zip(texts, asked, strict=True)}
@@ -67,15 +67,16 @@ def encode(
 
 
 def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
-    """One epoch over `count` traces as batches of indices, in random order, without a smaller last batch unless it is
-    the only one. Not sorted by length, although that would save padding: batches of one style of answering would pull
-    the model back and forth."""
+    """The order of one epoch over `count` traces, as batches of indices, random, without a smaller last batch unless it
+    is the only one. Not sorted by length, although that would save padding: batches of one style of answering would
+    pull the model back and forth."""
     order = np.random.default_rng(derive_seed(seed, "warm start")).permutation(count)
     return [order[i : i + batch_size] for i in range(0, count - batch_size + 1, batch_size)] or [order]
 
 
 def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
-    """Linear warm-up, then a cosine down to `FINAL_RATE` of the peak at the last step. `step` from 0."""
+    """The learning rate: linear warm-up, then a cosine down to `FINAL_RATE` of the peak at the last step. `step` counts
+    from 0."""
     if step < settings.warmup_steps:
         return settings.learning_rate * (step + 1) / settings.warmup_steps
     progress = (step - settings.warmup_steps) / max(1, steps - 1 - settings.warmup_steps)
@@ -87,8 +88,8 @@ def train(
     settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: Journal,
     first_step: int,
 ) -> int:  # fmt: skip
-    """One pass over the traces from `first_step` on; its number of steps. Collective. The last step always has a
-    checkpoint. Raises Stopped after a checkpoint if it was asked to end."""
+    """Make one pass over the traces from `first_step` on; returns its number of steps. Collective. The last step always
+    has a checkpoint. Raises Stopped after a checkpoint if it was asked to end."""
     batches = batch_order(len(samples), settings.batch_size, seed)
     watched, since = {"loss": 0.0, "tokens": 0.0}, time.perf_counter()  # on this rank, since the last report
     for step in range(first_step, len(batches)):

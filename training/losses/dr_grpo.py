@@ -8,7 +8,7 @@ from ratchet.training.losses.loss import LossInputs, LossOutputs
 
 
 def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
-    """L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / (n · max_response_tokens)
+    """Dr. GRPO: L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / (n · max_response_tokens)
 
     with n responses in the step (Liu et al. 2025, arXiv 2503.20783, section 3.2 and the constant of its listing 1).
     Divided by their own lengths, long wrong responses would be penalized less than short ones. Use with the advantage

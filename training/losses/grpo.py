@@ -7,7 +7,7 @@ from ratchet.training.losses.loss import LossInputs, LossOutputs
 
 
 def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
-    """L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / Σ_i |o_i|
+    """GRPO: L = -Σ_i Σ_t min(ρ_it A_i, clip(ρ_it, 1-clip_low, 1+clip_high) A_i) / Σ_i |o_i|
 
     with ρ_it = π(o_it) / π_old(o_it) (Shao et al. 2024, arXiv 2402.03300, equation 3; its mean within each response
     replaced by the mean over all tokens, as in DAPO, Yu et al. 2025, arXiv 2503.14476, equation 8).
@@ -20,12 +20,13 @@ def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
 
 
 def clipped(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """-min(ρA, clip(ρ, 1-low, 1+high)A), any shape (Schulman et al. 2017, arXiv 1707.06347, equation 7; the range
-    decoupled as in DAPO, arXiv 2503.14476, equation 8). At ρ = 1 the gradient is -A ∇ρ, as both arguments have it."""
+    """PPO's clipped objective -min(ρA, clip(ρ, 1-low, 1+high)A), any shape (Schulman et al. 2017, arXiv 1707.06347,
+    equation 7; the range decoupled as in DAPO, arXiv 2503.14476, equation 8). At ρ = 1 the gradient is -A ∇ρ, like that
+    of both arguments."""
     return -torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
 
 
 def clip_fraction(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> torch.Tensor:
-    """1 for entries whose gradient the clip removes, otherwise 0; same shape."""
+    """A mask with 1 for entries whose gradient the clip removes, otherwise 0; same shape."""
     ratio = ratio.detach()
     return (((advantages > 0) & (ratio > 1 + high)) | ((advantages < 0) & (ratio < 1 - low))).float()

@@ -6,7 +6,7 @@ from ratchet.training.losses.loss import LossInputs, LossOutputs
 
 
 def loss(inputs: LossInputs, settings: Stage) -> LossOutputs:
-    """L = -1/n Σ_i min(s_i A_i, clip(s_i, 1-clip_low, 1+clip_high) A_i),  s_i = (π(o_i) / π_old(o_i))^(1/|o_i|)
+    """GSPO: L = -1/n Σ_i min(s_i A_i, clip(s_i, 1-clip_low, 1+clip_high) A_i), s_i = (π(o_i) / π_old(o_i))^(1/|o_i|)
 
     over the n responses of the step (Zheng et al. 2025, arXiv 2507.18071, equations 5 and 7). Computed in its token
     form, s_it = sg[s_i] · π(o_it) / sg[π(o_it)] (equations 13 and 14), with the same value and gradient if all tokens

@@ -11,7 +11,8 @@ from ratchet.infra.recipe.training import Stage
 
 @dataclass(frozen=True)
 class LossInputs:
-    """Response tokens of one micro-batch on one rank, sequence after sequence. Every tensor is float32 [tokens].
+    """Inputs of a loss: response tokens of one micro-batch on one rank, sequence after sequence. Every tensor is
+    float32 [tokens].
 
     `logprobs`: log π of each token, the only one with a gradient. `old_logprobs`: log π before the batch's first
     update; with one update, `logprobs` without gradient. `sampled_logprobs`: the engine's. `reference_logprobs`: log
@@ -28,7 +29,7 @@ class LossInputs:
     """Response tokens of each sequence."""
 
     def ratio(self) -> torch.Tensor:
-        """ρ = π / π_old of each token, with gradient; exactly one while π is π_old."""
+        """The ratio ρ = π / π_old of each token, with gradient; exactly one while π is π_old."""
         return (self.logprobs - self.old_logprobs).exp()
 
     def sequence_mean(self, values: torch.Tensor) -> torch.Tensor:
@@ -37,7 +38,7 @@ class LossInputs:
         return self._spread(sums / sums.new_tensor(self.lengths))
 
     def sequence_lengths(self) -> torch.Tensor:
-        """Response tokens of each token's sequence, [tokens]."""
+        """The number of response tokens of each token's sequence, shape [tokens]."""
         return self._spread(self.logprobs.new_tensor(self.lengths))
 
     def _spread(self, of_sequence: torch.Tensor) -> torch.Tensor:
@@ -46,20 +47,20 @@ class LossInputs:
 
 @dataclass(frozen=True)
 class LossOutputs:
-    """The loss of each token, and its divisor in the sum over all tokens of the step. Additional terms of a stage
-    (importance weights, KL, entropy) are applied to `values`, with the same divisor. A token of advantage zero must
-    have no gradient: without KL term and entropy bonus such samples are not computed."""
+    """Outputs of a loss: the loss of each token, and its divisor in the sum over all tokens of the step. Additional
+    terms of a stage (importance weights, KL, entropy) are applied to `values`, with the same divisor. A token of
+    advantage zero must have no gradient: without KL term and entropy bonus such samples are not computed."""
 
     values: torch.Tensor
-    """[tokens], with gradient."""
+    """The loss of each token, shape [tokens], with gradient."""
     per: Literal["token", "response"] = "token"
-    """Divide by the optimizer step's valid response tokens, or by its valid responses, over all micro-batches and
+    """The divisor: the optimizer step's valid response tokens, or its valid responses, over all micro-batches and
     ranks; that number may be known only when the last response has ended."""
     ratio: Literal["token", "response"] = "token"
-    """Unit with one probability ratio, and so one importance weight: a token, or a response, with the ratio of its mean
-    log-probability."""
+    """The unit with one probability ratio, and so one importance weight: a token, or a response, with the ratio of its
+    mean log-probability."""
     divisor: float | torch.Tensor = 1.0
-    """Divide by this too, a number or [tokens]."""
+    """A further divisor, a number or [tokens]."""
     metrics: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Values [tokens] by name, without gradient; the step's metrics have their means over tokens with an advantage."""
 

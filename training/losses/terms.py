@@ -8,7 +8,7 @@ from ratchet.infra.recipe.stage import SequenceImportance
 
 KLEstimator = Literal["k1", "k2", "k3"]
 LARGEST_LOG_RATIO = 20.0
-"""e to this power can be squared in float32."""
+"""Largest logarithm of a ratio: e to this power can be squared in float32."""
 
 
 def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) -> torch.Tensor:
@@ -28,11 +28,12 @@ def kl(logprobs: torch.Tensor, reference: torch.Tensor, estimator: KLEstimator) 
 
 
 def importance_weights(log_ratios: torch.Tensor, cap: float | tuple[float, float]) -> torch.Tensor:
-    """π_trainer / π_engine from log π_trainer - log π_engine under the same weights, any shape, without gradient: of
-    each token, or of each response, for a loss with one ratio for it.
+    """The importance weights π_trainer / π_engine from log π_trainer - log π_engine under the same weights, any shape,
+    without gradient: of each token, or of each response for a loss with one ratio per response.
 
-    Corrects for an engine whose rounding differs from the trainer's. `cap` bounds the variance: the ratio is truncated
-    there (truncated importance sampling, Ionides 2008), or, with two bounds, zero outside (IcePop, arXiv 2510.18855).
+    They correct for an engine whose rounding differs from the trainer's. `cap` bounds the variance: the ratio is
+    truncated there (truncated importance sampling, Ionides 2008), or, with two bounds, zero outside (IcePop, arXiv
+    2510.18855).
     """
     ratio = log_ratios.detach().exp()
     if isinstance(cap, tuple):
@@ -46,9 +47,10 @@ def sequence_weights(
     """Importance weights by response [tokens], and 1 where a token's response is masked [tokens], without gradient.
 
     `log_ratios`: log π_trainer - log π_engine of each token; `means`: their mean over the token's response, the
-    logarithm of its geometric mean ratio g. A response has the weight g or, with `tokens`, each of its tokens its own;
-    outside of the band it is masked, or g truncated to the band. The product of the ratios, whose weight would be
-    unbiased, overflows within a few thousand tokens; their geometric mean does not depend on the length.
+    logarithm of its geometric mean ratio g. A response has the weight g or, with `tokens`, each of its tokens has its
+    own; outside of the band the response is masked, or g is truncated to the band. The product of the ratios, whose
+    weight would be unbiased, overflows within a few thousand tokens; their geometric mean does not depend on the
+    length.
     """
     ratio, (low, high) = means.detach().exp(), settings.sequence
     if settings.outside == "truncate":
@@ -59,7 +61,8 @@ def sequence_weights(
 
 
 def mismatch(trainer: torch.Tensor, engine: torch.Tensor) -> torch.Tensor:
-    """KL(engine ‖ trainer) at tokens that the engine sampled, any shape: k3 of log π_trainer - log π_engine."""
+    """The divergence KL(engine ‖ trainer) at tokens that the engine sampled, any shape: k3 of log π_trainer - log
+    π_engine."""
     return kl(engine, trainer, "k3")
 
 

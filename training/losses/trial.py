@@ -1,4 +1,4 @@
-"""Tries a loss and an advantage of one's own while a run is planned: a mistake costs no training."""
+"""Try a loss or an advantage of the user's own while a run is planned, so that a mistake costs no training."""
 
 import traceback
 from collections import UserDict
@@ -16,7 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 
 T = TypeVar("T")
 LENGTHS = (2, 3)
-"""Response tokens of the two responses that are tried."""
+"""Response tokens of the two made-up responses."""
 LOGPROBS = (-0.3, -1.2, -0.7, -2.1, -0.5)
 """Made-up log-probabilities of their tokens, in nats."""
 
@@ -66,8 +66,8 @@ class _ReadSettings(UserDict[str, Any]):
 
 
 def unread_settings(stage: Stage) -> str:
-    """A warning of `loss_settings` that neither the stage's loss nor its advantage reads when they are tried, such as a
-    misspelled one; "" if all are read. Raises RatchetError as the trials do."""
+    """A warning about `loss_settings` that neither the stage's loss nor its advantage reads when they are tried, such
+    as a misspelled one; "" if all are read. Raises the errors of the trials."""
     settings = _ReadSettings(stage.loss_settings)
     recorded = stage.model_copy(update={"loss_settings": settings})
     if stage.loss not in LOSSES.shipped:
@@ -81,8 +81,8 @@ def unread_settings(stage: Stage) -> str:
 
 
 def try_loss(stage: Stage) -> LossTrial:
-    """Evaluate the stage's loss and its gradient. Raises RatchetError if it fails, returns anything but one number per
-    token, does not depend on the log-probabilities, or is not finite, also where all advantages are 0."""
+    """Evaluate the stage's loss and its gradient. Raises RatchetError if the loss fails, returns anything but one
+    number per token, does not depend on the log-probabilities, or is not finite, even if all advantages are 0."""
     value, gradient_norm = _evaluated(stage, (1.0, -1.0))
     if not gradient_norm:
         raise RatchetError(
@@ -122,7 +122,7 @@ def _evaluated(stage: Stage, advantages: tuple[float, float]) -> tuple[float, fl
 
 
 def try_advantage(stage: Stage) -> None:
-    """Raises RatchetError if the stage's advantage fails on two groups."""
+    """Try the stage's advantage. Raises RatchetError if it fails on two groups."""
     advantage = ADVANTAGES.get(stage.advantage)
     groups = [GroupRewards((1.0, 0.0), LENGTHS), GroupRewards((1.0, 1.0), LENGTHS)]
     _attempt(f"the advantage {stage.advantage}", lambda: advantage(groups, stage))
