@@ -1,4 +1,4 @@
-"""Gates: a run waits for a person's approval where its recipe says so."""
+"""Gates at which a run waits for a person's approval, where its recipe has them."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from ratchet.verifiers.errors import RatchetError
 
 def gate(run: RunContext, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
     """Pass if the recipe has no gate of this name, or these artifacts are approved. Otherwise the run ends here with a
-    message, or is suspended where Prefect can start it again. Raises RatchetError when they were rejected.
+    message, or is suspended if Prefect can start it again. Raises RatchetError when they were rejected.
 
-    The message names `evaluations` beside the artifacts.
+    The message names `evaluations` besides the artifacts.
     """
     recipe = run.recipe
     if name not in recipe.approve:

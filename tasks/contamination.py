@@ -1,4 +1,4 @@
-"""Benchmark items in the training set, found for each evaluation: scores are given with and without them."""
+"""Find benchmark items in the training set for each evaluation: scores are given with and without them."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,8 @@ SCHEMA = pa.schema(
         pa.field("evidence", pa.large_string(), nullable=False),  # JSON: shared text, coverage
     ]
 )
-"""`problem_id` is the item's, `training_row` the `problem_id` of the row, `rule` one of decontamination."""
+"""Columns of the matches: `problem_id` is the item's, `training_row` the `problem_id` of the row, `rule` one of
+decontamination's."""
 
 
 def contamination(
@@ -64,15 +65,15 @@ def contamination(
 
 
 def settings_for_scores(curation: Curation, domain: str) -> Decontamination:
-    """The recipe's, but the coverage rule whatever its preset, because `paper` flags boilerplate."""
+    """The recipe's settings, but with the coverage rule whatever the preset, because `paper` flags boilerplate."""
     return with_ngram(curation.decontaminate, domain).model_copy(update={"preset": "coverage", "released_after": None})
 
 
 def flagged_items(
     items: pa.Table, training: Iterable[pa.Table], settings: Decontamination
 ) -> tuple[list[dict[str, Any]], int]:
-    """A row of `SCHEMA`, without `benchmark`, for each training row that contains an item; and how many of the others
-    share an n-gram with an item."""
+    """A row of `SCHEMA`, without `benchmark`, for each training row that contains an item; and the number of other rows
+    that share an n-gram with an item."""
     decontaminator = Decontaminator(items, settings)
     places = zip(items["source"].to_pylist(), items["source_id"].to_pylist(), strict=True)
     item_ids = dict(zip(places, items["problem_id"].to_pylist(), strict=True))
@@ -89,7 +90,8 @@ def flagged_items(
 def same_items(
     items: pa.Table, training: Iterable[pa.Table], settings: Decontamination
 ) -> tuple[list[dict[str, Any]], int]:
-    """`flagged_items` for domains whose statements all resemble one another: items that are training rows."""
+    """The items that are training rows, as in `flagged_items`, for domains whose statements all resemble one
+    another."""
     trained = {row for batch in training for row in batch["problem_id"].to_pylist()}
     both = sorted({*items["problem_id"].to_pylist()} & trained)
     return [{"problem_id": own, "rule": "same", "training_row": own, "evidence": "{}"} for own in both], 0

@@ -139,7 +139,7 @@ def run_curation_step(
     run: RunContext, domain: str, settings: Curation, step: CurationStep, problems: Artifact,
     held_out: Sequence[Artifact] = (), attempts: Artifact | None = None,
 ) -> Artifact:  # fmt: skip
-    """One step of the domain's list: its kept and rejected rows as an artifact."""
+    """Run one step of the domain's list: its kept and rejected rows become an artifact."""
     recipe = run.recipe
     benchmarks = held_out if "benchmarks" in step.needs else ()
     answers = attempts if "attempts" in step.needs else None
@@ -169,7 +169,7 @@ def run_curation_step(
 
 
 def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
-    """The curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
+    """Make the curated data set: the last step's rows, all rejects, the funnel, the page and the data card."""
 
     def make(draft: Draft[DatasetResult]) -> None:
         from ratchet.tasks import curation_report  # imports matplotlib, which plans do without
@@ -201,7 +201,7 @@ def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Se
 
 
 def curated_files(plan: Iterable[PlannedStep]) -> dict[str, Path]:
-    """Files of the curated problems of a plan that are there, by domain."""
+    """The files of a plan's curated problems that exist, by domain."""
     outputs = [step.output for step in plan if step.name == CURATED.name]
     return {each.name.removesuffix("-curated"): each.kept for each in outputs if each.kept.is_file()}
 
@@ -222,7 +222,7 @@ def in_batches(
     reporter: ProgressReporter, workers: int, judge: Callable[[Any], Split], batches: Iterable[Any],
     rows: int | None = None,
 ) -> Iterator[Split]:  # fmt: skip
-    """The splits of all batches, by several processes (0: one per core), reporting progress."""
+    """Yield the splits of all batches, made by several processes (0: one per core), and report progress."""
     rows_judged = 0
     for split in in_order(judge, batches, workers):
         yield split
@@ -234,8 +234,8 @@ def split_step(
     run: RunContext, step: Step, domain: str, settings: Curation, inputs: Sequence[Artifact], parameters: Parameters,
     work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
 ) -> Artifact:  # fmt: skip
-    """A step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's result
-    is added to the counts."""
+    """Run a step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's
+    result is added to the counts."""
 
     def make(draft: Draft[DatasetResult]) -> None:
         write_splits(draft, work(draft), settings.advanced.max_rejected)

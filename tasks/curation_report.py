@@ -41,7 +41,8 @@ def document(
     not_done: Mapping[str, str],
     previews: Sequence[Mapping[str, Any]] = (),
 ) -> Document:
-    """`steps` are the manifests of the chain, in order; `previews` say how the rows of each source are read."""
+    """The page as a document. `steps` are the manifests of the chain, in order; `previews` show how the rows of each
+    source are read."""
     rules = funnel.to_pandas().replace({"step": "_", "rule": "_"}, " ", regex=True)
     decontaminated = next((m for m in steps if m.step == "decontaminate"), None)
     summary, parameters = (decontaminated.summary, decontaminated.parameters) if decontaminated else (None, {})

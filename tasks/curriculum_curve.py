@@ -1,4 +1,4 @@
-"""The metrics of all stages as one curve on the run's MLflow page, against the step since the start of training."""
+"""Log the metrics of all stages as one curve on the run's MLflow page, against the step since the start of training."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ DRAWN = ("reward", "pass_rate", "entropy", "response_tokens", "truncated", "max_
 
 
 class Curve:
-    """The part of one of the run's stages, which starts from the checkpoint `start`."""
+    """One stage's part of the curve; the stage starts from the checkpoint `start`."""
 
     def __init__(self, run: RunContext, start: Artifact) -> None:
         before = stages_up_to(start, run.made_from)
@@ -22,7 +22,7 @@ class Curve:
         self._stage = float(len(before) + 1)
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """A line of the stage's metrics.jsonl."""
+        """Log a line of the stage's metrics.jsonl."""
         names = [*DRAWN, *(f"{domain}/{name}" for domain in self._run.domains for name in DRAWN)]
         values = {name: record[name] for name in names if name in record}
         values |= {"stage": self._stage, "resets": self._resets + record.get("resets", 0.0)}

@@ -1,4 +1,4 @@
-"""Evaluation of a model: a worker process samples and grades; scores come from the stored generations."""
+"""Evaluate a model: a worker process samples and grades; scores come from the stored generations."""
 
 import json
 import os
@@ -84,8 +84,8 @@ def _problems(run: RunContext, benchmark: Benchmark, columns: Mapping[str, str])
 
 
 def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None) -> Recipe:
-    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question. Naming
-    benchmarks leaves out what may refer to others: stages, and the gate."""
+    """The recipe with only these benchmarks, its own or the catalog's, and this many responses per question. If
+    benchmarks are named, parts that may refer to others are omitted: stages, and the gate."""
     chosen = {benchmark.name: benchmark for benchmark in recipe.evaluation.benchmarks}
     wanted = [benchmark_name(name) for name in names]
     for name in wanted:
@@ -114,7 +114,7 @@ def _pass_at(evaluation: Evaluation, benchmark: Benchmark) -> tuple[int, ...]:
 
 
 def require_defined(evaluation: Evaluation) -> None:
-    """Raises RatchetError naming each benchmark with a k of pass@k above its number of responses."""
+    """Raises RatchetError that names each benchmark with a k of pass@k above its number of responses."""
     undefined = [
         f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
         for benchmark in evaluation.benchmarks
@@ -127,9 +127,9 @@ def require_defined(evaluation: Evaluation) -> None:
 
 
 def check_evaluation(run: RunContext) -> None:
-    """Check the evaluations before hours of curation and training: warns of scores that may not be trusted, and raises
-    RatchetError for what would end them: a k of pass@k above the number of responses, a question that no response can
-    be graded for."""
+    """Check the evaluations before hours of curation and training: warn of scores that may not be trusted, and raise
+    RatchetError for faults that would end them: a k of pass@k above the number of responses, or a question that no
+    response can be graded for."""
     recipe = run.recipe
     if not recipe.evaluation.after:
         return
@@ -142,8 +142,8 @@ def check_evaluation(run: RunContext) -> None:
 
 
 def given_model(run: RunContext, model: str) -> Subject:
-    """The model: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an OpenAI-compatible
-    endpoint, whose key is in OPENAI_API_KEY."""
+    """The model with this name: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an
+    OpenAI-compatible endpoint, whose key is in OPENAI_API_KEY."""
     if re.match(r"https?://", model):
         base_url, separator, name = model.partition("#")
         if not separator or not name:
@@ -174,8 +174,8 @@ def _updated(recipe: Recipe, **evaluation: Any) -> Recipe:
 def evaluate_model(
     run: RunContext, subject: Subject, label: str, training: Sequence[Artifact] | None = None
 ) -> Artifact:
-    """Generations, verdicts and scores of one model on every benchmark of the recipe. Benchmark questions among the
-    `training` problems are flagged; None: the training set is unknown."""
+    """Evaluate one model on every benchmark of the recipe: generations, verdicts and scores. Benchmark questions among
+    the `training` problems are flagged; with None the training set is unknown."""
     recipe = run.recipe
     require_defined(recipe.evaluation)
     benchmarks = chosen_benchmarks(run)
@@ -307,7 +307,7 @@ def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:
 
 
 class EvaluationFollower(MetricsFollower):
-    """Progress of an evaluation: the number of responses, or why it waits."""
+    """A follower of an evaluation, which shows the number of responses, or why it waits."""
 
     def _record(self, record: dict[str, Any]) -> None:
         if "note" in record:

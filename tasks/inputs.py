@@ -1,4 +1,4 @@
-"""The files that a recipe names: local, on the Hugging Face Hub, or generated."""
+"""Find the files that a recipe names: local, on the Hugging Face Hub, or generated."""
 
 import inspect
 import os
@@ -83,12 +83,12 @@ def generated(run: RunContext, name: str) -> Artifact:
 
 
 PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
-"""Types of a generator's parameter whose type, or whose default's, has no bounds: an int is a number of rows or the
-like."""
+"""Bounded types for a generator's parameter whose type, or whose default's type, has no bounds: an int is a number of
+rows or the like."""
 
 
 def check_settings(name: str, function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Raises RatchetError for a setting that the generator does not have, lacks, or whose value its type refuses."""
+    """Raises RatchetError for a setting that the generator does not have, lacks, or whose value has the wrong type."""
     parameters = dict(list(inspect.signature(function).parameters.items())[2:])  # after directory and seed
     types, where = get_type_hints(function, include_extras=True), f"generate.{name}"
     for parameter in parameters.values():

@@ -1,4 +1,5 @@
-"""Do prompts and responses fit into the model? Asked while a run is planned, before hours of curation and training."""
+"""Check while a run is planned, before hours of curation and training, that prompts and responses fit into the
+model."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 MOST_BYTES = 50 << 20
-"""Larger benchmark files are not read for a plan."""
+"""Most bytes of a benchmark file that is read for a plan."""
 
 
 def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) -> None:
@@ -38,7 +39,7 @@ def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) ->
 
 
 def check_evaluation(run: RunContext, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]) -> None:
-    """Raises RatchetError if the longest response to a question does not fit, as far as the questions can be read now;
+    """Raises RatchetError if the longest response to a question does not fit, as far as the questions can be read now,
     and for questions that cannot be graded."""
     recipe = run.recipe
     positions, tokenizer = _model_facts(run, recipe.model, subject)

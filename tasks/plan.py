@@ -1,4 +1,4 @@
-"""Estimates of a recipe's time, cost and memory, and its first bottleneck when it grows."""
+"""Estimate a recipe's time, cost and memory, and its first bottleneck when it grows."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -34,19 +34,20 @@ GROWTH = [("as it is", 1), *((what, factor) for what in ("prompts", "GPUs", "len
 
 
 PROMPTS = 40_000
-"""Assumed prompts of a domain, for pass rates, before it is curated: AceReason's math has 49,000, its code 8,500."""
+"""Assumed number of a domain's prompts, for pass rates, before it is curated: AceReason's math has 49,000, its code
+8,500."""
 RATES = [(i + 0.5) / 20 for i in range(20)]
-"""Assumed pass rates of the prompts that are measured for `max_pass_rate`: evenly spread."""
+"""Assumed pass rates, evenly spread, of the prompts that are measured for `max_pass_rate`."""
 FEWER = 4
-"""Divisor of the machines of the smaller plan that a plan is compared with."""
+"""Divisor of the number of machines in the smaller plan that a plan is compared with."""
 WASTE = 1.5
 """Multiple of the smaller plan's GPU hours above which a plan warns."""
 
 
 class Plan:
-    """Estimate of one stage or all, on a machine (`16x8xH100`; by default what the recipe asks for). `mean` is the mean
-    response length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead of the
-    recipe's model, `curated` the recipe's curated problems by domain, as far as there are any."""
+    """An estimate of one stage or all, on a machine (`16x8xH100`; by default the one that the recipe asks for). `mean`
+    is the mean response length as a fraction of the maximum, `price` that of a GPU-hour, `start` a checkpoint instead
+    of the recipe's model, `curated` the recipe's curated problems by domain, as far as there are any."""
 
     def __init__(
         self, recipe: Recipe, settings: Settings, machine: str = "", mean: float = 0.5, price: float | None = None,
@@ -81,7 +82,8 @@ class Plan:
         return [(stage, estimate(self.shape, stage, self.training, self.machine, self.mean)) for stage in chosen]
 
     def prompts(self, stage: Stage) -> int:
-        """Number of prompts that a stage may train on: of the home's newest curated problems, otherwise assumed."""
+        """The number of prompts that a stage may train on: those of the home's newest curated problems, otherwise
+        assumed."""
         return sum(self._curated.get(domain, PROMPTS) for domain in stage.domains)
 
     def _pass(self, stage: Stage, prompts: int, rollouts: int, training: Training | None = None) -> float:
@@ -128,7 +130,7 @@ class Plan:
 
     @property
     def uncounted(self) -> list[str]:
-        """Benchmarks whose number of questions is not known before they are read."""
+        """The benchmarks whose number of questions is unknown before they are read."""
         return [b.name for b in self.recipe.evaluation.benchmarks if questions(b) is None]
 
     @cached_property
@@ -151,7 +153,7 @@ class Plan:
         return (steps + (self.evaluations and self.evaluations * self.evaluation)) / 3600
 
     def warnings(self) -> list[str]:
-        """Warnings for a person who is about to pay."""
+        """Warnings before a person pays for the run."""
         words = [*filter(None, [self.too_large]), *recipe_warnings(self.recipe)]
         idle = {stage.name: needs.sampled.empty for stage, needs in self.stages}
         if over := [f"{name} {share:.0%}" for name, share in idle.items() if share > LIMITS["idle decode slots"]]:
@@ -169,7 +171,7 @@ class Plan:
 
     @property
     def gpus(self) -> int:
-        """GPUs in use: the machine's, and those of an engine apart."""
+        """The number of GPUs in use: the machine's, and those of a separate engine."""
         return self.machine.count if self.machine.is_cpu else max(needs.gpus for _, needs in self.stages)
 
     @property
@@ -178,13 +180,14 @@ class Plan:
 
     @property
     def efficiency(self) -> float:
-        """Share of all GPUs' peak arithmetic that the stages' steps need; of all hours, also those without steps."""
+        """The share of all GPUs' peak arithmetic that the stages' steps need, over all hours, including those without
+        steps."""
         work = sum(needs.flops * stage.steps for stage, needs in self.stages)
         return work / (self.machine.flops * self.gpus * self.hours * 3600)
 
     @property
     def too_large(self) -> str:
-        """Error for stages that need more than the machine's memory; empty if none does."""
+        """The error for stages that need more than the machine's memory; "" if none does."""
         limit = LIMITS["memory"] * self.machine.memory
         needed = {stage.name: needs.peak * self.sharing for stage, needs in self.stages}
         over = [f"{name} needs {size / GIB:.3g} GiB" for name, size in needed.items() if size > limit]
@@ -239,7 +242,7 @@ class Plan:
         return None if self.price is None else hours * self.price * self.gpus
 
     def growth(self) -> list[dict[str, Any]]:
-        """Rows for the longest stage as it is and larger, with each limit's share."""
+        """Rows for the longest stage as it is and larger, with its share of each limit."""
         longest = max(self.stages, key=lambda each: each[0].steps * each[1].step_seconds)[0]
         rows = []
         for what, factor in GROWTH:
@@ -260,14 +263,14 @@ class Plan:
 
 
 def questions(benchmark: Benchmark) -> int | None:
-    """Questions of a benchmark, if they are known before it is read."""
+    """The number of questions of a benchmark, if it is known before the benchmark is read."""
     whole, (_, parts) = benchmark.advanced.questions, benchmark.advanced.part or (1, 1)
     whole = whole and whole // parts
     return min(benchmark.limit, whole or benchmark.limit) if benchmark.limit else whole
 
 
 def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
-    """The shape of the model to `start` from, otherwise the recipe's. Raises RatchetError if it cannot be read."""
+    """The shape of the model to `start` from, or else of the recipe's. Raises RatchetError if it cannot be read."""
     path = recipe.model.path
     if start:
         directory = Path(start).expanduser()

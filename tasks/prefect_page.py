@@ -1,4 +1,4 @@
-"""The contents of Prefect's page of a run: name, tags, log, links. Outside a Prefect run these do nothing."""
+"""Fill Prefect's page of a run: name, tags, log, links. Outside a Prefect run these functions do nothing."""
 
 import logging
 import sys
@@ -40,7 +40,7 @@ def link(address: str, text: str) -> None:
 
 
 def resumable_run() -> str:
-    """The id of the outermost flow run if a worker can start it again, else nothing."""
+    """The id of the outermost flow run if a worker can start it again; "" otherwise."""
     if not _in_flow_run():
         return ""
     from prefect import get_client
@@ -52,8 +52,8 @@ def resumable_run() -> str:
 
 
 def ask(key: str, text: str) -> str:
-    """Wait for approval: suspend a run that a worker can start again, and end any other. Returns who approved, in the
-    run that was started again. Raises Prefect's Pause with the text, or Waiting outside a Prefect run."""
+    """Wait for approval: suspend a run that a worker can start again, and end any other. In the run that was started
+    again, returns who approved. Raises Prefect's Pause with the text, or Waiting outside a Prefect run."""
     if not _in_flow_run():
         raise Waiting(text)
     from prefect import get_client

@@ -20,7 +20,7 @@ FORMATS = {
 
 
 class Progress:
-    """`facts` may change: they are read each time they are shown."""
+    """The progress of one step. `facts` may change: they are read each time they are shown."""
 
     def __init__(self, title: str = "") -> None:
         self.title, self.started = title, time.monotonic()
@@ -34,7 +34,7 @@ class Progress:
         self._first = self._first or (time.monotonic(), done)
 
     def count(self) -> str:
-        """`12/40, 3m 20s left`, or nothing without a total."""
+        """The count as text, such as `12/40, 3m 20s left`; "" without a total."""
         return f"{self.done:,}/{self.total:,}{self._left()}" if self.total else ""
 
     def facts(self) -> str:
@@ -48,7 +48,7 @@ class Progress:
 
 
 def in_words(facts: Mapping[str, Any], names: Iterable[str], between: str = ", ") -> str:
-    """The known facts among `names`."""
+    """The known facts among `names`, in words."""
     return between.join(FORMATS[name].format(facts[name]) for name in names if name in facts)
 
 
@@ -61,5 +61,5 @@ def duration(seconds: float) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with its control characters, line ends and tabs aside, written out."""
+    """The text with its control characters written out, except line ends and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

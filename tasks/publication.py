@@ -1,4 +1,4 @@
-"""Artifacts for publication: a data set or a model as a repository on the Hub, with its card."""
+"""Prepare artifacts for publication: a data set or a model as a repository on the Hub, with its card."""
 
 import json
 import re
@@ -17,7 +17,7 @@ Files = dict[str, Path | str]
 """The files of a repository by path: a file here, or a text."""
 TRAIN = "data/train.parquet"
 UNNAMED = "other"
-"""The Hub's word for a license that nobody named."""
+"""The Hub's value for a license that nobody named."""
 
 
 def repository(store: ArtifactStore, artifact: Artifact, license_: str) -> tuple[str, Files]:
@@ -56,7 +56,7 @@ def data_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
 
 
 def exported_card(card: str, title: str, usage: str, license_: str) -> str:
-    """The README of an export: how to train with it, then the data set's own card (may be "")."""
+    """The README of an export: how to train with it, followed by the data set's own card (which may be "")."""
     from huggingface_hub import DatasetCard
 
     own = DatasetCard(card or "---\nlanguage: [en]\n---\n")
@@ -66,7 +66,7 @@ def exported_card(card: str, title: str, usage: str, license_: str) -> str:
 
 
 def model_card(store: ArtifactStore, artifact: Artifact, license_: str) -> str:
-    """The model's origin, training and scores."""
+    """The card of a model: its origin, training and scores."""
     from huggingface_hub import EvalResult, ModelCardData
 
     from ratchet.tasks.report import summary_table

@@ -1,4 +1,4 @@
-"""Registers the last checkpoint of a run as a version of the recipe's model, and decides whether it is the best."""
+"""Register the last checkpoint of a run as a version of the recipe's model, and decide whether it is the best."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ GATE = Step("gate", 2, "gate")
 
 
 def register(run: RunContext, checkpoint: Artifact, evaluations: Sequence[Artifact]) -> None:
-    """The alias `candidate` moves to the checkpoint; `best` only if it passes the recipe's gate."""
+    """Move the alias `candidate` to the checkpoint, and `best` too if it passes the recipe's gate."""
     recipe, gate = run.recipe, run.recipe.gate
     verdict = _pass_gate(run, gate, evaluations[-1]) if gate else None
     if run.tracking is None:

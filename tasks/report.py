@@ -36,7 +36,8 @@ REPORT = Step("report", 15, "report", log=_log)
 def report(
     run: RunContext, evaluations: Sequence[Artifact], curated: Mapping[str, Artifact] = {}, title: str = ""
 ) -> Artifact:
-    """One HTML page, and the same in Markdown: the pipeline's last artifact, with the lineage of all others.
+    """Make the report, one HTML page and the same in Markdown: the pipeline's last artifact, with the lineage of all
+    others.
 
     `curated` are the problems of each domain."""
     if not evaluations:
@@ -106,7 +107,7 @@ def _labels(evaluations: Sequence[Artifact]) -> list[str]:
 
 
 def stored_evaluations(store: ArtifactStore, references: Sequence[str]) -> list[Artifact]:
-    """Evaluations by their references, or all those of a report by its reference; without any, the newest. Raises
+    """The evaluations of these references, or all those of a report by its reference; without any, the newest. Raises
     RatchetError for anything else."""
     if not references:
         every = [artifact for artifact in store.all() if artifact.kind == "evaluation"]
@@ -139,8 +140,9 @@ def require_same_settings(evaluations: Sequence[Artifact]) -> None:
 
 
 def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
-    """One row per benchmark and checkpoint: pass@1 with its standard error and pass@k at the largest k, each with the
-    paired difference from the first checkpoint where there are several; mean tokens and the share truncated."""
+    """A table with one row per benchmark and checkpoint: pass@1 with its standard error and pass@k at the largest k,
+    each with the paired difference from the first checkpoint if there are several; mean tokens and the share
+    truncated."""
     from ratchet.evaluation import tables
     from ratchet.evaluation.report import by_benchmark, read_scores
 

@@ -1,4 +1,4 @@
-"""Tells a person how a run goes: one line a step, and its progress."""
+"""Report the progress of a run to a person: one line per step, and its progress."""
 
 import logging
 import time
@@ -12,8 +12,8 @@ PROGRESS_EVERY_S = 60
 
 
 class ProgressReporter:
-    """Reports a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served flows.
-    `file`: where to; default: stdout."""
+    """A reporter of a run: one line per step, and one every `PROGRESS_EVERY_S` seconds. For pipes, files and served
+    flows. `file` is the output, by default stdout."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file
@@ -27,7 +27,8 @@ class ProgressReporter:
         print(text, flush=True, file=self._file)
 
     def say(self, text: str, style: str = "", level: int = logging.INFO) -> None:
-        """Print one line, here and in Prefect's log; what a model or a data set wrote in it commands no terminal."""
+        """Print one line, here and in Prefect's log. Control characters in it, which may come from a model or a data
+        set, are written out."""
         text = printable(text)
         self.show(text, style)
         prefect_page.log(text.strip(), level)
@@ -37,7 +38,7 @@ class ProgressReporter:
         self._phase = title
 
     def step_cached(self, title: str, summary: str) -> None:
-        """Count a cached step for the line that `show_cached` prints of all; Prefect's log gets each."""
+        """Count a cached step for the one line that `show_cached` prints; Prefect's log gets each."""
         self._cached.append(title)
         prefect_page.log(f"✓ {title} (cached) {summary}")
 
@@ -78,7 +79,7 @@ class ProgressReporter:
 
     @property
     def now(self) -> str:
-        """The current step and how far it is, "train math-36 (12/40)"; "" between steps."""
+        """The current step and its progress, "train math-36 (12/40)"; "" between steps."""
         done = f" ({self._progress.done:,}/{self._progress.total:,})" if self._progress.total else ""
         return f"{self._progress.title}{done}" if self._progress.title else ""
 

@@ -1,4 +1,4 @@
-"""The kept rollouts of finished stages: found by name, judged again, and as a page to browse."""
+"""The kept rollouts of finished stages: find them by name, judge them again, and browse them on a page."""
 
 import base64
 import hashlib
@@ -26,9 +26,9 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.submission import JudgeSettings
 
 AHEAD = 1024
-"""Responses submitted and not judged: enough to keep all workers busy while one takes long."""
+"""Most responses submitted and not yet judged: enough to keep all workers busy while one takes long."""
 PAGE_BYTES = 8_000_000
-"""Text on a page, which a browser still filters at once."""
+"""Most bytes of text on a page, which a browser still filters at once."""
 SHOWN = (
     "step", "domain", "problem_id", "sample", "outcome", "decided_by", "detail", "reward", "advantage", "tokens",
     "truncated", "learned", "prompt", "response",
@@ -62,7 +62,7 @@ def stage_directory(what: str) -> Path | None:
 
 @dataclass(frozen=True)
 class KeptRollouts:
-    """The rollouts of a stage, and what they are judged by."""
+    """The rollouts of a stage, and the settings that judge them."""
 
     name: str
     path: Path
@@ -107,7 +107,7 @@ def kept_rollouts(settings: Settings, what: str) -> list[KeptRollouts]:
 
 @dataclass(frozen=True)
 class Rescored:
-    """A rollout, what the current verifier says of it, and its rewards then and now, without penalties of length."""
+    """A rollout, the current verifier's verdict on it, and its rewards then and now, without penalties of length."""
 
     row: dict[str, Any]
     verdict: Verdict
@@ -116,15 +116,16 @@ class Rescored:
 
     @property
     def change(self) -> str:
-        """`overpaid`, `underpaid`, or "" if both rewards are the same or a verdict is an infrastructure error."""
+        """The change of the reward: `overpaid`, `underpaid`, or "" if both rewards are the same or a verdict is an
+        infrastructure error."""
         if self.paid is None or self.due is None or abs(self.paid - self.due) < 1e-9:
             return ""
         return "overpaid" if self.paid > self.due else "underpaid"
 
 
 def rescored(rollouts: KeptRollouts, wanted: RolloutFilter, workers: int | None = None) -> Iterator[Rescored]:
-    """Each judged rollout that matches, with the verdict of the current verifier, as it is judged. Truncated responses
-    are left out: training judges none. Raises RatchetError if a rollout's problem is gone."""
+    """Yield each judged rollout that matches, with the current verifier's verdict, as soon as it is judged. Truncated
+    responses are omitted: training judges none. Raises RatchetError if a rollout's problem is gone."""
     tables = [pq.read_table(file) for file in rollouts.problems if file.is_file()]
     problems = {problem.problem_id: problem for table in tables for problem in from_table(table)}
     waiting: dict[int, dict[str, Any]] = {}

@@ -57,7 +57,8 @@ class Visit:
 
 
 def chains(settings: Settings, run: str | None = None, recipe: str | None = None) -> list[Chain]:
-    """The last curation of each domain, of all runs or of this run or recipe. Raises RatchetError if there is none."""
+    """The last curation of each domain, among all runs or of this run or recipe. Raises RatchetError if there is
+    none."""
     newest: dict[str, Chain] = {}
     for record in [get_run(settings, run)] if run else all_runs(settings):
         if recipe is None or record.tags["ratchet.recipe"] == recipe:
@@ -72,8 +73,8 @@ def chains(settings: Settings, run: str | None = None, recipe: str | None = None
 
 
 def find(chains: Sequence[Chain], what: str) -> list[tuple[Chain, Row]]:
-    """The rows with this problem_id (or its beginning), at this `source:row`, or whose statement has this text in any
-    case and spacing. Copies of one problem are several rows. Raises RatchetError for no match."""
+    """Find the rows with this problem_id (or its beginning), at this `source:row`, or whose statement has this text in
+    any case and spacing. Copies of one problem are several rows. Raises RatchetError for no match."""
     what = what.strip()
     words = r"\s+".join(map(re.escape, what.split()))
     match = pc.match_substring_regex(pc.field("prompt"), words, ignore_case=True)  # pyright: ignore[reportAttributeAccessIssue]
@@ -104,7 +105,7 @@ def visits(chain: Chain, row: Row) -> Iterator[Visit]:
 
 
 def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
-    """The name and text of the match: a benchmark item, or the copy that is kept."""
+    """The name and text of the row's match: a benchmark item, or the copy that is kept."""
     if stays := visit.evidence.get("kept"):
         row = _one(visit.artifact.kept, stays)
         return (f"{stays['source']}:{stays['source_id']}, which stays", row["prompt"]) if row else None
@@ -118,7 +119,7 @@ def other_row(visit: Visit, store: ArtifactStore) -> tuple[str, str] | None:
 
 
 def copies(visit: Visit) -> list[str]:
-    """`source:row (rule)` of the rows that a step dropped as copies of this one."""
+    """The rows, as `source:row (rule)`, that a step dropped as copies of this one."""
     mine, dropped = {"source": visit.row["source"], "source_id": visit.row["source_id"]}, []
     for row in pq.read_table(visit.artifact.rejected, columns=["source", "source_id", "rule", "evidence"]).to_pylist():
         stays = json.loads(row["evidence"]).get("kept")

@@ -1,4 +1,4 @@
-"""One run of a flow, as its steps see it: recipe, store, lineage and display."""
+"""One run of a flow from its steps' view: recipe, store, lineage and display."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from ratchet.verifiers.errors import RatchetError, nearest
 HELD_OUT = "held_out"
 """The step that reads a benchmark."""
 AFTER_HELD_OUT = CURATION_STEPS[CURATION_STEPS.index("decontaminate") + 1 :]
-"""Steps after the one that compares with benchmarks."""
+"""The steps after the one that compares with benchmarks."""
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,18 @@ class PlannedStep:
     """Inputs that this run gives it; the output's manifest may name others with the same content."""
     cached: bool
     not_done: str = ""
-    """The reason if it cannot run."""
+    """The reason why the step cannot run; "" if it can."""
     left_out: bool = False
     """True if only other steps were chosen."""
     name: str = ""
     estimate: Callable[[], str] | None = None
-    """Describes the cost of making it, once its inputs exist."""
+    """A function that describes the cost of making the output, once its inputs exist."""
     check: Callable[[], None] | None = None
-    """Raises RatchetError for a missing requirement."""
+    """A function that raises RatchetError for a missing requirement."""
     same_as: Artifact | None = None
     """An earlier artifact with the same content."""
     approval: Approval | None = None
-    """The undecided approval at which a run has waited already."""
+    """The undecided approval at which a run has already waited."""
 
     @property
     def done(self) -> bool:
@@ -50,7 +50,8 @@ class PlannedStep:
 
 @dataclass
 class RunContext:
-    """Context of a run, which a flow passes to its steps. Without `tracking` it is a plan: only keys are computed."""
+    """The context of a run, which a flow passes to its steps. Without `tracking` it is a plan: only keys are
+    computed."""
 
     recipe: Recipe
     domains: tuple[str, ...]
@@ -64,7 +65,7 @@ class RunContext:
     root: str = ""
     """Id of the run in the tracking journal."""
     in_prefect: bool = False
-    """Steps are Prefect tasks; plain calls otherwise."""
+    """True if steps are Prefect tasks instead of plain calls."""
     tracked: bool = False
     """True if MLflow had received everything at the end of the run."""
     plan: list[PlannedStep] = field(default_factory=list)
@@ -72,9 +73,9 @@ class RunContext:
     steps: Steps = field(default_factory=Steps)
     """The steps that were chosen."""
     children: dict[str, str] = field(default_factory=dict)
-    """A step's run in the journal, by the key of its output."""
+    """The steps' runs in the journal, by the keys of their outputs."""
     resident: Resident = field(default_factory=lambda: Resident("ratchet.training.launch", "ratchet.evaluation.main"))
-    """Runs this machine's process groups, one after the other."""
+    """A process that runs this machine's process groups, one after the other."""
 
     @property
     def outputs(self) -> list[Artifact]:

@@ -9,7 +9,7 @@ from ratchet.infra.store.artifacts import FILE_KIND, GIVEN_KINDS, Artifact
 from ratchet.infra.tracking.run_record import RunRecord, RunStep
 
 Facts = Sequence[tuple[str, Any, Any]]
-"""Name, and its value in each of the two runs; None where it has none."""
+"""Facts by name, with the value in each of the two runs; None where a run has none."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Differences:
     """Differences of each changed step, by title: its own parameters, version and files; empty if only its inputs
     changed."""
     same_content: Sequence[str]
-    """Changed steps with the same content in the end."""
+    """Changed steps whose content is the same in the end."""
     only: tuple[Sequence[str], Sequence[str]]
-    """Steps of one run alone."""
+    """Steps of only one of the runs."""
     shared: Sequence[tuple[RunStep, RunStep]]
 
 

@@ -1,19 +1,20 @@
-"""The name of a run: recipe, seed and flow, and what `--set` changed."""
+"""The name of a run: recipe, seed, flow, and the fields that `--set` changed."""
 
 import re
 from collections.abc import Sequence
 
 SECTIONS = {"training", "evaluation", "curation", "stages", "advanced", "*"}
-"""Parts of a field's path that say little beside the rest of it."""
+"""Parts of a field's path that add little to the rest of it."""
 IN_THE_NAME = {"name", "seed"}
 LONGEST, LONGEST_VALUE = 120, 32
-"""Characters."""
+"""Most characters of a name, and of a value in it."""
 
 
 def run_name(recipe: str, seed: int, flow: str, overrides: Sequence[str]) -> str:
-    """`tiny-seed0-pipeline`; with overrides `tiny-seed0-pipeline,math-36.steps=10,checkpoint_every=5`, written as Hydra
-    names the folders of its jobs, in characters that are safe in files and shells. Overrides are `KEY=VALUE`, as
-    `--set` takes them; the last one of a field counts, and those that do not fit are counted: `…,+2`."""
+    """Name a run `tiny-seed0-pipeline`; with overrides `tiny-seed0-pipeline,math-36.steps=10,checkpoint_every=5`,
+    written as Hydra names the folders of its jobs, in characters that are safe in files and shells. Overrides are
+    `KEY=VALUE`, as `--set` takes them; the last one of a field counts, and those that do not fit are counted:
+    `…,+2`."""
     name = f"{recipe}-seed{seed}-{flow}"
     changed = {key: value for key, _, value in (override.partition("=") for override in overrides)}
     words = [f"{_field(key)}={_value(value)}" for key, value in changed.items() if key not in IN_THE_NAME]

@@ -51,11 +51,11 @@ class Step:
     name: str
     version: int
     kind: str
-    """Kind of its output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
+    """The kind of the step's output: `raw`, `problems`, `attempts`, `traces`, `checkpoint`, `evaluation`, `report`."""
     resumable: bool = False
-    """The next run continues in the draft of a killed one."""
+    """True if the next run continues in the draft of a killed one."""
     log: Callable[[StepOutput], None] | None = None
-    """Logs an output of this kind; by default `log_output`."""
+    """A function that logs an output of this kind; by default `log_output`."""
 
 
 def run_step(
@@ -76,7 +76,7 @@ def run_step(
 
     `make` fills the draft. `estimate` describes its cost in a plan. `check` is called before a run's first step, and
     raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`;
-    `code` are the import paths of domains, losses, engines and the like that it runs, perhaps the user's own.
+    `code` are the import paths of domains, losses, engines and the like that it runs, including the user's own.
     """
     inputs, own = tuple(inputs), own_code(code)
     key = artifact_key(step.name, step.version, name, parameters, inputs, whole, own)
@@ -179,7 +179,7 @@ def _warn_of_newer(run: RunContext, step: Step, target: Artifact) -> None:
 
 
 def not_done(run: RunContext, step: str, domain: str, reason: str) -> None:
-    """Record a step of the recipe that cannot run: shown in the plan, the terminal and the lineage."""
+    """Record that a step of the recipe cannot run: it is shown in the plan, the terminal and the lineage."""
     title, never = f"{step} {domain}", run.store.locate("problems", domain, "0" * 64)
     run.plan.append(PlannedStep(title, never, (), False, reason, name=step))
     if run.tracking is None or run.steps.only:
@@ -243,7 +243,7 @@ def _log_data(tracking: Tracking, child: str, artifact: Artifact, context: str) 
 
 def log_output(output: StepOutput, pages: Sequence[str] = (), scored: Mapping[str, Any] = {}) -> None:
     """Log the metrics of an output and the files that it shows, on these pages (default: the step's own). `scored` are
-    the model and data sets that metrics are about."""
+    the model and data sets that metrics describe."""
     for page in pages or (output.child,):
         output.tracking.metrics(page, output.artifact.manifest.metrics, **scored)
         log_files(output, page)

@@ -26,7 +26,7 @@ from ratchet.verifiers.domains import code_of
 TEACHER_ATTEMPTS = Step("teacher_attempts", 6, "attempts")
 
 PROMPTS_AT_ONCE = 256
-"""Problems are read with their tests, which may be megabytes."""
+"""Number of problems read at once; their tests may be megabytes."""
 NO_TEACHER = "no teacher is configured (curation.{domain}.teacher.kind)"
 
 
@@ -66,7 +66,8 @@ class TeacherAttempts:
 
     @property
     def journal(self) -> Path:
-        """Free answers belong to the code that gave them; those that were paid for are kept whatever it is now."""
+        """The journal of the answers. Free answers belong to the code that gave them; paid ones are kept whatever the
+        code is now."""
         kind, model = self.teacher.kind, self.teacher.model
         code = () if TEACHERS.get(kind).paid else own_code(teacher_code(self.teacher)).values()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join([kind, model, *(digits[:12] for digits in code)]))
@@ -77,11 +78,11 @@ class TeacherAttempts:
         return attempting.problem_prompts(lambda: Rows(self.problems.kept).batches(PROMPTS_AT_ONCE), self.prompt)
 
     def known(self) -> Bill:
-        """The attempts, and how many of them the journal has."""
+        """The bill of all attempts, with the answers that the journal already has."""
         return attempting.known_attempts(self._prompts, self.teacher, self.journal, self.seed)
 
     def check(self) -> None:
-        """Raises RatchetError where the teacher would not answer and is needed. Before the problems exist, a journal
+        """Raises RatchetError if the teacher is needed and would not answer. Before the problems exist, a journal
         counts as proof: the teacher may be gone by now with every answer journaled."""
         if self.journal.exists():
             if not self.problems.path.exists():
@@ -92,7 +93,7 @@ class TeacherAttempts:
         TEACHERS.get(self.teacher.kind).check(self.teacher)
 
     def collect(self, draft: Draft[AttemptsResult] | Draft[TracesResult], reporter: ProgressReporter) -> Bill:
-        """Write the attempts to a draft; returns what they cost."""
+        """Write the attempts to a draft; returns their cost."""
         self.journal.parent.mkdir(parents=True, exist_ok=True)
         chosen = TEACHERS.get(self.teacher.kind)
         engine = chosen.for_teacher(self.teacher)
@@ -109,7 +110,7 @@ class TeacherAttempts:
 
 
 def teacher_seed(seed: int, teacher: Teacher, purpose: str = "") -> int:
-    """Seed of a teacher's random numbers, another for each purpose; paid answers are shared by all seeds."""
+    """The seed of a teacher's random numbers, another one for each purpose; all seeds share paid answers."""
     if teacher.kind != "none" and TEACHERS.get(teacher.kind).paid:
         return 0
     return derive_seed(seed, purpose) if purpose else seed
@@ -121,7 +122,7 @@ def teacher_code(*teachers: Teacher) -> list[str]:
 
 
 def without_teacher(run: RunContext, domain: str, steps: Sequence[str]) -> list[str]:
-    """The steps that need a teacher, recorded as not done."""
+    """Record the steps that need a teacher as not done."""
     names = ["teacher_attempts", *steps]
     for name in names:
         not_done(run, name, domain, NO_TEACHER.format(domain=domain))

@@ -174,7 +174,8 @@ def _short(text: str) -> str:
 def without_held_out(
     traces: list[Trace], benchmarks: Sequence[tuple[pa.Table, Decontamination]]
 ) -> tuple[list[Trace], list[dict[str, Any]]]:
-    """The traces that share no text with a benchmark item, by curation's rules, and the rejected rows of the others."""
+    """The traces that share no text with a benchmark item, by curation's rules, and the rejected rows for the
+    others."""
     rejected: list[dict[str, Any]] = []
     for items, settings in benchmarks:
         leaks = Decontaminator(items, settings).split(to_table(problem_rows(traces))).rejected.to_pylist()
@@ -187,8 +188,8 @@ def without_held_out(
 def teacher_traces(run: RunContext, start: WarmStart, problems: Mapping[str, Artifact]) -> Artifact:
     """The teacher's answers to the curated problems, right and wrong, as (prompt, response) pairs.
 
-    Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are left out: a model must not
-    learn to stop in the middle.
+    Columns: problem_id, domain, prompt (the user turn), response. Truncated answers are omitted: a model must not learn
+    to stop in the middle.
     """
     prompt, seed = run.recipe.model.prompt, run.recipe.seed
     wanted = allot(start.traces, start.mix or dict.fromkeys(problems, 1.0), least=0)

@@ -1,4 +1,5 @@
-"""Warm start and stages, each as a process group under torch's launcher, never inside the flow's process."""
+"""Run the warm start and the stages, each as a process group under torch's launcher, never inside the flow's
+process."""
 
 import json
 import shutil
@@ -76,14 +77,14 @@ WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkp
 STAGE = Step("train", 16, "checkpoint", resumable=True, log=_log_stage)
 PASS_RATES = Step("pass_rates", 13, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
-"""Steps after which an alarm is shown again when it returns; batches fluctuate."""
+"""Steps after which a returning alarm is shown again; batches fluctuate."""
 ATTEMPTS = 3
-"""Launches of a group that loses its machines each time before it makes progress."""
+"""Most launches of a group that loses its machines each time before it makes progress."""
 HEADLINE = ("loss", "pass_rate", "response_tokens", "truncated")
 
 
 def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
-    """The first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
+    """Make the first checkpoint: the recipe's model, trained on traces if the recipe has a warm start."""
     recipe = run.recipe
     start, hardware = recipe.training.warm_start, recipe.training.hardware
     spec = TrainingSpec.of(recipe, kind="warm_start", traces=traces and traces.kept, work_dir=Path())
@@ -118,8 +119,8 @@ def _lora(training: Training) -> dict[str, Any]:
 
 
 def check_model(run: RunContext, training: Training, path: str, trained: bool = True) -> None:
-    """Raises RatchetError for a faulty model, or one that would be computed as another model, while the run is planned,
-    before any work."""
+    """Raises RatchetError for a faulty model, or one that would be computed as another model. Called while the run is
+    planned, before any work."""
     if not run.planning:
         return
     with unused_libraries_hidden():
@@ -146,8 +147,8 @@ def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> No
 
 
 def check_choices(stage: Stage) -> list[str]:
-    """Import paths of the stage's loss and advantage. Raises RatchetError if one is unknown, or one of the user's own
-    fails when it is tried."""
+    """The import paths of the stage's loss and advantage. Raises RatchetError if one is unknown, or if one of the
+    user's own fails when it is tried."""
     try:  # shipped ones are not imported here, because that imports torch
         loss_trial(stage)
         if stage.advantage not in ADVANTAGES.shipped:
@@ -324,9 +325,9 @@ def run_worker(
     run: RunContext, module: str, spec: TrainingSpec | EvaluationSpec, draft: Draft[Any], name: str,
     follow: "MetricsFollower", *, once: bool = False, here: bool = False, resident: bool = False,
 ) -> None:  # fmt: skip
-    """Run a module as a worker process group to its end, following its metrics; again if it loses its machines. A group
-    that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises RatchetError with
-    the group's message."""
+    """Run a module as a worker process group to its end and follow its metrics; run it again if it loses its machines.
+    A group that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises
+    RatchetError with the group's message."""
     settings = replace(run.settings, slurm=None) if here else run.settings
     # Not in the artifact, whose content must not depend on the home; found again by a resumed run.
     spec_file = run.settings.logs / f"{draft.path.name}.spec.json"
@@ -373,7 +374,7 @@ def run_worker(
 
 
 class MetricsFollower:
-    """Reads a worker's `metrics.jsonl` as it grows, for the terminal and the tracking journal."""
+    """A follower of a worker's `metrics.jsonl` as it grows, for the terminal and the tracking journal."""
 
     def __init__(self, run: RunContext, child: str, path: Path) -> None:
         self.run, self.child, self.tail = run, child, Tail(path)
@@ -399,7 +400,7 @@ class MetricsFollower:
 
 
 class StageFollower(MetricsFollower):
-    """Follows a stage: also continues the curve over all stages, and has rollouts shown while it runs."""
+    """A follower of a stage, which also continues the curve over all stages and has rollouts shown while it runs."""
 
     def __init__(self, run: RunContext, child: str, path: Path, start: Artifact) -> None:
         super().__init__(run, child, path)

@@ -20,7 +20,7 @@ from ratchet.infra.store.manifest import CheckpointManifest
 from ratchet.training.interventions import AppliedIntervention
 
 POINTS = 60
-"""Points of a line over all stages; more steps are averaged, because single batches are noisy."""
+"""Points of a line over all stages; if there are more steps, they are averaged, because single batches are noisy."""
 LABEL_ROOM = 0.055
 """Share of the width that a slanted or vertical label takes; a mark nearer to the last label has none."""
 TITLES = {
@@ -28,9 +28,9 @@ TITLES = {
     "validation": "Validation score", "truncated": "Truncated responses", "kl": "KL to the reference, nats per token",
     "pass_rate": "Pass rate", "advantage_scale": "Mean absolute advantage",
 }  # fmt: skip
-"""The metrics that are drawn, the most important first."""
+"""Titles of the metrics that are drawn, the most important first."""
 SHOWN = 4
-"""Panels that are not folded."""
+"""Number of panels that are not folded."""
 OF_ALL_DOMAINS = ("validation", "kl")
 
 
@@ -93,7 +93,7 @@ def _read(chain: Sequence[Artifact]) -> list[StageCurves]:
 
 
 def curves(stages: Sequence[StageCurves]) -> list[tuple[str, Painter]]:
-    """A panel for each metric that is not 0 throughout, against the step."""
+    """The panels for each metric that is not 0 throughout, against the step."""
     lines = [line for stage in stages for line in stage.metrics]
     logged = {name.split("/")[-1] for line in lines for name, value in line.items() if value}
     return [(title, partial(_paint, stages, name)) for name, title in TITLES.items() if name in logged]

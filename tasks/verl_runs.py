@@ -1,7 +1,7 @@
-"""A recipe's curriculum as runs of verl, a directory for each stage: docs/howto/other_trainers.md.
+"""Write a recipe's curriculum as runs of verl, a directory for each stage: docs/howto/other_trainers.md.
 
-What can be known before training is in the files: the problems that the stage's limits keep, Hydra overrides, a script
-that passes each stage's weights on, a README with the rest. Their text is in the templates of `verl/`.
+The files have everything that is known before training: the problems that the stage's limits keep, Hydra overrides, a
+script that passes each stage's weights on, a README with the rest. Their text is in the templates of `verl/`.
 """
 
 from collections.abc import Mapping
