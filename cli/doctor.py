@@ -1,4 +1,4 @@
-"""`ratchet doctor`: can this machine run the recipes?"""
+"""`ratchet doctor`: test whether this machine can run the recipes."""
 
 import itertools
 import platform
@@ -31,8 +31,8 @@ def doctor(
 
     The exit code is 1 if a check fails.
 
-    With `--contents`, read everything in the home (1 GB per second and core), and name each file that is not as it was
-    written: artifacts, by their hashes, stored generations, and teachers' answers.
+    With `--contents`, read everything in the home (1 GB per second and core), and name each file that has changed since
+    it was written: artifacts, by their hashes, stored generations, and teachers' answers.
 
     `ratchet preflight` tests whether machines can run a recipe; `ratchet gc` lists what may be deleted.
 

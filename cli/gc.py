@@ -1,4 +1,4 @@
-"""`ratchet gc`: what may be deleted from a home."""
+"""`ratchet gc`: delete the unused parts of a home."""
 
 from typing import Annotated
 
@@ -27,13 +27,13 @@ def gc(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what is listed.")] = False,
     home: Home = None,
 ) -> None:
-    """List or delete what no run uses any more.
+    """List or delete what no run uses anymore.
 
     Unfinished directories, artifacts and runs are listed; `--delete` removes them.
 
-    Everything that a kept run made or read is kept, with all that it was made from. Runs are kept unless `--forget` or
-    `--older-than` selects them; those that MLflow has not fully received are kept in any case. Nothing is deleted while
-    a run is active.
+    Everything that a kept run made or read is kept, with everything that it was made from. Runs are kept unless
+    `--forget` or `--older-than` selects them; those that MLflow has not fully received are kept in any case. Nothing is
+    deleted while a run is active.
 
     Example: `ratchet gc`
 

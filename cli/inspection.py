@@ -26,9 +26,9 @@ ACTIONS = {
     "run": ("run", "bold green"), "run_if_inputs_differ": ("run if inputs changed", "green"),
     "cached": ("cached", "cyan"), "not_run": ("not run", "yellow"),
 }  # fmt: skip
-"""Words and style of the actions of `step_facts`."""
+"""The words and the style for each action of `step_facts`."""
 LONGEST = 800
-"""Characters shown of a dropped row's statement, and of the reason."""
+"""Most characters shown of a dropped row's statement, and of the reason."""
 
 
 def show_steps(plan: "Sequence[PlannedStep]") -> None:
@@ -57,7 +57,7 @@ def show_steps(plan: "Sequence[PlannedStep]") -> None:
 
 
 def step_facts(plan: "Sequence[PlannedStep]") -> list[dict[str, Any]]:
-    """The planned steps as data. `action`: run, run_if_inputs_differ, cached, skipped, or not_run with a reason."""
+    """The planned steps as data. `action` is run, run_if_inputs_differ, cached, skipped, or not_run with a reason."""
     titles = {step.output.key: step.title for step in plan if not step.not_done}
 
     return [
@@ -178,8 +178,8 @@ def _show_curation(artifact: Artifact) -> None:
 
 
 def lineage_tree(lineage: Lineage, artifacts: Sequence[Artifact], down: bool) -> Tree:
-    """Print everything these were made from, up to the raw files; or, `down` to the scores, everything made from them.
-    Each artifact stands once, below its nearest relative."""
+    """A tree of everything that these were made from, up to the raw files; or, `down` to the scores, of everything made
+    from them. Each artifact appears once, below its nearest relative."""
     following = lineage.used_by if down else lineage.made_from
     tree, shown = Tree("\n[bold]used by[/]" if down else "\n[bold]made from[/]"), set[str]()
 

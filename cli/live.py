@@ -22,7 +22,7 @@ from ratchet.tasks.reporter import ProgressReporter
 
 
 class QuietReporter(ProgressReporter):
-    """Reports warnings only, on stderr."""
+    """A reporter that shows only warnings, on stderr."""
 
     def show(self, text: str, style: str = "") -> None:
         if text.startswith(("! ", "– ")):
@@ -45,7 +45,7 @@ def reporting() -> Iterator[ProgressReporter]:
 
 
 class LiveReporter(ProgressReporter):
-    """Live display: finished steps as lines, the current one with a bar, its latest metrics and the time left."""
+    """A live display: finished steps as lines, the current one with a bar, its latest metrics and the time left."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()

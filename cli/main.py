@@ -1,7 +1,7 @@
 """The command line: `ratchet`.
 
-Only what every command needs is imported here. Recipes import pydantic's models and flows import Prefect, so commands
-import them when they run: then `--help`, `show` and a misspelled recipe answer at once.
+Only modules that every command needs are imported here. Recipes import pydantic's models and flows import Prefect, so
+commands import them when they run: then `--help`, `show` and a misspelled recipe answer at once.
 """
 
 import json
@@ -309,8 +309,8 @@ def _on_signal(number: int, frame: Any) -> None:
 
 
 def read_text_as_utf8() -> None:
-    """Start again in Python's UTF-8 mode where the locale has another encoding, so that this process and those that it
-    starts read and write files and names as UTF-8."""
+    """Start again in Python's UTF-8 mode if the locale has another encoding, so that this process and its children read
+    and write files and names as UTF-8."""
     if not sys.flags.utf8_mode and locale.getencoding().lower().replace("-", "") != "utf8":
         os.environ["PYTHONUTF8"] = "1"
         sys.stdout.flush()
@@ -318,8 +318,7 @@ def read_text_as_utf8() -> None:
 
 
 def require_folder() -> None:
-    """Raises RatchetError where the working directory has been deleted: every relative path would fail in its own
-    way."""
+    """Raises RatchetError if the working directory has been deleted: every relative path would fail in its own way."""
     try:
         os.getcwd()
     except FileNotFoundError as error:
@@ -327,12 +326,13 @@ def require_folder() -> None:
 
 
 def disable_telemetry() -> None:
-    """Libraries send no statistics of use: where nothing answers, each process would wait for it in silence."""
+    """Keep libraries from sending usage statistics: where nothing answers, each process would wait for it in
+    silence."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
 
 
 def keep_loopback_off_proxies() -> None:
-    """Prefect's server, MLflow, reward servers and engines of this machine are not behind the environment's proxy."""
+    """Reach Prefect's server, MLflow, reward servers and engines of this machine without the environment's proxy."""
     for name in ("no_proxy", "NO_PROXY"):
         hosts = [host for host in os.environ.get(name, "").split(",") if host]
         os.environ[name] = ",".join([*hosts, *(host for host in LOOPBACK if host not in hosts)])

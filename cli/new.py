@@ -1,4 +1,4 @@
-"""`ratchet new`: a working, tested skeleton of what a recipe chooses by name, as a package of its own."""
+"""`ratchet new`: write a working, tested skeleton of a part that a recipe chooses by name, as a package of its own."""
 
 import keyword
 from pathlib import Path
@@ -11,7 +11,7 @@ from ratchet.cli.terminal import hint, output, print_json, say
 from ratchet.verifiers.errors import RatchetError, nearest
 
 KINDS = ("rule", "step", "domain", "loss", "benchmark")
-"""The kinds in `skeletons.yaml`."""
+"""The kinds of skeletons in `skeletons.yaml`."""
 
 
 def new(

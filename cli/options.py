@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, with their shell completion."""
+"""Arguments and options that several commands share, with their shell completion."""
 
 import functools
 import inspect
@@ -114,7 +114,7 @@ INTERRUPTED = 130
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options `--json` and `--quiet` to a command, which finds them in `terminal.output`."""
+    """Add the options `--json` and `--quiet` to a command; their values are in `terminal.output`."""
 
     @functools.wraps(command)
     def run(*, as_json: bool, quiet: bool, **arguments: Any) -> None:

@@ -26,7 +26,7 @@ from ratchet.verifiers.processes import free_port, last_lines, process_group
 Server = subprocess.Popen[bytes]
 HOST = "127.0.0.1"
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""Environment of what a server starts in turn: modules of the working directory are not imported."""
+"""Environment of processes that a server starts: modules of the working directory are not imported."""
 OTHER_VERSION = ". If another version of Prefect wrote {}, move that file away: it has the pages of runs, no results"
 LOOK_S = 3.0
 START_S = 180  # the first start may migrate a database on a busy laptop
@@ -118,7 +118,7 @@ def _tell_silence(api: str, over: threading.Event) -> None:
 
 
 def prefect_elsewhere() -> str:
-    """The API address in `PREFECT_API_URL`, or nothing."""
+    """The API address in `PREFECT_API_URL`, or ""."""
     return address_in("PREFECT_API_URL", "PREFECT_API_AUTH_STRING, as USER:PASSWORD")
 
 
@@ -152,7 +152,7 @@ def answering(api: str, advice: str = "") -> Iterator[None]:
 
 
 def resumed(flow_run: str, settings: Settings) -> bool:
-    """Have Prefect start a suspended run again; False where it is not suspended or no server knows it."""
+    """Make Prefect start a suspended run again; False if it is not suspended or no server knows it."""
     configure_prefect(settings)
     if not (address := server_address(settings)):
         return False
@@ -180,7 +180,7 @@ def without_heartbeats() -> Iterator[None]:
 
 
 def wait_until_up(name: str, address: str, server: Server, log: Path, advice: str = "") -> None:
-    """Raises RatchetError when the server ends or takes too long."""
+    """Wait for the server. Raises RatchetError if it ends or takes too long."""
     deadline = time.monotonic() + START_S
     while not _answers(address):
         if server.poll() is not None or time.monotonic() > deadline:
@@ -189,7 +189,8 @@ def wait_until_up(name: str, address: str, server: Server, log: Path, advice: st
 
 
 def configure_prefect(settings: Settings) -> None:
-    """Prefect keeps its database in the home; its logs are on the pages of its runs, not in the terminal."""
+    """Configure Prefect: its database is in the home, and its logs are on the pages of its runs, not in the
+    terminal."""
     with disk_errors(settings.home):
         settings.prefect_home.mkdir(parents=True, exist_ok=True)
         set_aside_damaged(settings.prefect_home / "prefect.db")
@@ -205,7 +206,7 @@ def configure_prefect(settings: Settings) -> None:
 
 
 def server_address(settings: Settings) -> str | None:
-    """The API of the environment's server, or of the one that `ratchet ui` runs for this home."""
+    """The address of the API of the environment's server, or of the one that `ratchet ui` runs for this home."""
     if elsewhere := prefect_elsewhere():
         return elsewhere
     try:

@@ -1,4 +1,4 @@
-"""`ratchet preflight`: can a recipe's machines run it?"""
+"""`ratchet preflight`: test whether a recipe's machines can run it."""
 
 import typer
 from rich.text import Text

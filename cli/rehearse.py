@@ -1,4 +1,4 @@
-"""`ratchet rehearse`: the whole recipe, small, on this machine."""
+"""`ratchet rehearse`: run the whole recipe, small, on this machine."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -35,11 +35,10 @@ def rehearse(
 ) -> None:
     """Run a miniature of the whole recipe on this machine, to see that each mechanism works.
 
-    Its data are a few rows in the published layout of each data set, read through a local Hub; its model is a small
-    one of the same architecture, which has learned a few answers; its teacher is a local OpenAI-compatible server.
-    Lengths, prompts, rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end
-    names every mechanism that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not
-    seen.
+    The data are a few rows in the published layout of each data set, read through a local Hub; the model is a small one
+    of the same architecture, which has learned a few answers; the teacher is a local OpenAI-compatible server. Lengths,
+    prompts, rollouts and steps shrink by rules that are printed; nothing is skipped. The table at the end names every
+    mechanism that the recipe asks for, and the artifact that shows it. The exit code is 1 if one was not seen.
 
     Example: `ratchet rehearse acereason-7b`
     """

@@ -1,4 +1,4 @@
-"""Old names of commands and options, which are answered with the new ones for one release."""
+"""Answer old names of commands and options with the new ones, for one release."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ EXPORTS = ("problems", "hub", "runs")
 
 
 def answer_old_names(words: Sequence[str]) -> None:
-    """Raises RatchetError with the new name of an option or an argument of before."""
+    """Raises RatchetError with the new name if an option or an argument has an old one."""
     command, *rest = [word for word in words if word not in ("--debug", "--unsafe")] or [""]
     for word in rest:
         if new := RENAMED.get((command, word.partition("=")[0])):

@@ -1,4 +1,4 @@
-"""`ratchet rollouts`: what a stage sampled, how it was judged, and what it was paid."""
+"""`ratchet rollouts`: browse a stage's samples, verdicts and rewards."""
 
 from collections import Counter
 from pathlib import Path
@@ -104,7 +104,7 @@ def filter_of(
     step: str = "", domain: str = "", problem: str = "", outcome: str = "", decided_by: str = "", reward: str = "",
     tokens: str = "", text: str = "",
 ) -> "RolloutFilter":  # fmt: skip
-    """A filter from the options of a command. Raises RatchetError for an invalid range or outcome."""
+    """Make a filter from the options of a command. Raises RatchetError for an invalid range or outcome."""
     from ratchet.training.rollout_log import OUTCOMES, RolloutFilter
 
     if outcome and outcome not in OUTCOMES:

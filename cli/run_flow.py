@@ -1,4 +1,4 @@
-"""Runs or plans one flow for a command."""
+"""Run or plan one flow for a command."""
 
 import importlib
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def load_with(
     recipe: str, set_: Sequence[str] | None, seed: int | None = None, *further: str
 ) -> "tuple[Recipe, list[str]]":
-    """The recipe with the overrides of a command, and these overrides."""
+    """Load the recipe with the overrides of a command; returns both."""
     from ratchet.infra.recipe import load_recipe
 
     overrides = [*(set_ or ()), *([f"seed={seed}"] if seed is not None else []), *further]
@@ -40,8 +40,8 @@ def run_flow(
     title: str = "",
     decision: tuple[bool, str] = (False, ""),
 ) -> None:
-    """Run or plan the flow `name`, or some of its `steps`, under this name or `title`. `decision`: whether to approve
-    the results at which it waits, or the reason to reject them."""
+    """Run or plan the flow `name`, or some of its `steps`, under this name or `title`. `decision` approves the results
+    at which it waits, or is the reason to reject them."""
     settings = load_settings(home)
     from ratchet.cli.inspection import result_facts, show_result, show_steps, step_facts
     from ratchet.cli.live import reporting

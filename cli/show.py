@@ -15,12 +15,12 @@ from ratchet.cli.terminal import columns, console, hint, output, print_json, pri
 from ratchet.infra.settings import Settings, load_settings
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
-"""YAML without anchors, so that each section can be edited alone."""
+"""A YAML dumper without anchors, so that each section can be edited alone."""
 RUN_HERE = ("tiny", "tiny-prorl", "word-problems-smollm2", "gsm8k-smollm2", "acereason-0.5b", "own-data")
 """Recipes that run on two cores, listed first."""
 ABLATIONS = "ablations/"
 ROW = re.compile(r".+:\d+|[0-9a-f]{6,16}|.*\s.*", re.DOTALL)
-"""`SOURCE:ROW`, the beginning of a problem_id, or words of a text."""
+"""Text that names a row: `SOURCE:ROW`, the beginning of a problem_id, or words of a statement."""
 
 
 def show(

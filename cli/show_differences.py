@@ -11,7 +11,7 @@ from ratchet.tasks.run_differences import Differences, Facts, differences, score
 
 
 def show_differences(a: RunRecord, b: RunRecord) -> None:
-    """Show how two runs differ: in their recipes, their steps, their scores."""
+    """Show the differences between two runs: in their recipes, their steps, their scores."""
     changes = differences(a, b)
     if output.json:
         print_json(_facts(changes, a, b))

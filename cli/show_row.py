@@ -17,14 +17,14 @@ from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.row_history import Chain, Visit, chains, copies, find, other_row, visits
 
 SHOWN = 5
-"""Rows shown when several are the same problem."""
+"""Most rows shown when several are the same problem."""
 SHOWN_ELSEWHERE = ("text", "span", "item_text", "item_span", "kept", "votes", "answers", "benchmark", "item")
 TEACHER = ("teacher_passes", "teacher_attempts", "teacher_tokens", "difficulty")
 MARK = "bold black on yellow"
 
 
 def show_row(settings: Settings, what: str, run: str | None, recipe: str | None) -> None:
-    """Each step's decision about the rows that `what` names, with matching texts side by side."""
+    """Show each step's decision about the rows that `what` names, with matching texts side by side."""
     rows = find(chains(settings, run, recipe), what)
     if output.json:
         print_json([_history(chain, row) for chain, row in rows])

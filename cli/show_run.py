@@ -1,4 +1,4 @@
-"""`ratchet show RUN`: how far a run is, and its time and cost so far beside what the plan says."""
+"""`ratchet show RUN`: the progress of a run, and its time and cost so far beside the plan's."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class Row:
     name: str
     steps: str
     so_far: float = 0.0
-    """Seconds, here and below."""
+    """Seconds so far; the next two are seconds, too."""
     left: float | None = None
     planned: float | None = None
 

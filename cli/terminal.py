@@ -18,7 +18,7 @@ from ratchet.tasks.progress import printable
 
 
 class Terminal(Console):
-    """`soft_wrap` keeps lines whole in pipes and files; a terminal has them wrapped at words."""
+    """A console. `soft_wrap` keeps lines whole in pipes and files; a terminal wraps them at words."""
 
     def print(self, *objects: Any, soft_wrap: bool | None = None, **settings: Any) -> None:
         if soft_wrap and self.is_terminal and all(isinstance(each, str | Text) for each in objects):
@@ -52,13 +52,13 @@ errors = Terminal(stderr=True, highlight=False)
 
 @dataclass
 class Output:
-    """The current command's `--json` and `--quiet`."""
+    """The values of the current command's `--json` and `--quiet`."""
 
     json: bool = False
     quiet: bool = False
 
     def use(self, json: bool, quiet: bool) -> None:
-        """Print to stderr under `--json`, where stdout has the result alone."""
+        """Print to stderr under `--json`, where stdout has only the result."""
         self.json, self.quiet = json, quiet
         console.file = sys.stderr if json else None  # pyright: ignore[reportAttributeAccessIssue] - None: stdout
 
@@ -68,7 +68,7 @@ output = Output()
 
 @contextmanager
 def spinner(text: str, where: Console = console) -> Iterator[None]:
-    """Show `text` with a spinner while the block runs; in a log one line, if that takes longer than five seconds."""
+    """Show `text` with a spinner while the block runs; in a log, as one line if that takes longer than five seconds."""
     if output.quiet:
         yield
         return
@@ -98,7 +98,7 @@ def columns(*names: str) -> Table:
 
 
 def print_unwrapped(what: RenderableType) -> None:
-    """Print without folding lines in a pipe: names stay whole."""
+    """Print without folding lines in a pipe, so that names stay whole."""
     wide = console if console.is_terminal else Console(file=console.file, width=100_000, highlight=False)
     wide.print(what)
 
@@ -120,6 +120,6 @@ def print_json(value: Any) -> None:
 
 
 def clean(text: str) -> Text:
-    """A text of a model or a data set, without control characters and without markup."""
+    """A text of a model or a data set without control characters and markup."""
     shown = text.encode("utf-8", "backslashreplace").decode()
     return Text(printable(shown))

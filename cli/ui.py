@@ -1,5 +1,5 @@
-"""Both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and their forms. For one that is elsewhere
-(`MLFLOW_TRACKING_URI`, `PREFECT_API_URL`), the address is shown."""
+"""Serve both web UIs on loopback: MLflow for lineage and scores, Prefect for flows and their forms. For one that is
+elsewhere (`MLFLOW_TRACKING_URI`, `PREFECT_API_URL`), the address is shown."""
 
 import json
 import os

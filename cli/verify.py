@@ -1,4 +1,5 @@
-"""`ratchet verify`: is a response right? Explains one, or judges a file of them, with the pool that training uses."""
+"""`ratchet verify`: judge one response and explain the verdict, or judge a file of them, with the pool that training
+uses."""
 
 import json
 import math
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from ratchet.verifiers.submission import JudgeSettings, Submission
 
 AHEAD = 1024
-"""Rows begun and not written: enough to keep all workers busy while one row takes long."""
+"""Most rows begun and not yet written: enough to keep all workers busy while one row takes long."""
 ANSWERS = ("response", "pred", "code")
-"""Columns of which each row has one."""
+"""Columns of which each row has exactly one."""
 Row = dict[str, Any]
 
 

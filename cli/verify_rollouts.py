@@ -1,4 +1,4 @@
-"""`ratchet verify --rollouts`: the rewards of a run that the current verifier would not give."""
+"""`ratchet verify --rollouts`: find the rewards of a run that the current verifier would not give."""
 
 import json
 from collections import Counter, defaultdict
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ratchet.training.rollout_log import RolloutFilter
 
 LISTED = 20
-"""Rollouts shown in the terminal."""
+"""Most rollouts shown in the terminal."""
 
 
 def verify_rollouts(
