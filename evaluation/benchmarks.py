@@ -1,4 +1,4 @@
-"""A benchmark's problems: reading and checking them."""
+"""Read a benchmark's problems and check them."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ REFERENCE = DECISIVE[2:-1]
 
 
 def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]:
-    """A benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the user's own file,
+    """Read a benchmark's problems from a Parquet file in `PROBLEM_SCHEMA`. Errors name the rows of the user's own file,
     `benchmark.path`, if there is one.
 
     A row that repeats another, with the same reference, is one question; `disagreeing` ones are left out. Raises
@@ -56,8 +56,8 @@ def load_problems(benchmark: Benchmark, path: str | Path) -> tuple[Problem, ...]
 
 
 def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
-    """Questions whose rows have different references, with the reason, by problem_id: neither can be trusted. Equal
-    answers in different notation are one reference."""
+    """The questions whose rows have different references, with the reason, by problem_id: neither reference can be
+    trusted. Equal answers in different notation are one reference."""
     reasons, first = {}, {}
     for problem in problems:
         before = first.setdefault(problem.problem_id, problem)
@@ -71,7 +71,7 @@ def disagreeing(problems: Sequence[Problem]) -> dict[str, str]:
 
 
 def require_room(benchmark: str, problem: Problem, prompt_tokens: int, longest: int, positions: int | None) -> None:
-    """Raises RatchetError if the longest response does not fit behind the prompt, into the model's positions (None: any
+    """Raises RatchetError if the longest response does not fit behind the prompt into the model's positions (None: any
     number)."""
     if positions is not None and prompt_tokens + longest > positions:
         raise RatchetError(
@@ -82,7 +82,7 @@ def require_room(benchmark: str, problem: Problem, prompt_tokens: int, longest: 
 
 
 def content_hash(problems: Sequence[Problem]) -> str:
-    """sha256 of everything that decides a score, in any order: scores with the same hash are comparable."""
+    """The sha256 of everything that decides a score, in any order: scores with the same hash are comparable."""
     digest = hashlib.sha256()
     for problem in sorted(problems, key=lambda problem: problem.problem_id):
         digest.update(json.dumps([getattr(problem, name) for name in DECISIVE]).encode())

@@ -1,4 +1,4 @@
-"""Two evaluations of the same questions: paired differences, changed questions, and differing settings."""
+"""Compare two evaluations of the same questions: paired differences, changed questions, and differing settings."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Counts = Mapping[str, Sequence[int]]  # question to (passed, graded)
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """pass@k `after` minus `before` on the same questions."""
+    """The difference of pass@k `after` minus `before` on the same questions."""
 
     questions: int
     difference: float
@@ -36,7 +36,7 @@ class PairedDifference:
 
     @property
     def improved(self) -> bool | None:
-        """True for a gain and False for a loss; None where the difference is not significant at 5 %."""
+        """True for a gain and False for a loss; None if the difference is not significant at 5 %."""
         return self.difference > 0 if self.p_value < 0.05 else None
 
 
@@ -63,8 +63,8 @@ def paired_difference(
 
 
 def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
-    """Every question graded on both sides, in the order of `before`: `passed` of `graded`, then `passed_after` of
-    `graded_after`.
+    """A row for every question graded on both sides, in the order of `before`: `passed` of `graded`, then
+    `passed_after` of `graded_after`.
 
     `newly_solved`: no correct response before, at least one after. With 0 of n correct the solve rate may still be up
     to `zero_of_n_limit(n)`. `newly_lost`: the reverse. `q_value`: Fisher's exact test, two-sided, corrected over all
@@ -90,7 +90,7 @@ def question_changes(before: Counts, after: Counts) -> pd.DataFrame:
 
 
 def zero_of_n_limit(n: int) -> float:
-    """Upper limit, at 95 %, of the solve rate after n failures and no success: 4.6 % for n = 64."""
+    """The upper limit, at 95 %, of the solve rate after n failures and no success: 4.6 % for n = 64."""
     return 1 - (1 - 0.95) ** (1 / n) if n else NAN
 
 

@@ -1,4 +1,4 @@
-"""Sampling through an OpenAI-compatible endpoint: each answer is stored as it arrives."""
+"""Sample through an OpenAI-compatible endpoint: each answer is stored as it arrives."""
 
 import os
 from collections import Counter

@@ -1,5 +1,4 @@
-"""The report's figures, one panel per benchmark, as SVG (page) and PNG (files). None where nothing would be
-drawn."""
+"""Draw the report's figures, one panel per benchmark, as SVG (page) and PNG (files). None if nothing would be drawn."""
 
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ def checkpoint_colors(count: int) -> list[Any]:
 
 
 def pass_at_k_curves(benchmarks: Benchmarks) -> Drawing | None:
-    """pass@k against k, one line per checkpoint, with bands of 95 %."""
+    """Draw pass@k against k, one line per checkpoint, with bands of 95 %."""
 
     def paint(series: Series, axes: Axes) -> None:
         for (label, scores), color in zip(series, checkpoint_colors(len(series)), strict=True):
@@ -47,7 +46,7 @@ def pass_at_k_curves(benchmarks: Benchmarks) -> Drawing | None:
 
 
 def solve_rate_histograms(benchmarks: Benchmarks) -> Drawing | None:
-    """Questions by solve rate, first checkpoint against last."""
+    """Draw the number of questions by solve rate, first checkpoint against last."""
 
     def paint(series: Series, axes: Axes) -> None:
         ends = [series[0], series[-1]] if len(series) > 1 else [series[0]]
@@ -68,5 +67,5 @@ def solve_rate_histograms(benchmarks: Benchmarks) -> Drawing | None:
 
 
 def floats(values: Any) -> np.ndarray:
-    """Values as floats, JSON's null as NaN."""
+    """The values as floats, with JSON's null as NaN."""
     return np.array([np.nan if value is None else value for value in values], dtype=float)

@@ -1,4 +1,4 @@
-"""Gains by task, after ProRL (arXiv 2505.24864, section 4), each with an interval.
+"""Gains by task, as in ProRL (arXiv 2505.24864, section 4), each with an interval.
 
 A task is a benchmark, or a part of one: where its file states exactly one topic or task for each question, as
 reasoning-gym's does, the questions of one topic are a task.
@@ -50,7 +50,7 @@ class Task:
 
 
 def tasks_of(benchmark: str, series: Sequence[tuple[str, Mapping[str, Any]]], questions: pd.DataFrame) -> list[Task]:
-    """The whole benchmark, followed by its tasks where each question has exactly one.
+    """The tasks of a benchmark: the whole benchmark, followed by its tasks if each question has exactly one.
 
     `series` are its scores at each checkpoint, of the same content; `questions` is indexed by problem_id, with
     `topics`. Only questions graded at every checkpoint count.
@@ -75,7 +75,7 @@ class BenchmarkGains:
     """The checkpoints with the same questions as the first."""
     domain: str
     tasks: Sequence[Task]
-    """Gains by task, as `tasks_of` gives them."""
+    """Gains by task, as returned by `tasks_of`."""
     questions: pd.DataFrame
     """Rows of `questions.parquet`, by problem_id."""
 
@@ -83,7 +83,8 @@ class BenchmarkGains:
 def gains_of(
     benchmarks: Mapping[str, Sequence[tuple[str, Mapping[str, Any]]]], directories: Mapping[str, Path]
 ) -> list[BenchmarkGains]:
-    """Each benchmark with two comparable checkpoints; `directories` of the evaluations by label."""
+    """The gains on each benchmark with two comparable checkpoints; `directories` are those of the evaluations, by
+    label."""
     gains = []
     for name, series in benchmarks.items():
         same = [(label, s) for label, s in series if s["content_hash"] == series[0][1]["content_hash"]]
@@ -98,8 +99,8 @@ def gains_of(
 
 
 def question_table(gains: BenchmarkGains) -> pd.DataFrame:
-    """One row per question: `change` from the first checkpoint to the last, whether that is `significant` for the
-    question alone, and `right, LABEL` of `graded, LABEL` responses at each checkpoint."""
+    """A table with one row per question: `change` from the first checkpoint to the last, whether that is `significant`
+    for the question alone, and `right, LABEL` of `graded, LABEL` responses at each checkpoint."""
     whole, *parts = gains.tasks
     task_of = {question: part.name for part in parts for question in part.counts[0]}
     changes = question_changes(whole.counts[0], whole.counts[-1])

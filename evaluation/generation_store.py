@@ -38,9 +38,9 @@ STORED_SCHEMA = pa.schema(
     ]
 )
 Key = tuple[str, int, str]
-"""problem_id, sample number, digest of the prompt."""
+"""The key of a generation: problem_id, sample number, digest of the prompt."""
 ROWS = b"sha256 of the rows"
-"""Field in the metadata of a part."""
+"""A field in the metadata of a part."""
 KEY_COLUMNS = ["problem_id", "sample", "prompt"]
 
 
@@ -54,8 +54,8 @@ class GenerationStore:
 
     @contextmanager
     def locked(self) -> "Iterator[GenerationStore]":
-        """Exclusive access: a second evaluation waits, and then finds the generations of the first. The kernel releases
-        the lock when its holder ends."""
+        """Hold exclusive access: a second evaluation waits, and then finds the generations of the first. The kernel
+        releases the lock when its holder ends."""
         with disk_errors(self.directory):
             self.directory.mkdir(parents=True, exist_ok=True)
             lock = open(self.directory / ".lock", "w")

@@ -1,4 +1,4 @@
-"""A verdict for every generation, and classes of equal answers."""
+"""Judge every generation, and group equal answers into classes."""
 
 import re
 from collections import defaultdict
@@ -35,7 +35,7 @@ GRADED_SCHEMA = pa.schema(
 RIGHT = 0
 """The class of all answers that the verifier accepts."""
 MAX_CLASSES = 64
-"""Wrong answers that a new one is compared with; beyond them, only by text."""
+"""Most wrong answers that a new one is compared with; beyond them, answers are compared only by text."""
 
 
 MANY_WITHOUT = 0.2
@@ -46,7 +46,7 @@ _MARKUP = re.compile(r"\*\*|__|`")
 
 
 class Grading:
-    """Submits generations to the verifier pool during sampling, and collects the verdicts.
+    """A grading of one evaluation: submits generations to the verifier pool during sampling, and collects the verdicts.
 
     `problems`, `prefixes` and `patterns` (`Benchmark.answer_pattern`) by benchmark; a prefix, such as `<think>`, is the
     part of each response that the prompt contains, and is judged with it.
@@ -63,7 +63,7 @@ class Grading:
         self.classes: dict[tuple[str, str, int], int | None] = {}
 
     def submit(self, generations: Iterable[Mapping[str, Any]]) -> None:
-        """Rows of `GENERATION_SCHEMA`. A failed request becomes an infra error."""
+        """Submit rows of `GENERATION_SCHEMA`. A failed request becomes an infra error."""
         for row in generations:
             ticket = (row["benchmark"], row["problem_id"], row["sample"])
             if row["finish_reason"] == "error":
@@ -103,7 +103,7 @@ class Grading:
             )
 
     def graded(self, generations: pa.Table) -> pa.Table:
-        """Generations with their verdicts, in `GRADED_SCHEMA`."""
+        """The generations with their verdicts, in `GRADED_SCHEMA`."""
         names = ("benchmark", "problem_id", "sample")
         keys = list(zip(*(generations[name].to_pylist() for name in names), strict=True))
         verdicts = [self.verdicts[key] for key in keys]
@@ -146,12 +146,12 @@ def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
 
 
 def answer_by(pattern: str, response: str) -> str | None:
-    """The answer as a benchmark's community writes it: the last match of a preset or a regular expression with one
+    """The answer as a benchmark's community reads it: the last match of a preset or a regular expression with one
     group, after the thinking; None without one. White space is folded first, and empty lines are dropped: runs of it
     make such patterns slow.
 
-    Where a base model goes on with a question of its own, in the style of its few-shot prompt, only the text before
-    that is read.
+    If a base model continues with a question of its own, in the style of its few-shot prompt, only the text before that
+    is read.
     """
     if pattern in ("boxed", "stated"):
         return (boxed_answer if pattern == "boxed" else stated_answer)(response)

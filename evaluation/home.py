@@ -1,4 +1,4 @@
-"""A home's results as pandas DataFrames, for notebooks: `open_home(".ratchet").evaluations()`. Read-only."""
+"""Read a home's results as pandas DataFrames, for notebooks: `open_home(".ratchet").evaluations()`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 def open_home(path: str | Path | None = None) -> "Home":
-    """The home at `path`, by default that of commands without `--home`. Raises RatchetError if it has no artifacts."""
+    """Open the home at `path`, by default that of commands without `--home`. Raises RatchetError if it has no
+    artifacts."""
     settings = load_settings(path)
     if not settings.artifacts.is_dir():
         raise RatchetError(f"{settings.home} has no artifacts. Give the directory that --home or RATCHET_HOME names.")
@@ -28,7 +29,8 @@ def open_home(path: str | Path | None = None) -> "Home":
 
 
 class Home:
-    """Artifacts are named as on the command line: `kind/name-key`, a unique beginning, or a unique name."""
+    """The results of a home. Artifacts are named as on the command line: `kind/name-key`, a unique beginning, or a
+    unique name."""
 
     def __init__(self, store: ArtifactStore, journals: Path) -> None:
         self.store, self.journals = store, journals

@@ -1,4 +1,4 @@
-"""One evaluation as a child process: `python -m ratchet.evaluation.main SPEC.json`.
+"""Run one evaluation as a child process: `python -m ratchet.evaluation.main SPEC.json`.
 
 Writes into the spec's `work_dir`:
     generations.parquet   one row per response, with its verdict (`evaluation.grading.GRADED_SCHEMA`)
@@ -65,7 +65,7 @@ QUESTIONS_SCHEMA = pa.schema(
 
 
 def evaluate(spec_path: Path, plan: Plan) -> None:
-    """Sample, grade, score. Raises RatchetError for what the user can fix."""
+    """Sample, grade and score. Raises RatchetError for errors that the user can fix."""
     work_dir, training = plan.spec.work_dir, plan.spec.training
     (work_dir / STATUS).unlink(missing_ok=True)
     with (
@@ -213,7 +213,7 @@ def _status(work_dir: Path, state: str, message: str) -> None:
 
 
 def preload(specification: str = "", *_: str) -> bool:
-    """Import what an evaluation needs; True if it may be forked then."""
+    """Import everything that an evaluation needs; True if this process may then be forked."""
     import pandas  # noqa: F401  for scores
 
     from ratchet.verifiers.math import domain  # noqa: F401

@@ -13,7 +13,8 @@ NAN = float("nan")
 
 
 def pass_at_every_k(n: int, c: int) -> np.ndarray:
-    """Unbiased pass@1 … pass@n of one question, shape [n] (Chen et al. 2021, arXiv 2107.03374, equation 1).
+    """Unbiased estimates of pass@1 … pass@n for one question, shape [n] (Chen et al. 2021, arXiv 2107.03374, equation
+    1).
 
     With f_k = C(n-c, k) / C(n, k), the chance that k responses drawn without replacement are all wrong, f_0 = 1 and
     f_k = f_{k-1} (n-c-k+1) / (n-k+1). Every factor lies in [0, 1], so nothing overflows at any n.
@@ -25,7 +26,7 @@ def pass_at_every_k(n: int, c: int) -> np.ndarray:
 
 
 def pass_at_k_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """`pass_at_every_k` of many questions, shape [questions, max n]; NaN beyond a question's own n.
+    """Estimates of `pass_at_every_k` for many questions, shape [questions, max n]; NaN beyond a question's own n.
 
     Questions with the same n and c share one computation, so the cost hardly grows with their number.
     """
@@ -42,13 +43,13 @@ def pass_at_k_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
 
 
 def all_pass_table(n: ArrayLike, c: ArrayLike) -> np.ndarray:
-    """Unbiased pass^1 … pass^n, C(c, k) / C(n, k): the chance that k responses drawn without replacement are all right
-    (Yao et al. 2024, arXiv 2406.12045). Shape and NaN as in `pass_at_k_table`."""
+    """Unbiased estimates of pass^1 … pass^n, C(c, k) / C(n, k): the chance that k responses drawn without replacement
+    are all right (Yao et al. 2024, arXiv 2406.12045). Shape and NaN as in `pass_at_k_table`."""
     return 1.0 - pass_at_k_table(n, np.asarray(n) - np.asarray(c))
 
 
 def majority_at_k(votes: Sequence[tuple[Hashable | None, bool]], k: int, draws: int = 100) -> float:
-    """maj@k of one question: the share of right majorities among `draws` seeded subsets of k responses.
+    """Estimate maj@k of one question: the share of right majorities among `draws` seeded subsets of k responses.
 
     `votes` are (equivalence class, True if that response is right). A response without an answer has class None and
     does not vote. On a tie the value is the mean, over the tied classes, of the share of right responses in each.

@@ -1,4 +1,4 @@
-"""ProRL's regimes: did training extend what a model can solve, or only raise pass@1?
+"""Decide ProRL's regimes: did training extend what a model can solve, or only raise pass@1?
 
 ProRL (arXiv 2505.24864, section 4) sorts tasks by eye into diminished, plateau and sustained, from pass@1 and pass@128
 of the base model, an intermediate checkpoint and the last one. Here each regime is a tested claim: "rose" needs an

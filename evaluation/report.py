@@ -24,7 +24,7 @@ WORDS = Path(__file__).with_name("report.yaml")
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One evaluation: its label in the report, its directory, and the content of its `scores.json`."""
+    """An evaluation in a report: its label, its directory, and the content of its `scores.json`."""
 
     label: str
     directory: Path
@@ -32,7 +32,7 @@ class Evaluated:
 
 
 def read_scores(label: str, directory: str | Path) -> Evaluated:
-    """Raises RatchetError when the directory holds no readable `scores.json`."""
+    """Read an evaluation's scores. Raises RatchetError if the directory holds no readable `scores.json`."""
     path = Path(directory) / "scores.json"
     try:
         scores = json.loads(path.read_text())
@@ -72,7 +72,8 @@ def write_report(
 def compose(
     evaluations: Sequence[Evaluated], title: str, sections: Sequence[Section] = ()
 ) -> tuple[Document, dict[str, str]]:
-    """The document, folded sections last, and the files that it links to, by name. Empty sections are left out."""
+    """Compose the document, folded sections last, and the files that it links to, by name. Empty sections are
+    omitted."""
     labels = [evaluation.label for evaluation in evaluations]
     if not labels or len(set(labels)) != len(labels):
         raise ValueError(f"a report needs evaluations with different labels, not {labels}")
@@ -121,7 +122,7 @@ def compose(
 
 
 def by_benchmark(evaluations: Sequence[Evaluated]) -> dict[str, list[tuple[str, Mapping[str, Any]]]]:
-    """The scores of each benchmark in order, by label; only of the checkpoints that were evaluated on it."""
+    """The scores of each benchmark in order, by label; only for the checkpoints that were evaluated on it."""
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation.scores["benchmarks"])
     return {
         name: [(e.label, e.scores["benchmarks"][name]) for e in evaluations if name in e.scores["benchmarks"]]
@@ -141,7 +142,7 @@ def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[resp
 
 
 def headline(name: str, series: Series) -> list[Headline]:
-    """A card for pass@1 and one for the largest k; between checkpoints, each with its paired difference."""
+    """The cards for pass@1 and for the largest k; between checkpoints, each with its paired difference."""
     scores = series[-1][1]
     largest = tables.largest_k(scores["pass_at"]) or "1"
     sampled = f"{scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"

@@ -1,4 +1,4 @@
-"""Responses to read: random ones, and of questions whose score is most likely wrong, or changed most."""
+"""Pages of responses to read: random ones, and those to questions whose score is most likely wrong, or changed most."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ NEARLY = 0.5  # share of passed tests, or of votes, from which a wrong response 
 
 @dataclass(frozen=True)
 class Pick:
-    """A question to review, and why."""
+    """A question to review, and the reason."""
 
     benchmark: str
     question: str
@@ -66,7 +66,7 @@ def most_changed(benchmark: str, before: Counts, after: Counts) -> list[Pick]:
 
 def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, str]:
     """An HTML page for each question, by file name: statement, reference, and a correct and a wrong response of each
-    evaluation; `directories` of the evaluations by label."""
+    evaluation; `directories` are those of the evaluations, by label."""
     written: dict[str, str] = {}
     for benchmark in dict.fromkeys(pick.benchmark for pick in picks):
         chosen = {pick.question: pick for pick in picks if pick.benchmark == benchmark}
@@ -84,7 +84,7 @@ def pages(directories: Mapping[str, Path], picks: Sequence[Pick]) -> dict[str, s
 
 def sample_pages(directories: Mapping[str, Path], benchmarks: Sequence[str]) -> dict[str, str]:
     """An HTML page for each benchmark, by file name: the first response of each evaluation to random questions, the
-    same ones in each report: those whose ids have the smallest hashes."""
+    same in each report: those whose ids have the smallest hashes."""
     written: dict[str, str] = {}
     for benchmark in benchmarks:
         asked: dict[str, dict[Any, Any]] = {}

@@ -1,4 +1,4 @@
-"""Sampling with a model in a directory, in several processes on one or several machines.
+"""Sample with a model in a directory, in several processes on one or several machines.
 
     python -m ratchet.evaluation.sampling SPEC.json DIRECTORY
 
@@ -52,14 +52,14 @@ FAILURE = "failure.txt"
 """File in DIRECTORY with the error that the user should see."""
 MACHINE = "machine-"
 TAKEN = "batch-"
-"""File in DIRECTORY for each batch that a process has taken: a file with a byte for each response that is finished."""
+"""File in DIRECTORY for each batch that a process has taken, with a byte for each finished response."""
 POLL_S = 0.05  # between checks for new parts; a batch takes far longer
 REPORT_S = 2.0  # between reports of progress within batches
 ADVICE = "if memory ran out, lower training.hardware.rollout_batch. Run again to continue: what was sampled is kept."
 
 
 Stored = dict[str, dict[Key, Path]]
-"""Part that holds each generation, by benchmark."""
+"""The part that holds each generation, by benchmark."""
 
 
 def stored_row(asked: GenerationRequest, completion: Completion) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Generations(ExitStack):
         self.done, self.total = 0, sum(len(batch.requests) for batch in plan.batches)
         """Numbers of responses: finished, and of the plan."""
         self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
-        """Rows of failed requests, by benchmark; they are not stored."""
+        """Rows of failed requests, by benchmark, which are not stored."""
 
     def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
@@ -198,7 +198,7 @@ def _absent(directory: Path, hardware: Hardware) -> RatchetError:
 
 
 LOADED = False
-"""True if this process, or the one it was forked from, has loaded what samples, and may be forked."""
+"""True if this process, or the one it was forked from, has loaded the libraries for sampling, and may be forked."""
 
 
 def preload() -> bool:
@@ -210,8 +210,8 @@ def preload() -> bool:
 
 
 def environment() -> dict[str, str]:
-    """One thread per process: more do not speed up decoding a small model, and rounding must not depend on their
-    number."""
+    """The environment of sampling processes: one thread each, because more do not speed up decoding a small model, and
+    rounding must not depend on their number."""
     quiet = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
     return {**os.environ, **quiet}
 
@@ -223,7 +223,7 @@ class Forked(ForkProcess):
 
 @contextmanager
 def forked(spec_path: Path, directory: Path, log: Path) -> Iterator[Forked]:
-    """The sampling processes of this machine as copies of this process, which has loaded their libraries. None of them
+    """Fork the sampling processes of this machine from this process, which has loaded their libraries. None of them
     survives the block."""
     launcher = Forked(target=_forked, args=(os.getpid(), spec_path, directory, log))
     launcher.start()
@@ -247,7 +247,7 @@ def _forked(parent: int, spec_path: Path, directory: Path, log: Path) -> None:
 
 
 def launch(spec_path: Path, directory: Path) -> None:
-    """Run all sampling processes of this machine. Raises the error of the first that fails, RatchetError if it was
+    """Run all sampling processes of this machine. Raises the error of the first that fails, or RatchetError if it was
     killed.
 
     If the engine allows it, its libraries are loaded once, here, and the processes are forked: loading them is most of
@@ -294,8 +294,8 @@ def _begin(launcher: int, everyone: Any) -> None:
 
 
 def sample_share(spec_path: Path, directory: Path, index: int) -> None:
-    """Decode missing batches that no other process has taken, in order, until none is left. `index`: of the process on
-    its machine."""
+    """Decode missing batches that no other process has taken, in order, until none is left. `index` is the process's
+    number on its machine."""
     plan = load_plan(read_spec(spec_path))
     training, stored = plan.spec.training, {name: store.stored() for name, store in plan.stores.items()}
     todo = [(batch, requests) for batch in plan.batches if (requests := missing_of(batch, stored))]

@@ -1,4 +1,4 @@
-"""Scores of responses that are at hand, from plain Python."""
+"""Score existing responses from plain Python."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -20,7 +20,7 @@ def score_responses(
     problems: pa.Table, responses: Mapping[str, Sequence[str]], pass_at: Sequence[int] = (1,),
     reward_servers: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """Judge finished responses, by problem_id, and score them as an evaluation does: `pass_at` with errors and 95 %
+    """Judge finished responses, by problem_id, and score them as in an evaluation: `pass_at` with errors and 95 %
     intervals across questions, `majority_at`, outcomes, solve rates (`evaluation.scores.score`). Numbers of tokens are
     unknown. Raises RatchetError for a response to no problem, and without responses."""
     rows = {problem.problem_id: problem for problem in from_table(problems)}

@@ -35,7 +35,7 @@ def score(
     vote: bool,
     contaminated: Collection[str] | None = None,
 ) -> dict[str, Any]:
-    """Scores of one benchmark.
+    """Score one benchmark.
 
     `rows`, one per response, have `problem_id`, `sample`, `finish_reason`, `tokens`, `outcome`, `decided_by`,
     `answer_class` and `empty`; `problems` is the whole benchmark in order. Rows with the outcome `infra_error`
@@ -96,7 +96,7 @@ def score(
 
 
 def estimate(values: np.ndarray, clusters: Sequence[Hashable]) -> dict[str, Any]:
-    """Mean over the questions with a defined value, its standard error across `clusters` (the cluster of each
+    """The mean over the questions with a defined value, its standard error across `clusters` (the cluster of each
     question), and `share_interval`'s 95 % interval."""
     defined = ~np.isnan(values)
     values, units = values[defined], [cluster for cluster, is_known in zip(clusters, defined, strict=True) if is_known]
@@ -109,7 +109,8 @@ def estimate(values: np.ndarray, clusters: Sequence[Hashable]) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class Curves:
-    """A score at every k, shape [questions, largest k], NaN where undefined; and the cluster of each question."""
+    """The curves of a score: its value at every k, shape [questions, largest k], NaN where undefined; and the cluster
+    of each question."""
 
     table: np.ndarray
     clusters: Sequence[Hashable]
@@ -118,7 +119,7 @@ class Curves:
         return Curves(self.table[chosen], [cluster for cluster, c in zip(self.clusters, chosen, strict=True) if c])
 
     def at(self, k: int) -> dict[str, Any]:
-        """Mean over the questions with at least k graded responses, and their number."""
+        """The mean over the questions with at least k graded responses, and their number."""
         undefined = k > self.table.shape[1]
         return estimate(np.full(len(self.table), NAN) if undefined else self.table[:, k - 1], self.clusters)
 
@@ -146,9 +147,9 @@ def by_topic(
     difficulties: Mapping[str, float | str | None],
     clusters: Mapping[str, Hashable] = {},
 ) -> list[dict[str, Any]]:
-    """One row per topic, most questions first: plain accuracy, and, if all difficulties are known, adjusted accuracy.
-    Plain accuracy is confounded with difficulty: LiveCodeBench Pro reports 75 % on a topic with a rating of 1,900 and
-    37 % on one with 2,500. The adjusted one compares each question with equally difficult ones.
+    """A table with one row per topic, most questions first: plain accuracy, and, if all difficulties are known,
+    adjusted accuracy. Plain accuracy is confounded with difficulty: LiveCodeBench Pro reports 75 % on a topic with a
+    rating of 1,900 and 37 % on one with 2,500. The adjusted one compares each question with equally difficult ones.
 
     All arguments are by problem_id; `rates` are solve rates; errors are across `clusters`. adjusted = mean over all
     questions + mean over the topic's questions of (solve rate - mean rate of all questions in the same difficulty
@@ -231,14 +232,14 @@ SOLVE_RATE_EDGES = (-1, 1e-9, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0, 
 
 
 def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
-    """Histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1."""
+    """A histogram of the questions' solve rates. Bins: exactly 0; eight of equal width, open below 1; exactly 1."""
     inner = [f"{low * 100:g}–{high * 100:g} %" for low, high in itertools.pairwise((0.0, *SOLVE_RATE_EDGES[2:-1]))]
     return {"bins": ["never", *inner, "always"], "questions": np.histogram(c / n, SOLVE_RATE_EDGES)[0].tolist()}
 
 
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
-    """A benchmark's scores as `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own metrics
-    and `response_tokens`, the mean."""
+    """A benchmark's scores as flat names: `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own
+    metrics and `response_tokens`, the mean."""
     numbers = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
     numbers |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
     numbers |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}

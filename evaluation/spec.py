@@ -31,7 +31,7 @@ SEED = 0
 
 
 class ModelSpec(Section):
-    """A Hugging Face model directory, or a model behind an endpoint."""
+    """A model to evaluate: a Hugging Face model directory, or a model behind an endpoint."""
 
     identity: str = Field(..., min_length=1)
     """A hash of the content: evaluations of models with the same identity share generations."""
@@ -59,7 +59,7 @@ class EvaluationSpec(Section):
 
 
 def read_spec(path: str | Path) -> EvaluationSpec:
-    """Raises RatchetError naming the file and the field."""
+    """Read a specification. Raises RatchetError that names the file and the field."""
     try:
         return EvaluationSpec.model_validate_json(Path(path).read_bytes())
     except OSError as error:
@@ -78,7 +78,7 @@ class GenerationRequest:
     message: str
     """The user turn."""
     key: Key
-    """Key in the generation store."""
+    """The key of the response in the generation store."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Plan:
 
     @cached_property
     def prompts(self) -> dict[str, PromptFormat]:
-        """Each benchmark's prompt format."""
+        """The prompt format of each benchmark."""
         return {b.name: b.prompt_format(self.spec.prompt) for b in self.spec.evaluation.benchmarks}
 
     def templates(self, benchmark: Benchmark) -> dict[str, str]:
@@ -112,7 +112,8 @@ class Plan:
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
-        """Part of each response that its prompt contains, by benchmark; an endpoint's responses are whole already."""
+        """The part of each response that its prompt contains, by benchmark; an endpoint's responses are already
+        whole."""
         own = self.spec.model.directory is not None
         return {name: prompt.response_prefix if own else "" for name, prompt in self.prompts.items()}
 
@@ -127,8 +128,8 @@ class Plan:
 
     @cached_property
     def batches(self) -> tuple[Batch, ...]:
-        """Batches by benchmark, problem and sample, of `hardware.rollout_batch` requests; smaller on several machines,
-        so that each process has a batch.
+        """The batches by benchmark, problem and sample, of `hardware.rollout_batch` requests; smaller on several
+        machines, so that each process has a batch.
 
         The samples of a problem are adjacent, so that an engine reads their prompt once. A batch has one benchmark.
         """
@@ -174,5 +175,5 @@ class Plan:
 
 
 def load_plan(spec: EvaluationSpec) -> Plan:
-    """Raises RatchetError for an invalid benchmark."""
+    """Load the plan of an evaluation. Raises RatchetError for an invalid benchmark."""
     return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in spec.evaluation.benchmarks})

@@ -21,7 +21,7 @@ UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions fro
 
 
 def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> float:
-    """sqrt(sum_i p_i (1 - p_i) / (n_i - 1)) / questions: the error of avg@n under repeated sampling.
+    """The error of avg@n under repeated sampling: sqrt(sum_i p_i (1 - p_i) / (n_i - 1)) / questions.
 
     `passed` and `graded` are counts per question; dividing by n_i - 1 makes each variance unbiased. NaN when a
     question has fewer than two responses, because one response shows no spread.
@@ -34,7 +34,7 @@ def standard_error_at_fixed_questions(passed: ArrayLike, graded: ArrayLike) -> f
 
 
 def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashable]) -> float:
-    """sqrt(C / (C-1) sum_g (sum_{i in g} (s_i - mean))^2) / questions.
+    """The error across clusters: sqrt(C / (C-1) sum_g (sum_{i in g} (s_i - mean))^2) / questions.
 
     `clusters` names the cluster of each question; C is their number. With one question per cluster this is the error
     across questions, sd / sqrt(questions). NaN for fewer than two clusters.
@@ -47,7 +47,7 @@ def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashabl
 
 
 def share_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
-    """Interval of a mean of scores in [0, 1] that stays in [0, 1] and keeps its coverage near 0 and 1.
+    """The 95 % interval of a mean of scores in [0, 1], which stays in [0, 1] and keeps its coverage near 0 and 1.
 
     Wilson's interval at the effective number of trials value (1 - value) / standard_error^2, with Student's quantile at
     units - 1 degrees of freedom (Dean and Pagano 2015, "Evaluating confidence interval methods for binomial proportions
@@ -72,7 +72,7 @@ def share_interval(value: float, standard_error: float, units: int) -> tuple[flo
 
 
 def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[float, float]:
-    """95 % interval of a mean gain in [-1, 1] across clusters: mean ± t · `paired_standard_error`, with Student's
+    """The 95 % interval of a mean gain in [-1, 1] across clusters: mean ± t · `paired_standard_error`, with Student's
     quantile at C - 1 degrees of freedom for C clusters; NaN for fewer than two."""
     gains = np.asarray(gains, dtype=np.float64)
     mean, error, degrees = float(gains.mean()), paired_standard_error(gains, clusters), len(set(clusters)) - 1
@@ -83,20 +83,20 @@ def paired_interval(gains: ArrayLike, clusters: Sequence[Hashable]) -> tuple[flo
 
 
 def paired_p_value(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
-    """Two-sided p-value of "the mean gain is 0", by the t test whose interval is `paired_interval`: below 0.05 exactly
-    where that excludes 0. NaN for fewer than two clusters."""
+    """The two-sided p-value of "the mean gain is 0", by the t test whose interval is `paired_interval`: below 0.05
+    exactly where that excludes 0. NaN for fewer than two clusters."""
     gains = np.asarray(gains, dtype=np.float64)
     error = paired_standard_error(gains, clusters)
     return NAN if np.isnan(error) else float(2 * stdtr(len(set(clusters)) - 1, -abs(gains.mean()) / error))
 
 
 def paired_standard_error(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
-    """sqrt(se^2 + 1 / C^2): the standard error across clusters of a mean gain in [-1, 1], as if one more of the C
-    (effective) clusters had changed whole; NaN for fewer than two.
+    """The standard error across clusters of a mean gain in [-1, 1], sqrt(se^2 + 1 / C^2), as if one more of the C
+    (effective) clusters had changed completely; NaN for fewer than two.
 
-    A sample in which few questions changed can miss the rare ones that do, and its own error then is too small, or 0
-    where nothing changed. Wald's interval of a paired difference has the same cure: half a question is added that was
-    won and half a one that was lost (Agresti and Min 2005, "Simple improved confidence intervals for comparing matched
+    A sample in which few questions changed can miss the rare ones that do, and its own error is then too small, or 0 if
+    nothing changed. Wald's interval of a paired difference has the same cure: half a question is added that was won and
+    half a one that was lost (Agresti and Min 2005, "Simple improved confidence intervals for comparing matched
     proportions"). `python -m research.coverage` measures coverage and power.
     """
     gains = np.asarray(gains, dtype=np.float64)
@@ -104,7 +104,7 @@ def paired_standard_error(gains: ArrayLike, clusters: Sequence[Hashable]) -> flo
 
 
 def effective_clusters(clusters: Sequence[Hashable]) -> float:
-    """(sum of the sizes)^2 / sum of their squares: the number of clusters if all have the same size."""
+    """The number of clusters if all had the same size: (sum of the sizes)^2 / sum of their squares."""
     sizes = cluster_sums(np.ones(len(clusters)), clusters)
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
@@ -116,8 +116,8 @@ def cluster_sums(values: np.ndarray, clusters: Sequence[Hashable]) -> np.ndarray
 
 
 def gain_limit(gains: ArrayLike, clusters: Sequence[Hashable]) -> float:
-    """One-sided upper confidence limit, at 97.5 %, of a mean gain in [-1, 1], valid also where few questions changed;
-    NaN for fewer than two clusters.
+    """The one-sided upper confidence limit, at 97.5 %, of a mean gain in [-1, 1], valid also where few questions
+    changed; NaN for fewer than two clusters.
 
     It is mean + t^2 / 2C + t sqrt(se^2 + (t / 2C)^2), for C effective clusters: the upper end of Wilson's interval for
     a rare event, whose variance is p / C, with any noise added. Where nothing changed at all it is 3.8 clusters.

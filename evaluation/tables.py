@@ -37,7 +37,8 @@ def with_error(value: float | None, error: float | None) -> str:
 
 
 def estimate(point: Mapping[str, Any]) -> str:
-    """The score with its standard error, or its interval where all questions have the same score and the error is 0."""
+    """The score with its standard error, or with its interval if all questions have the same score and the error is
+    0."""
     if point["standard_error"] == 0:
         return f"{number(point['value'])} ({interval(point['low'], point['high'])})"
     return with_error(point["value"], point["standard_error"])
@@ -252,7 +253,7 @@ def change(gain: PairedDifference) -> str:
 
 
 def gain_between(series: Series, k: str | int, last: int = -1) -> PairedDifference | None:
-    """The paired gain of pass@k from the first checkpoint; None where there is one, or they are not comparable."""
+    """The paired gain of pass@k from the first checkpoint; None if there is none, or if they are not comparable."""
     before, after = series[0][1], series[last][1]
     if before is after or not comparable(before, after):
         return None
