@@ -1,4 +1,4 @@
-"""Ends a flow that was cancelled in Prefect, also where its worker does not, and does not start it again unasked.
+"""End a flow that was cancelled in Prefect, even where its worker does not, and do not start it again unasked.
 
 A worker ends a run's process; after a retry it may not do so again. And a process that it has ended may count as
 crashed, which an automation answers by starting the run again. So the flow itself looks at the state of its run.
@@ -19,12 +19,12 @@ CANCELLED = (StateType.CANCELLING, StateType.CANCELLED)  # codespell:ignore
 RESUBMITTED = "Resubmitted"
 """The state that `examples/operations/automations.yaml` gives a run whose process is gone."""
 POLL_S, GRACE_S = 5.0, 15.0
-"""Seconds between two looks, and for the worker to end the process first."""
+"""Seconds between two looks, and seconds that the worker has to end the process first."""
 
 
 def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
-    """The result of `work`, or the state of a run that was cancelled. Interrupts the main thread, where the flow runs:
-    what it has started ends with it."""
+    """The result of `work`, or the state of a run that was cancelled. Cancellation interrupts the main thread, where
+    the flow runs: everything that it has started ends with it."""
     if not flow_run.id:
         return work()
     run = UUID(flow_run.id)
@@ -46,8 +46,8 @@ def unless_cancelled(work: Callable[[], str]) -> str | State[Any]:
 
 
 def started_unasked(states: Sequence[State[Any]]) -> bool:
-    """True if the automation has started a run again that a person had cancelled since the last time it was begun or
-    retried by hand."""
+    """True if the automation has started a run again that a person had cancelled since it was last begun or retried by
+    hand."""
     ordered = sorted(states, key=lambda state: state.timestamp)
     cancelled = max((number for number, state in enumerate(ordered) if state.type in CANCELLED), default=None)
     after = {state.name for state in ordered[cancelled + 1 :]} if cancelled is not None else set()

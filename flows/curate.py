@@ -1,4 +1,4 @@
-"""Curation of one domain: from raw files to training problems."""
+"""Curate one domain: from raw files to training problems."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 
 @flow
 def curate(run: RunContext, domain: str) -> Artifact:
-    """Curate a domain: read the files, then run its steps; those that need a teacher only if there is one, which is
+    """Curate a domain: read the files, then run its steps. Steps that need a teacher run only if there is one, which is
     asked before the first of them."""
     run.phase(f"Curate {domain}")
     settings = run.recipe.curation_of(domain)
@@ -44,8 +44,8 @@ def curate_each(run: RunContext) -> dict[str, Artifact]:
 
 
 def curated_problems(recipe: Recipe, settings: Settings) -> dict[str, Path]:
-    """Files of the problems that this recipe's curation has made in this home, by domain; those of other recipes and
-    settings are not among them."""
+    """The files of the problems that this recipe's curation has made in this home, by domain; those of other recipes
+    and settings are not among them."""
     try:
         with plan_run(recipe, settings) as run:
             curate_each(run)

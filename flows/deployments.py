@@ -31,10 +31,11 @@ SERVED = (
 
 
 def deployments(name: str, waiting: str = SERVED, **worker: Any) -> list[RunnerDeployment]:
-    """The flows of the recipe `name`; in alphabetical order, as Prefect lists them, the whole pipeline is the first.
+    """The flows of the recipe `name` as deployments; in alphabetical order, as Prefect lists them, the whole pipeline
+    is the first.
 
-    `waiting` says what a run waits for. `worker` names their pool (`work_pool_name`, `job_variables`,
-    `concurrency_limit`); without it, the serving process runs them. Raises RatchetError for a wrong recipe.
+    `waiting` says why a run waits. `worker` names their pool (`work_pool_name`, `job_variables`, `concurrency_limit`);
+    without it, the serving process runs them. Raises RatchetError for a wrong recipe.
     """
     recipe = load_recipe(name)
     domains = use_domains(recipe)

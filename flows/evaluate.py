@@ -1,4 +1,4 @@
-"""Evaluation of one model on the recipe's benchmarks."""
+"""Evaluate one model on the recipe's benchmarks."""
 
 import re
 

@@ -49,8 +49,8 @@ class Flow(Generic[P, R]):
         steps: Steps = Steps(), overrides: Sequence[str] = (), prefect: bool = True, mirrored: bool = True,
         triggered: bool = False,
     ) -> tuple[RunContext, R]:  # fmt: skip
-        """Run the flow from its beginning; returns the run and the result. Without `prefect` flows and steps are plain
-        calls; `triggered`: Prefect has started the flow already. The others are as `open_run` takes them."""
+        """Run the flow from its beginning; returns the run and the result. Without `prefect`, flows and steps are plain
+        calls. `triggered`: Prefect has already started the flow. The other arguments are those of `open_run`."""
         plain: Callable[..., R] = self.fn
         finished: list[tuple[RunContext, R]] = []
 
@@ -70,7 +70,7 @@ def flow(function: Callable[Concatenate[RunContext, P], R]) -> Flow[P, R]:
 
 
 def in_prefect(name: str, recipe: Recipe, work: Callable[[], R]) -> R:
-    """Do `work` as a Prefect flow run that is called `tiny-seed0-train`; the outermost gets the whole name of the
+    """Do `work` as a Prefect flow run with a name such as `tiny-seed0-train`; the outermost gets the full name of the
     run."""
     from prefect import flow
 

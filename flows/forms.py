@@ -23,13 +23,13 @@ StepOrAll = Annotated[str, WithJsonSchema({"type": "string", "enum": [ALL_STEPS,
 
 @dataclass(frozen=True)
 class At:
-    """Marks a field of a form with the recipe field that it sets."""
+    """A mark of a form's field with the recipe field that it sets."""
 
     path: str
 
 
 class Changes(Section):
-    """Each field sets a recipe field, `At`, or is a group of such fields."""
+    """A group of changes: each field sets a recipe field, `At`, or is another such group."""
 
     def overrides(self, **names: str) -> list[str]:
         """The form's changes as overrides for `--set`; `names` fill in the paths."""
@@ -152,7 +152,7 @@ class TrainingChanges(Changes):
     micro_batch_tokens: Annotated[bounds.Tokens | None, At("training.hardware.micro_batch_tokens")] = None
     """Tokens of one forward-backward pass on one rank: bounds memory."""
     prompts_per_batch: Annotated[bounds.Prompts | None, At("training.stages.*.prompts_per_batch")] = None
-    """Set in every stage, like the next two."""
+    """Prompts per step, set in every stage, like the next two."""
     rollouts: Annotated[bounds.Rollouts | None, At("training.stages.*.rollouts")] = None
     learning_rate: Annotated[bounds.LearningRate | None, At("training.stages.*.learning_rate")] = None
     checkpoint_every: Annotated[bounds.Steps | None, At("training.checkpoint_every")] = None
@@ -165,7 +165,7 @@ class EvaluationChanges(Changes):
     temperature: Annotated[bounds.Temperature | None, At("evaluation.temperature")] = None
     top_p: Annotated[bounds.TopP | None, At("evaluation.top_p")] = None
     max_tokens: Annotated[bounds.Tokens | None, At("evaluation.max_tokens")] = None
-    """Per response."""
+    """Tokens per response."""
     engine: Annotated[str, At("training.engine")] = ""
     """The sampling engine: `transformers` or `vllm`."""
     processes: Annotated[bounds.Processes | None, At("training.hardware.processes")] = None

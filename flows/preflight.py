@@ -1,4 +1,4 @@
-"""Tests in minutes that a recipe's machines can do its work: `ratchet preflight RECIPE`."""
+"""Test in minutes that a recipe's machines can do its work: `ratchet preflight RECIPE`."""
 
 import shutil
 import time
@@ -27,9 +27,9 @@ Line = tuple[str, str, str]
 
 
 def preflight(recipe: Recipe, settings: Settings, show: Callable[[Line], None], say: Callable[[str], None]) -> None:
-    """Test on the recipe's machines, started as for training, everything its stages need. `ratchet plan` then uses the
-    measured rates. `show` gets each result, `say` a message for each wait. Raises RatchetError for a recipe without
-    stages."""
+    """Test everything that the stages of a recipe need on its machines, started as for training. `ratchet plan` then
+    uses the measured rates. `show` gets each result, `say` a message for each wait. Raises RatchetError for a recipe
+    without stages."""
     if not recipe.training.stages:
         raise RatchetError(f"The recipe {recipe.name} has no stages to check.")
     for line in endpoints(recipe, settings):

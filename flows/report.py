@@ -10,7 +10,7 @@ from ratchet.tasks.run_context import RunContext
 
 @flow
 def report(run: RunContext, evaluations: Sequence[str], paired: bool = False) -> Artifact:
-    """The report of these evaluations in order (default: the newest). `paired` refuses different settings."""
+    """Report these evaluations in order (default: the newest). With `paired`, different settings are refused."""
     run.phase("Report")
     evaluations_named = step.stored_evaluations(run.store, evaluations)
     if paired:

@@ -1,4 +1,4 @@
-"""Opens the run that flows pass to their steps."""
+"""Open the run that flows pass to their steps."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from ratchet.tasks.run_name import run_name
 from ratchet.verifiers.errors import Waiting
 
 TRACKING_S = 3.0
-"""Seconds that MLflow gets at the end of a run; what it lacks then, it gets after the command has ended."""
+"""Seconds that MLflow gets at the end of a run; it receives the rest after the command has ended."""
 ON_CPU = "No GPU found: the recipe's `on_cpu` section sets {}"
 
 
@@ -27,7 +27,7 @@ def open_run(
     recipe: Recipe, settings: Settings, title: str, reporter: ProgressReporter, steps: Steps = Steps(),
     overrides: Sequence[str] = (), in_prefect: bool = False, mirrored: bool = False,
 ) -> Iterator[RunContext]:  # fmt: skip
-    """A run of the chosen `steps`, which the flows in the block share.
+    """Open a run of the chosen `steps`, which the flows in the block share.
 
     `overrides` are shown with the run, as `--set` takes them. With `in_prefect`, its steps are Prefect tasks. If it is
     `mirrored`, MLflow gets it while it runs; otherwise there is only the journal.
@@ -70,7 +70,7 @@ def open_run(
 
 @contextmanager
 def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iterator[RunContext]:
-    """A run in which steps compute their keys and do nothing."""
+    """Open a run whose steps compute their keys and do nothing."""
     domains, store = tuple(use_domains(recipe)), ArtifactStore(settings.artifacts)
     run = RunContext(recipe, domains, settings, store, ProgressReporter(), tracking=None, steps=steps)
     yield run
@@ -78,6 +78,7 @@ def plan_run(recipe: Recipe, settings: Settings, steps: Steps = Steps()) -> Iter
 
 
 def note_cpu_overrides(run: RunContext) -> None:
-    """Tell which fields the recipe's `on_cpu` sections set, before what they change: training or evaluation."""
+    """Report the fields that the recipe's `on_cpu` sections set, before the part that they change: training or
+    evaluation."""
     if run.recipe.cpu_overrides and not run.planning:
         run.reporter.note(ON_CPU.format(", ".join(run.recipe.cpu_overrides)))

@@ -1,4 +1,4 @@
-"""Training: the recipe's warm start, then the stages of the curriculum in order."""
+"""Train by the recipe: its warm start, then the stages of the curriculum in order."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,8 @@ class Trained:
 
 @flow
 def train(run: RunContext, curated: dict[str, Artifact] | None = None, only: str = "", start: str = "") -> Trained:
-    """Train from curated problems to the last checkpoint, evaluating where the recipe says; first curate missing ones.
+    """Train from curated problems to the last checkpoint, and evaluate where the recipe says; missing problems are
+    curated first.
 
     `only` names one stage, trained from the checkpoint before it. `start` is a checkpoint or a model directory to train
     from instead, without warm start and earlier stages.

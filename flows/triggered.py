@@ -28,7 +28,7 @@ from ratchet.tasks.reporter import ProgressReporter
 from ratchet.verifiers.errors import RatchetError
 
 FOLDER = "RATCHET_FOLDER"
-"""The variable with the folder from which relative paths of a run count."""
+"""The variable with the folder that a run's relative paths start from."""
 
 
 @flow(name="pipeline")
@@ -57,7 +57,7 @@ def curate(
     """Curate a domain: from raw rows to training problems, or one step of that.
 
     Args:
-        domain: One of the recipe's.
+        domain: A domain of the recipe.
         step: The only step to run, or all. Its inputs must exist; its settings are below, under its name.
         following: Run the steps after it too.
         again: Run the step although it is finished.
@@ -81,7 +81,7 @@ def train(
     changes: TrainingChanges = TrainingChanges(),
     overrides: tuple[str, ...] = (),
 ) -> str | State[Any]:
-    """Train: warm start and stages. Curates first what is not curated yet.
+    """Train: warm start and stages. Domains that are not curated yet are curated first.
 
     Args:
         stage: Train this stage only.
