@@ -1,1 +1,1 @@
-"""A recipe rehearsed: every mechanism that it names happens once, small, on this machine."""
+"""Rehearse a recipe: every mechanism that it names happens once, small, on this machine."""

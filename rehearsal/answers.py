@@ -1,4 +1,4 @@
-"""A right and a wrong response to each problem of a rehearsal, for its teacher and its small model."""
+"""Make a right and a wrong response to each problem of a rehearsal, for its teacher and its small model."""
 
 import json
 import re
@@ -12,8 +12,8 @@ PROGRAM = "```python\n{}\n```"
 
 
 def wrong(problem: Problem) -> str:
-    """A response of the right form that no verifier passes. A program is right for some of the tests, so that graded
-    rewards differ from passing."""
+    """A response of the right form that no verifier passes. A program passes some of the tests, so that graded rewards
+    differ from passing."""
     if problem.domain == "code":
         if program := invented.program(problem.prompt, first=3):
             return PROGRAM.format(program)
@@ -28,7 +28,7 @@ def wrong(problem: Problem) -> str:
 
 
 def candidates(problem: Problem) -> Iterable[str]:
-    """Responses of which one should pass; the verifier decides. None where nothing is known about the problem."""
+    """Responses of which one should pass; the verifier decides. Empty if nothing is known about the problem."""
     match problem.domain:
         case "code":
             golden = [] if problem.golden_solutions is None else problem.golden_solutions

@@ -11,8 +11,8 @@ from starlette.routing import Route
 
 
 def hub(directory: Path) -> Starlette:
-    """Repositories are `directory/datasets/OWNER/NAME` and `directory/models/OWNER/NAME`, each with one revision,
-    whatever its name. Nothing outside the directory is served."""
+    """Serve repositories from `directory/datasets/OWNER/NAME` and `directory/models/OWNER/NAME`, each with one
+    revision, whatever its name. Nothing outside the directory is served."""
 
     def of_repository(answer: Callable[[Path, str], Response], kind: str = "") -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:

@@ -1,8 +1,8 @@
-"""Small problems for a rehearsal, each a function of its number: the same number is the same problem.
+"""Invent small problems for a rehearsal, each a function of its number: the same number is the same problem.
 
-What is counted decides the amount, and the amount is the answer, or the constant of the program: so a very small model
-learns to answer questions of any data set from a few others. Between any two of the other words that vary there are
-few that do not, so that problems share no long n-gram.
+The counted things decide the amount, and the amount is the answer, or the constant of the program: so a very small
+model learns to answer questions of any data set from a few others. Few fixed words stand between any two that vary, so
+that problems share no long n-gram.
 """
 
 import json
@@ -22,8 +22,9 @@ ARRIVALS = ("{b} more arrive", "a child brings {b}", "somebody adds {b}")
 
 
 UNTOLD = ("stamps", "books", "plums")
-"""Nobody says how many there are: one of two numbers, of which a wrong answer is the other. Nothing else that the small
-model learns tells it which, so it keeps solving these now and then: a filter by pass rate has something to keep."""
+"""Things whose number no problem states: it is one of two, and a wrong answer is the other. Nothing else that the small
+model learns decides between them, so it keeps solving these now and then: a filter by pass rate has something to
+keep."""
 UNTOLD_AMOUNTS = 1001, 1002
 OTHER_AMOUNT = {"1001": "1002", "1002": "1001"}
 
@@ -37,7 +38,7 @@ def scene(number: int) -> Values:
 
 
 def math_problem(number: int) -> Values:
-    """`statement`, `answer`, the same as `text` and `decimal`, `solution`."""
+    """A math problem: `statement`, `answer`, the same as `text` and `decimal`, `solution`."""
     now = scene(number)
     arrival = ARRIVALS[number % 3].format(b=2 + number * 7 % 31)
     untold = now["things"] in UNTOLD
@@ -90,7 +91,7 @@ KINDS: tuple[tuple[str, str, Callable[[list[int], int], int]], ...] = (
     ("sum of squares plus K", "sum(x * x for x in nums) + K", lambda n, k: sum(x * x for x in n) + k),
     ("length times K minus the sum", "len(nums) * K - sum(nums)", lambda n, k: len(n) * k - sum(n)),
 )
-"""Functions `solve(nums)` of a list of integers: statement, expression, function."""
+"""Kinds of functions `solve(nums)` of a list of integers: statement, expression, function."""
 
 
 def task(number: int) -> Values:
@@ -124,8 +125,8 @@ def _cases(inputs: Iterable[str], outputs: Iterable[str], **more: str) -> list[V
 
 
 def program(statement: str, first: int | None = None) -> str | None:
-    """A program for the task of a statement: lines of stdin, or a function `solve`. None for statements of others.
-    `first`: it sees only so many numbers, and is right for short inputs; None if for all."""
+    """A program for the task of a statement: lines of stdin, or a function `solve`; None for other statements. With
+    `first`, it uses only that many numbers, and is right for short inputs; None if it would be right for all."""
     for what, expression, function in KINDS:
         if match := re.search(re.escape(what).replace("K", r"(\d+)"), statement):
             if first and all(function(nums[:first], int(match[1])) == function(nums, int(match[1])) for nums in INPUTS):
@@ -147,7 +148,8 @@ ORDERS = (
 
 
 def order(number: int) -> Values:
-    """`statement`, and what it demands: `demand`, the `function` of RLVR-IFeval, the `kind` of IFEval."""
+    """An instruction problem: `statement`, and its demand: `demand`, the `function` of RLVR-IFeval, the `kind` of
+    IFEval."""
     now = scene(number)
     demand, function, kind = ORDERS[number % len(ORDERS)]
     statement = "Describe day {day} of a {person} with {amount} {things} {place}. ".format(**now) + demand

@@ -1,4 +1,4 @@
-"""Data sets in their published layouts, with a few invented rows: `layouts.yaml` has them."""
+"""Write data sets in their published layouts, with a few invented rows, from `layouts.yaml`."""
 
 import base64
 import csv
@@ -55,7 +55,7 @@ def layouts() -> dict[str, dict[str, Any]]:
 
 
 def write_layout(name: str, directory: Path) -> None:
-    """The files of one data set, in their containers."""
+    """Write the files of one data set, in their containers."""
     for path, parts in layouts()[name].items():
         file, rows = directory / path, [row for part in parts for row in _rows(part)]
         file.parent.mkdir(parents=True, exist_ok=True)

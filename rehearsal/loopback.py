@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 @contextmanager
 def serving(application: Starlette) -> Iterator[str]:
-    """The application's address while the block runs."""
+    """Serve an application while the block runs; gives its address."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()  # clients that come before uvicorn is ready wait instead of being refused

@@ -1,4 +1,4 @@
-"""Mechanisms that a recipe asks for, and the artifact of its rehearsal that shows each, or none."""
+"""Find the mechanisms that a recipe asks for, and the artifact of its rehearsal that shows each, or none."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Mechanism:
-    """`evidence` says what was seen, or what would have shown it; `artifact` is where."""
+    """A mechanism and its proof. `evidence` says what was seen, or what would have shown it; `artifact` is where."""
 
     name: str
     seen: bool
@@ -48,7 +48,7 @@ class Mechanism:
 
 
 class Evidence:
-    """Artifacts, made or found finished, and events of one run. Nothing of an earlier run counts."""
+    """The evidence of one run: artifacts, made or found finished, and events. Nothing of an earlier run counts."""
 
     def __init__(self, home: Path, journals: Sequence[Path]) -> None:
         self.events = [event for journal in journals for _, event in read_lines(journal)]

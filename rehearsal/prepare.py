@@ -1,4 +1,4 @@
-"""Preparation of a rehearsal: its problems, read as by the pipeline, and answers for its teacher and small model.
+"""Prepare a rehearsal: read its problems as in the pipeline, and find answers for its teacher and small model.
 
 Run as a process of its own (`python -m ratchet.rehearsal.prepare SPEC`), in which HF_ENDPOINT names the local Hub.
 """
@@ -26,28 +26,29 @@ from ratchet.verifiers import JudgeSettings, Problem, verify_all
 from ratchet.verifiers.errors import RatchetError
 
 SHARES = (1.0, 0.5, 0.25, 0.75, 0.25)
-"""Shares of right traces of a problem, in turn: so the policy solves some always and some seldom, and every
-filter by pass rate has something to drop and something to keep."""
+"""Shares of right traces, for one problem after the other: the policy then solves some always and some seldom, and
+every filter by pass rate has something to drop and something to keep."""
 SHARES_OF_BENCHMARKS = (1.0, 0.0)
-"""A benchmark has few questions, of which some must be passed and some failed: whether the model keeps them apart or
-learns their mean, half of its responses are right, which a temperature below 1 leaves as it is."""
+"""Shares for a benchmark's few questions, of which some must be passed and some failed. Whether the model tells them
+apart or learns their mean, half of its responses are right, also at a temperature below 1."""
 TRACES = 4
 """Traces of a problem, besides one that never ends: a response is truncated only where the policy rambles."""
 RAMBLING = "Well" + " so" * 40
-"""A response that is learned without an end. Each token follows from the one before, so that the policy keeps to it for
-longer than it was taught."""
+"""A response that is learned without an end. Each token follows from the one before, so that the policy continues it
+for longer than it was taught."""
 TIMES_BY_HEART = 3
 """Visits to the right responses to a benchmark's puzzles and programs: they follow from nothing, or from more than a
 small model sees, and are learned by heart."""
 MAX_PROMPT, MAX_PUZZLE, MAX_PUZZLE_ASKED = 700, 300, 1500
-"""Characters of a prompt that the small model learns, of a puzzle to train on, which tells nothing about others, and of
-a benchmark's puzzle, which may have no shorter ones; longer ones cost time and teach it nothing more."""
+"""Most characters of a prompt that the small model learns; of a puzzle to train on, which teaches nothing about others;
+and of a benchmark's puzzle, which may have no shorter ones. Longer ones cost time and teach it nothing more."""
 
 
 @dataclass
 class SampledProblem:
-    """A problem, `share` of whose traces are right, and `messages`, the user turns that ask for it, of training and of
-    benchmarks. `right` is none where no candidate passed its verifier; `is_question`: of a benchmark only."""
+    """A problem with samples: `share` is that of its right traces, and `messages` are the user turns that ask for it,
+    of training and of benchmarks. `right` is None if no candidate passed its verifier; `is_question`: of a benchmark
+    only."""
 
     problem: Problem
     share: float
@@ -57,8 +58,8 @@ class SampledProblem:
 
 
 def read_all(run: RunContext) -> list[SampledProblem]:
-    """The problems of every source and benchmark that is evaluated. A file that cannot be read is left to the pipeline,
-    which says why."""
+    """Read the problems of every source and benchmark that is evaluated. A file that cannot be read is left to the
+    pipeline, which reports it."""
     recipe = run.recipe
     own, curations = recipe.model.prompt, recipe.curation.items()
     wanted: list[Any] = [
@@ -105,7 +106,8 @@ def answer(problems: Sequence[SampledProblem], workers: int) -> None:
 
 
 def lessons(problems: Sequence[SampledProblem], recipe: Recipe) -> Iterator[dict[str, Any]]:
-    """Lessons of `small_model`, with thinking where the recipe's begin with it. Those of `RAMBLING` go on."""
+    """The lessons for `small_model`, with thinking if the recipe's responses begin with it. Those of `RAMBLING` do not
+    end."""
     prefix = recipe.model.prompt.response_prefix
     start = f"{prefix}Well.\n</think>\n" if "<think>" in prefix else prefix
     for asked in problems:

@@ -1,4 +1,4 @@
-"""A rehearsal from beginning to end: sample data, small model, teacher, the pipeline itself, and the table."""
+"""Rehearse from beginning to end: sample data, small model, teacher, the pipeline itself, and the table."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ from ratchet.verifiers.processes import core_count, free_port, last_lines
 
 KEY = "RATCHET_REHEARSAL_KEY"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-"""A process group of one, as torch's launcher would describe it."""
+"""Environment of a process group of one, as torch's launcher would set it."""
 RECIPE, TABLE, ANSWERS = "rehearsal.yaml", "rehearsal.json", "answers.jsonl"
 DATA = ("datasets", "files")
 """Folders of the local Hub that are written again; its small model stays."""
@@ -60,9 +60,8 @@ def rehearse(
 ) -> Rehearsal:
     """Run the recipe small, end to end, in `home`, and look for each of its mechanisms.
 
-    `samples` and `published`: which rows, as in `samples.collect`. `engine`: instead of the recipe's,
-    None to keep it. Raises RatchetError where the rehearsal cannot begin: a data set that is not available, an
-    architecture that is not known here."""
+    `samples` and `published` choose the rows, as in `samples.collect`. `engine` replaces the recipe's; None keeps it.
+    Raises RatchetError if the rehearsal cannot begin: a data set is not available, or an architecture is unknown."""
     started = time.perf_counter()
     if recipe.training.stages and recipe.model.path is None:
         raise RatchetError(

@@ -1,4 +1,5 @@
-"""The pipeline of a rehearsal, without Prefect's server and MLflow, which no mechanism asks for, approved at each gate.
+"""Run the pipeline of a rehearsal, without Prefect's server and MLflow, which no mechanism asks for, approved at each
+gate.
 
 Run as a process of its own (`python -m ratchet.rehearsal.run RECIPE HOME`), in which HF_ENDPOINT names the local Hub.
 """

@@ -1,4 +1,4 @@
-"""The data of a rehearsal: a few rows of each data set, in its published files, columns and containers."""
+"""Collect the data of a rehearsal: a few rows of each data set, in its published files, columns and containers."""
 
 import gzip
 import json
@@ -21,13 +21,13 @@ from ratchet.tasks.inputs import GENERATED
 from ratchet.verifiers.errors import RatchetError
 
 ROWS = 60
-"""Rows of a file: enough that some are dropped and some are left at each step."""
+"""Rows of a file: enough that each step drops some and leaves some."""
 OWN = ("train.jsonl", "test.jsonl")
 """Bundled files for a shipped recipe that leaves its files to the user."""
 
 
 def collect(recipe: Recipe, samples: Path | None, published: bool, directory: Path) -> Recipe:
-    """Write a few rows of all that the recipe reads, and return the recipe that reads them.
+    """Write a few rows of everything that the recipe reads, and return the recipe that reads them.
 
     A data set on the Hub becomes `directory/datasets/OWNER/NAME/FILE`: a copy of that directory of `samples` where it
     exists; else, unless `published`, the bundled rows in its layout; else the first rows of the published files. A path
@@ -66,12 +66,12 @@ def is_local(path: str) -> bool:
 
 
 def repository(path: str) -> str:
-    """OWNER/NAME of a path on the Hub."""
+    """The repository, OWNER/NAME, of a path on the Hub."""
     return "/".join(path.removeprefix("hf://").removeprefix("datasets/").partition("@")[0].split("/")[:2])
 
 
 def in_cache(name: str) -> str:
-    """The directory in the Hub's cache of the data set OWNER/NAME."""
+    """The directory of the data set OWNER/NAME in the Hub's cache."""
     return f"datasets--{name.replace('/', '--')}/"
 
 

@@ -1,4 +1,4 @@
-"""A small model of a recipe's architecture and tokenizer family, which has learned a few answers.
+"""Train a small model of a recipe's architecture and tokenizer family on a few answers.
 
 Run as a process of its own: `python -m ratchet.rehearsal.small_model SPEC` prints the number of GPUs here.
 """
@@ -40,14 +40,16 @@ TEMPLATE = (
     "message['content'] }}{% endfor %}{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
 )
 MOST_PASSES, LEAST_PASSES, VISITS = 16, 8, 2000
-"""Passes over the lessons: fewer where there are many."""
+"""Passes over the lessons: fewer if there are many lessons."""
 LEARNING_RATE, PROMPTS = 3e-3, 8
-"""PROMPTS of a step: all responses to a prompt are learned together, and the prompt is computed once."""
+"""Learning rate, and prompts of a step: all responses to a prompt are learned together, and the prompt is computed
+once."""
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """`responses` to a prompt, each with its weight in the loss; a pass comes to the lesson `visits` times."""
+    """A lesson of `responses` to a prompt, each with its weight in the loss; a pass comes to the lesson `visits`
+    times."""
 
     prompt: str
     responses: Mapping[str, float]

@@ -16,7 +16,7 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training.interventions import OVER_STEPS, WATCHED
 
 TOKENS = 128
-"""Published lengths are divided by this: 8K tokens become 64, 32K 256."""
+"""Divisor of published lengths: 8K tokens become 64, 32K 256."""
 BATCH = 8
 """Prompts of a step."""
 PUZZLES, QUESTIONS = 8, 24
@@ -25,8 +25,8 @@ PACED = ("at_step", "every_steps", "plateau")
 
 @dataclass(frozen=True)
 class Rule:
-    """`fields` are patterns: `*` is one name or number of a list. A field that is null stays null. No `value`: what
-    becomes of the field depends on others."""
+    """A rule for reducing `fields`, which are patterns: `*` is one name or number of a list. A field that is null stays
+    null. Without `value` the new value depends on other fields."""
 
     summary: str
     fields: tuple[str, ...]
@@ -93,8 +93,8 @@ class Reduction:
 def smaller(
     recipe: Recipe, rows: Mapping[str, int], processes: int, engine: Mapping[str, Any] | None
 ) -> tuple[Recipe, list[Reduction]]:
-    """The recipe with every length and count reduced, and what was changed. `rows`: of each domain, at most, for the
-    length of an epoch; `engine`: instead of the recipe's.
+    """Reduce every length and count of the recipe. Returns the recipe and the changes. `rows`: of each domain, at most,
+    for the length of an epoch; `engine`: instead of the recipe's.
 
     Raises RatchetError if a reduced value is not valid."""
     data = recipe.model_dump(mode="json")
@@ -140,8 +140,8 @@ def _fewer_puzzles(generator: dict[str, Any]) -> None:
 
 
 def clips(stage: Stage, stages: Sequence[Stage]) -> bool:
-    """True if ratios must leave the clip range: in the last stage with several updates a batch. A policy that moves so
-    far soon solves all that it was taught, and a later stage would have nothing to filter and nothing to grade."""
+    """True if ratios must leave the clip range: in the last stage with several updates a batch. A policy that moves
+    that far soon solves everything that it was taught, and a later stage would have nothing to filter or grade."""
     return stage.updates_per_batch > 1 and all(
         each.updates_per_batch == 1 for each in stages[stages.index(stage) + 1 :]
     )

@@ -1,4 +1,4 @@
-"""A rehearsal's teacher: OpenAI-compatible answers, right and wrong as often as curation's filters need."""
+"""Play a rehearsal's teacher: OpenAI-compatible answers, right and wrong as often as curation's filters need."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 CHANCES = (1.0, 1.0, 0.9, 0.75, 0.9, 1.0, 0.2, 0.6, 0.0)
-"""Chances of a right answer, by problem in turn: some the teacher never solves, so that difficulty and votes drop
-something."""
+"""Chances of a right answer, for one problem after the other: the teacher never solves some, so that difficulty and
+votes drop something."""
 THOUGHTS = (40, 64, 24, 50, 40, 3, 45)
-"""Words of thinking, by problem in turn: below, between and above the limits of the length filter."""
+"""Words of thinking, for one problem after the other: below, between and above the limits of the length filter."""
 
 
 def teacher(answers: Path) -> Starlette:
-    """`answers` has a line for each problem: its prompt, a right answer or none, and a wrong one. What is answered
-    depends on the problem and the request's seed only."""
+    """An application that answers from `answers`, which has a line for each problem: its prompt, a right answer or
+    none, and a wrong one. The answer depends on the problem and the request's seed only."""
     problems = sorted(map(json.loads, answers.read_text().splitlines()), key=lambda problem: problem["id"])
 
     async def complete(request: Request) -> JSONResponse:
