@@ -5,6 +5,8 @@ from enum import Enum
 
 
 class Outcome(str, Enum):
+    """The outcome of judging a response."""
+
     PASSED = "passed"
     FAILED = "failed"
     UNPARSEABLE = "unparseable"  # no box, no code block, an unclosed think; or a problem that cannot be judged

@@ -78,6 +78,7 @@ def process_group(
 
 
 def last_lines(log: Path, count: int) -> str:
+    """The last `count` lines of a log."""
     if not log.is_file():
         return "(no output)"
     return "\n".join(log.read_text(errors="replace").splitlines()[-count:])

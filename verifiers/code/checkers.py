@@ -36,6 +36,8 @@ _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
 @dataclass(frozen=True)
 class Checker:
+    """A problem's checker or interactor."""
+
     source: str
     protocol: str
     arguments: tuple[str, ...] = ()

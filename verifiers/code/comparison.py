@@ -79,6 +79,7 @@ def read_comparison(facts: Mapping[str, Any]) -> Comparison:
 
 
 def is_number(value: Any) -> bool:
+    """True for an int or a float, but not for a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -124,7 +125,7 @@ def _digits(integer: bytes) -> tuple[bool, bytes]:
 
 
 def _decimal_difference(written: str, wanted: str) -> str:
-    """Compares as LiveCodeBench's `grade_stdio`: equal lines without surrounding space, else equal decimals."""
+    """Compare as LiveCodeBench's `grade_stdio`: equal lines without surrounding space, else equal decimals."""
     got, want = ([line.strip() for line in text.strip().split("\n")] for text in (written, wanted))
     if len(got) != len(want):
         return f"expected {len(want)} lines, got {len(got)}"
@@ -143,6 +144,8 @@ def _decimals(line: str) -> list[Decimal] | None:
 
 @dataclass(frozen=True)
 class KattisFlags:
+    """The flags of Kattis's default validator; a tolerance of -1 means none."""
+
     case_sensitive: bool = False
     space_change_sensitive: bool = False
     absolute: float = -1.0
@@ -168,7 +171,7 @@ class KattisFlags:
 
 
 def _kattis_difference(written: bytes, wanted: bytes, flags: KattisFlags) -> str:
-    """Compares as `default_validator` of problemtools."""
+    """Compare as `default_validator` of problemtools."""
     got, want = written.split(), wanted.split()
     for number, (one, other) in enumerate(zip(got, want, strict=False), 1):
         # Its words are C's texts, which a NUL ends.
@@ -248,7 +251,7 @@ def returned(expected: Any) -> bytes:
 
 
 def _numbers(value: Any) -> Any:
-    """Decodes `values.with_numbers`: each value in a list that begins with what it is."""
+    """Decode `values.with_numbers`: each value in a list that begins with its kind."""
     kind, *body = value
     match kind:
         case "plain":

@@ -176,8 +176,8 @@ class _Judging:
         return sorted(self.problem.requests) if self.every_test else list(self.problem.requests)
 
     def _shared(self, order: list[int]) -> Iterator["_Outcome"]:
-        """These tests in a process with each other, then the checks; runs tests as the caller iterates. Raises _Shares
-        as soon as a test shows that sharing matters, and _NotJson."""
+        """Run these tests in one process, then the checks, as the caller iterates. Raises _Shares as soon as a test
+        shows that sharing matters, and _NotJson."""
         tests, requests = self.problem.tests, self.problem.requests
         checks = self._checks()
         order = [index for index in order if index not in checks]
@@ -259,7 +259,7 @@ class _Judging:
         )
 
     def _assess(self, index: int, run: TestRun) -> Failure | None:
-        """None if the test passed."""
+        """The failure of a test; None if it passed."""
         test = self.problem.tests[index]
         if run.status != "done" and (run.status != "exited" or test.call is not None):
             return _broken(run)
@@ -350,8 +350,8 @@ class _Judging:
         yield from outcomes
 
     def _run_checks(self, checks: dict[int, str], is_apart: bool = False) -> tuple[list[_Outcome], bool]:
-        """In one process as their harness does; after one that ends it, in another. Also says whether the program has
-        changed arguments of calls whose value was used."""
+        """Run checks in one process, as their harness does; after one that ends it, in another. Also returns whether
+        the program has changed arguments of calls whose value was used."""
         outcomes: list[_Outcome] = []
         has_changed, left = False, dict(checks)
         try:

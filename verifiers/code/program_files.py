@@ -27,6 +27,8 @@ _UNITS = (".cpp", ".cc", ".cxx", ".c++", ".C")
 
 @dataclass(frozen=True)
 class ProgramFiles:
+    """The files that a problem's programs are built with, by language."""
+
     cpp: tuple[tuple[str, str], ...] = ()
     python: tuple[tuple[str, str], ...] = ()
     main: str = ""

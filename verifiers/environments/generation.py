@@ -59,6 +59,7 @@ CHECK = check
 
 
 def make(order: Mapping[str, Any]) -> None:
+    """Make the rows of an environment, or only try it if the order has no `directory`."""
     loaded = LoadedEnvironment(order["environment"], order["arguments"])
     left_out: Counter[str] = Counter()
     usable = {split: _usable(loaded.rows(split), left_out) for split in ("train", "test")}
@@ -100,6 +101,7 @@ def _usable(rows: Iterable[Asked], left_out: Counter[str]) -> list[Asked]:
 def split_rows(
     usable: Mapping[str, list[Asked]], order: Mapping[str, Any], left_out: Counter[str]
 ) -> dict[str, list[Asked]]:
+    """The training and held-out rows, at most as many as the order asks for; none has the other's question."""
     train = usable["train"]
     by_hash = sorted(usable["test"] or train, key=lambda row: hashlib.sha256(_folded(row[0]).encode()).hexdigest())
     test = by_hash[: order["test"]]

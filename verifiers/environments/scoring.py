@@ -41,7 +41,7 @@ class _Message(Message):
 
 
 class _Inline(ThreadPoolExecutor):
-    """Runs tasks at once, in this process: confined processes cannot start others."""
+    """An executor that runs tasks at once, in this process: confined processes cannot start others."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()

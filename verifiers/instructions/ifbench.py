@@ -244,7 +244,7 @@ def _sentences_then_bullets(text: str) -> bool:
 
 
 def _is_title(token: str) -> bool:
-    """No lowercase word, and no inverted one; "iPhone" is neither."""
+    """True for a word that is neither lowercase nor inverted, as "iPhone" is."""
     rest = token[1:]
     return not token[0].islower() or (bool(rest) and not rest.isupper() and not rest.islower())
 

@@ -16,6 +16,8 @@ KINDS = IFEVAL | IFBENCH
 
 
 class Instruction(NamedTuple):
+    """An instruction of a problem: its id and arguments."""
+
     id: str
     arguments: Mapping[str, Any]
 
@@ -36,6 +38,7 @@ def instruction(identifier: Any, arguments: Any) -> Instruction:
 
 
 def to_tests(instructions: Iterable[Instruction]) -> str:
+    """The instructions as JSON for `Problem.tests`."""
     return json.dumps([{"id": each.id, "kwargs": dict(each.arguments)} for each in instructions], ensure_ascii=False)
 
 

@@ -31,6 +31,8 @@ LEFT_OUT = {
 
 
 class Repair(NamedTuple):
+    """A repair of a task's scorer, and its reason."""
+
     why: str
     accepts: Callable[[str, Entry], bool] = lambda answer, entry: True
     """A further condition for an answer; an exception means no."""

@@ -34,6 +34,8 @@ _FARTHEST = 60
 
 
 class Box(NamedTuple):
+    """A box in a text: its place and content."""
+
     start: int
     end: int
     content: str | None

@@ -38,6 +38,7 @@ class Choices(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def choices_of(question: str) -> Choices:
+    """The choices that a question lists."""
     for labels, pattern in _FAMILIES:
         begins: list[re.Match[str]] = []
         for match in pattern.finditer(question):

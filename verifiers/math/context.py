@@ -269,7 +269,7 @@ def _says_the_same(question: Question, reference: Answer, answer: Answer) -> boo
 
 
 def _with_identity(answer: Answer, size: int) -> Answer:
-    """`6I` with the identity matrix of so many rows for I, and for I_2 if there are two."""
+    """The answer with the identity matrix of `size` rows for I, as in `6I`, and for I_2 if there are two."""
     rows = [("row", *(("number", Fraction(at == column)) for column in range(size))) for at in range(size)]
     names = {(kind, name): ("rows", *rows) for kind in ("name", "vector") for name in ("I", f"I_{size}")}
     return replace(answer, node=replaced(answer.node or ZERO, names))

@@ -33,7 +33,7 @@ _UNEVALUATED = frozenset("\\" + name for name in VOCABULARY["unevaluated"].split
 _HOW = {"exact": "as exact numbers", "structure": "part by part", "numeric": "evaluated to 57 digits or more"}
 _PLACEHOLDERS = frozenset(["nan", "n/a", "null"])
 _LONGEST_QUESTION = 8192
-"""In characters; what is asked is not looked for in a longer one."""
+"""Most characters of a question that is read."""
 
 
 class Decision(NamedTuple):
@@ -63,7 +63,7 @@ def verify_math(response: str, reference: str, finished: bool = True, question: 
 
 
 def _verify_boxed(response: str, reference: str, question: str) -> Verdict:
-    """Judges the last box, or those of a sentence that has one for each part of the reference."""
+    """Judge the last box, or those of a sentence that has one for each part of the reference."""
     answer = boxed_answer(response) or ""
     if answer and not reference_fault(reference):
         answer = beside_box.qualified(answer, response, bool(parse_answer(reference_text(reference)).domain))

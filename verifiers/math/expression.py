@@ -227,7 +227,7 @@ class Parser(Cursor):
         raise Unsupported
 
     def _number(self, token: Token) -> Node:
-        """A number, perhaps with separated thousands or mixed."""
+        """A number, which may have separated thousands or be mixed."""
         digits, value = token.text, token.value
         assert value is not None
         while digits.isdigit() and len(token.text) <= 3 and (end := self._end_of_thousands()):

@@ -262,7 +262,7 @@ def _linear(entries: list[Node | None]) -> Flat | None:
 
 
 def _canonical(point: list[Fraction], directions: list[list[Fraction]]) -> Flat | None:
-    """In reduced row echelon form; the point is zero where a direction leads."""
+    """The line or plane in reduced row echelon form; the point is zero where a direction leads."""
     rows, leads = [[*row] for row in directions], list[int]()
     for column in range(len(point)):
         pivot = next((row for row in rows[len(leads) :] if row[column]), None)

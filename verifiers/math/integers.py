@@ -203,6 +203,7 @@ def same_residues(
 
 
 def residues(answer: Answer, progressions: Callable[[Answer], list[tuple[Fraction, Fraction]]]) -> Residues | None:
+    """The residue classes of an answer under one modulus; None for anything else."""
     members = answer.parts if answer.kind == "collection" else (answer,)
     found, names = list[tuple[int, int]](), set[str]()
     for member in members:

@@ -43,14 +43,17 @@ def factors_of(node: Node, sign: str = "*") -> list[Node]:
 
 
 def minus(node: Node) -> Node:
+    """The negative of a node."""
     return ("number", -node[1]) if node[0] == "number" else ("-", ZERO, node)
 
 
 def in_radians(degrees: Node) -> Node:
+    """A node for an angle in degrees."""
     return ("/", ("*", degrees, ("name", "\\pi")), ("number", Fraction(180)))
 
 
 def names_of(node: Node) -> frozenset[str]:
+    """The variables in a tree: its names except constants."""
     names = kinds_of(node, names=True) - {"\\pi", "e", "i", "\\infty"}
     return frozenset(name for name in names if not name.startswith("\\#"))
 
@@ -76,6 +79,7 @@ def nodes_of(node: Node) -> list[Node]:
 
 
 def replaced(node: Node, changes: dict[Node, Node]) -> Node:
+    """The tree with some nodes replaced."""
     if node in changes:
         return changes[node]
     return tuple(replaced(part, changes) if isinstance(part, tuple) else part for part in node)

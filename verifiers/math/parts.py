@@ -44,6 +44,7 @@ def split_at(tokens: Tokens, at: list[int]) -> list[Tokens]:
 
 
 def split(tokens: Tokens, *separators: str) -> list[Tokens]:
+    """Split tokens at these separators, outside of brackets."""
     if not any(token.text in separators for token in tokens):
         return [tokens]
     return split_at(tokens, [position for position in top_level(tokens) if tokens[position].isa(*separators)])

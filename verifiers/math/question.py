@@ -165,6 +165,7 @@ class Question:
         self.text = text
 
     def says(self, pattern: re.Pattern[str]) -> bool:
+        """True if the pattern matches anywhere in the question."""
         return bool(pattern.search(self.text))
 
     @functools.cached_property
@@ -337,6 +338,7 @@ class Question:
 
     @functools.cached_property
     def formulas(self) -> tuple[Tokens, ...]:
+        """The formulas in the question, as tokens."""
         written = [next(filter(None, match.groups())) for match in _FORMULA.finditer(self.text)]
         read = []
         for text in written + _ARITHMETIC.findall(self.text):
@@ -407,7 +409,7 @@ def _asked(sentence: str) -> Iterator[int]:
 
 
 def _symbols(match: re.Match[str]) -> str:
-    """A formula as so many marks as it has members: $x, y$ are two."""
+    """A mark for each member of a formula: $x, y$ has two."""
     depth = commas = 0
     for character in next(filter(None, match.groups())):
         depth += (character in "([{") - (character in ")]}")

@@ -13,6 +13,7 @@ _MOST_TERMS = 5
 
 
 def ratio(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
+    """Parse a ratio with colons or `to`."""
     named, values = _halves(tokens)
     parts = split(values, ":")
     if len(parts) == 1:

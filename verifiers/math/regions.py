@@ -122,7 +122,7 @@ def without(whole: Answer, points: list[Answer]) -> Answer | None:
 
 
 _PARTS = 10**40
-"""Irrational ends are compared to so many parts."""
+"""Parts of a unit to which irrational ends are rounded before comparison."""
 _INTERVALS = {"()", "(]", "[)", "[]"}
 
 
@@ -169,6 +169,7 @@ def union(regions: list[Region]) -> Region:
 
 
 def intersection(regions: list[Region]) -> Region:
+    """The numbers in all regions."""
     return _covered(regions, len(regions))
 
 
@@ -189,6 +190,7 @@ def _covered(regions: list[Region], least: int) -> Region:
 
 
 def complement(region: Region) -> Region:
+    """The numbers outside of the region."""
     everything = line()
     ends = ((Cut(-math.inf, True), everything.parts[0]), (Cut(math.inf, False), everything.parts[1]))
     cuts = [ends[0], *region, ends[1]]

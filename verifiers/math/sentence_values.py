@@ -103,7 +103,7 @@ def _may_end(question: Question, tokens: Tokens, spoken: list[str], at: int) -> 
 
 
 def _harmless(question: Question, tokens: Tokens, spoken: list[str], allowed: frozenset[str]) -> list[bool]:
-    """For each token: true if it may be around a value."""
+    """True for each token that may be around a value."""
     given = re.findall(r"\d+(?:\.\d+)?", question.text.replace(",", "").replace("{}", ""))
     formulas = " ; ".join(map(spelled, question.formulas))
     result = [True] * len(tokens)

@@ -59,6 +59,7 @@ def read_tokens(text: str) -> Tokens:
 
 
 def parse_tokens(tokens: Tokens) -> Answer:
+    """Parse the tokens of an answer, with number words as numbers and without framing."""
     tokens = words.numbered(trimmed(tokens))
     bare = words.without_order(unframed(tokens))
     answer = _parse(bare, 0)

@@ -275,7 +275,7 @@ def _continued(digits: str) -> Fraction | None:
 
 
 def _cycle(digits: str, places: int) -> Fraction:
-    """The value of digits that repeat forever after so many places."""
+    """The value of digits that repeat forever after `places` decimal places."""
     return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
 

@@ -15,6 +15,7 @@ _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small"
 
 
 def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
+    """Parse a matrix, or cases."""
     begin = next((i for i, token in enumerate(tokens) if token.isa("\\begin")), -1)
     if begin < 0 or len(tokens) < begin + 8:
         return None

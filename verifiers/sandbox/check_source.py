@@ -143,7 +143,7 @@ def _positive(test: ast.expr) -> Iterable[ast.AST]:
 
 
 class _Statements(ast.NodeTransformer):
-    """Marks calls that are whole statements, `f(x)`: their value is unused, so only changes of arguments count."""
+    """Mark calls that are whole statements, `f(x)`: their value is unused, so only changes of arguments count."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         self.generic_visit(node)
@@ -155,7 +155,7 @@ class _Statements(ast.NodeTransformer):
 
 
 class _Observations(ast.NodeTransformer):
-    """Takes out assertions about arguments alone, which only hold or fail where changes of arguments are seen."""
+    """Remove assertions about arguments alone, which only hold or fail where changes of arguments are seen."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if node.name != "check":

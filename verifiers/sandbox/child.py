@@ -66,7 +66,7 @@ class Child:
         return status
 
     def _there(self) -> str:
-        """Its pid in `proc`: a pid of our own namespace means nothing there."""
+        """The process's pid in `proc`: a pid of our own namespace means nothing there."""
         if not self._pid_there:
             details = read_text(f"self/fdinfo/{self.exited}", self._proc)
             self._pid_there = next(line.split()[1] for line in details.splitlines() if line.startswith("Pid:"))

@@ -111,6 +111,7 @@ def _pairs(mapping: Any, data: Encoded) -> list[Any]:
 
 
 def later_name(kind: type) -> str | None:
+    """The name in `LATER` of a class; None if it is not listed."""
     if kind.__module__.partition(".")[0] == "pandas":
         return kind.__name__ if kind.__name__ in _PANDAS else None
     name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
@@ -118,6 +119,7 @@ def later_name(kind: type) -> str | None:
 
 
 def load(name: str, arguments: list[Any]) -> Any:
+    """Make a value of a class in `LATER` from its arguments."""
     import importlib
 
     module, cls, _ = LATER[name]

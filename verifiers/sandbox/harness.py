@@ -154,6 +154,7 @@ def answer_check(files: Files, channel: socket.socket, default_names: dict[str, 
 
 
 def load_program(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> ProgramEnd | None:
+    """Run the program's module for a check; None if that fails, which the report then says."""
     job = read_job(files)
     try:
         code, names, _ = _compiled(job, default_names)
@@ -265,7 +266,7 @@ def _exit_code(error: SystemExit) -> int:
 def _run_main(
     code: types.CodeType, names: Mapping[str, Any], checker_files: GivenFiles | None, test: Mapping[str, Any]
 ) -> None:
-    """Keeps nothing of the program's, so that `_finish_program` can end its objects."""
+    """Run the program as `__main__`. Nothing of it is kept, so that `_finish_program` can end its objects."""
     namespace = _fresh_module("__main__", names)
     if checker_files:
         checker_files.install(["checker.py", *test["arguments"]])

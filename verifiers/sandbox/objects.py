@@ -94,6 +94,7 @@ class Peer(Wire):
 
 
 def prelude_class(names: Mapping[str, Any], name: str) -> type | None:
+    """The class of this name that a prelude defines; None if there is none."""
     cls = names.get(name)
     return cls if isinstance(cls, type) and cls.__module__ == PRELUDE else None
 

@@ -58,7 +58,7 @@ def prepare() -> dict[str, Any]:
 
 
 _REHEARSALS = 16
-"""After which the interpreter has adapted the code to what it is used for."""
+"""Runs after which the interpreter has adapted the code to its use."""
 
 
 class _Answered:

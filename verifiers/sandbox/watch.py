@@ -50,6 +50,8 @@ _LOADED = 0.1
 
 
 class State(Enum):
+    """The states of a run."""
+
     RUNNING = auto()
     FINISHING = auto()
     DONE = auto()
@@ -92,6 +94,7 @@ class Machine:
     _over_at_s: float = 0.0
 
     def step(self, seen: Seen) -> None:
+        """Move to the state that follows from these measurements."""
         if seen.accepted and self.state is State.RUNNING:
             self.has_companion = False
         if seen.companion_exited if self.has_companion else seen.program_exited:

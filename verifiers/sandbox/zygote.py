@@ -240,7 +240,7 @@ class _Server:
             os._exit(71)
 
     def _fork(self) -> Child | None:
-        """None in the child."""
+        """Fork a child; None in the child itself."""
         if self.group:
             self.group.offer(True)
         child = linux.fork()

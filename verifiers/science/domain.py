@@ -82,6 +82,8 @@ _OF_A_KIND = ("hertz", "becquerel", "sievert", "gray", _ANGLES, "steradian", "ca
 
 
 class Quantity(NamedTuple):
+    """A number with its unit."""
+
     value: float
     unit: str
     """The unit in pint's notation; "" if none is given."""
@@ -290,7 +292,7 @@ def same_quantity(answer: Quantity, reference: Quantity, scale: float, tolerance
 
 
 def _converted(value: float, unit: str, target: str) -> float | None:
-    """None if the units are of different dimensions."""
+    """The value in the other unit; None if the units have different dimensions."""
     registry, error = _pint()
     try:
         return float(registry.Quantity(value, unit).to(target or "dimensionless").magnitude)

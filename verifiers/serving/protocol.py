@@ -70,6 +70,7 @@ def decode_batch(body: bytes) -> list[tuple[Any, Submission]]:
 
 
 def encode_verdict(ticket: Any, verdict: Verdict) -> bytes:
+    """Encode the verdict on a ticket as a line."""
     return json.dumps({"ticket": ticket, **asdict(verdict)}).encode() + b"\n"
 
 
