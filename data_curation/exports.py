@@ -57,6 +57,8 @@ Columns = Mapping[str, tuple[pa.DataType, Callable[[Source], Any]]]
 
 @dataclass(frozen=True)
 class Export:
+    """A trainer's format: its columns, and instructions for training."""
+
     columns: Columns
     usage: str
     """Instructions for training with the export, for its README; `{train}` and `{validation}` are its files."""

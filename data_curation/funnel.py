@@ -49,4 +49,5 @@ def reason(evidence: Mapping[str, Any], without: Collection[str] = ()) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
+    """The text, cut after `limit` characters with an ellipsis."""
     return text if len(text) <= limit else text[:limit] + "…"

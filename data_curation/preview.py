@@ -52,6 +52,8 @@ class RowPreview(BaseModel):
 
 
 class FilePreview(BaseModel):
+    """A preview of one file: how its first rows are read, and what looks wrong."""
+
     source: str
     """The file's name without endings, with as much of its path as makes it unique."""
     domain: str
@@ -148,7 +150,8 @@ def preview_sources(
 
 
 def _problem(raw: Row, file: RawFile) -> tuple[Problem, Statement]:
-    """Raises what reading raises, and Malformed for a row that is no problem of the domain."""
+    """The problem that a row is read as, and its statement. Raises the errors of reading, and Malformed for a row that
+    is no problem of the domain."""
     row, statement = read_row(deepcopy(raw), file.domain, file.converter())
     values: dict[str, Any] = {name: row.get(name) for name in PROBLEM_SCHEMA.names}
     problem = Problem(**values)

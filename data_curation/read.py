@@ -132,7 +132,7 @@ def read_files(
 
 
 def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterator[Split]:
-    """Raises RatchetError at the end for a file of which no row could be read."""
+    """Yield the splits of all batches. Raises RatchetError at the end for a file without a readable row."""
     counts, faults = dict[str, Any](), dict[str, str]()
     for split in each(normalise, _batches(files)):
         counts = merged([counts, split.summary])

@@ -37,6 +37,8 @@ TurnsOf = Callable[[RawRow], list[tuple[str, Any]]]
 
 @dataclass(frozen=True)
 class Trace:
+    """One trace: a user turn and the response to learn."""
+
     problem: Problem
     """The statement, identity and source of the problem."""
     prompt: str
@@ -85,7 +87,7 @@ def read_traces(
 
 
 def _turns_of(seen: Collection[str], columns: Mapping[str, str]) -> TurnsOf | None:
-    """Reads the turns of a row, by these mapped columns or the usual ones; None for rows that are problems."""
+    """A reader of a row's turns, by these mapped columns or the usual ones; None for rows that are problems."""
     mapped = {name: (columns[name],) for name in ("messages", "prompt", "response") if name in columns}
     usual = {*seen} if not columns.keys() - {"domain"} else set()
     if "messages" in mapped or usual & {*CHATS}:

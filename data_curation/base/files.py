@@ -81,6 +81,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, text: str) -> None:
+    """Write a text file that is complete or absent, durably."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -106,6 +107,7 @@ def sha256_file(path: Path) -> str:
 
 
 def json_hash(value: Any) -> str:
+    """The sha256 of a value as canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 

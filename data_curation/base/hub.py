@@ -11,6 +11,7 @@ HUB_S, LONGEST_S = 5.0, 15.0
 
 
 def hub_address() -> str:
+    """The address of the Hub: HF_ENDPOINT, or else the library's default."""
     from huggingface_hub import constants
 
     return os.environ.get("HF_ENDPOINT") or constants.ENDPOINT

@@ -97,6 +97,7 @@ class Journal:
         return place
 
     def record_at(self, place: int) -> dict[str, Any]:
+        """The record whose line begins at this byte."""
         with open(self.path, "rb") as file:
             file.seek(place)
             return json.loads(file.readline())

@@ -47,6 +47,8 @@ class Traffic:
 
 @dataclass
 class Answer:
+    """One answer as it arrives, in parts."""
+
     text: list[str] = field(default_factory=list)
     thought: list[str] = field(default_factory=list)
     refusal: list[str] = field(default_factory=list)
@@ -144,4 +146,5 @@ def _split(content: Any) -> tuple[str, str]:
 
 
 def shown(text: Any) -> str:
+    """A text for messages: one line of at most 200 characters."""
     return valid_text(" ".join(str(text).split())[:200])

@@ -22,6 +22,7 @@ class PromptFormat(Section):
 
     @property
     def templates(self) -> dict[str, str]:
+        """The templates by name."""
         return self.__pydantic_extra__ or {}
 
 

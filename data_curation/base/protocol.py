@@ -81,6 +81,7 @@ def valid_text(text: str) -> str:
 
 
 def says_nothing(text: str, finish_reason: str) -> bool:
+    """True if a response ended by itself with no text apart from thinking."""
     return finish_reason == "stop" and not text.rpartition("</think>")[2].strip()
 
 
@@ -124,6 +125,8 @@ def completed(
 
 
 class Engine(Protocol):
+    """The methods of every inference engine."""
+
     def generate(self, requests: Iterable[Request], sampling: Sampling) -> Iterator[Completion]:
         """Yield one completion for each request, as soon as it finishes."""
         ...

@@ -11,8 +11,8 @@ from ratchet.verifiers.errors import nearest
 T = TypeVar("T")
 NOT_IN_KEY = "only says where or how fast work is done"
 NotInKey = Annotated[T, NOT_IN_KEY]
-"""Marks a field that is part of no artifact's key, because it cannot change the result: `timeout_s: NotInKey[float] =
-300.0`. A field that changes rounding is not one."""
+"""A mark of fields that are part of no artifact's key, because they cannot change the result: `timeout_s:
+NotInKey[float] = 300.0`. A field that changes rounding must not have it."""
 
 
 class Section(BaseModel):

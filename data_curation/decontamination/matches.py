@@ -55,6 +55,8 @@ class Text(NamedTuple):
 
 
 class Match(NamedTuple):
+    """The kind of match between a row and an item."""
+
     kind: Kind
     numbers: tuple[list[str], list[str]] = ([], [])
     """The numbers of a variant: those that only the row has, and those that only the item has."""

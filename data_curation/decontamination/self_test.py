@@ -73,6 +73,7 @@ def between_letters(mark: str) -> Callable[[str], str]:
 
 
 def vulgar(text: str) -> str:
+    """Write small fractions as single characters: 1/2 as ½."""
     return re.sub(
         r"\\[dt]?frac\{(\d)\}\{(\d)\}|(?<![\d/])(\d)/(\d)(?![\d/])",
         lambda match: VULGAR.get((match[1] or match[3], match[2] or match[4]), match[0]),

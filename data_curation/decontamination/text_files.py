@@ -30,6 +30,8 @@ Batch = tuple[pa.Table, pa.Array, dict[int, str]]
 
 @dataclass(frozen=True)
 class TextFile:
+    """A file with a column of texts; `json_columns` are kept as JSON text."""
+
     path: Path
     schema: pa.Schema
     rows: int

@@ -55,6 +55,7 @@ def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]
 
 
 def jaccard(one: set[int], other: set[int]) -> float:
+    """The Jaccard similarity of two sets, of which one must not be empty."""
     shared = len(one & other)
     return shared / (len(one) + len(other) - shared)
 

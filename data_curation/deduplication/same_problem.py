@@ -40,7 +40,7 @@ _IN_WORDS = re.compile(  # "twenty-five", "two thirds", "5 million"
     re.IGNORECASE,
 )
 _NUMBER_WORDS = frozenset(_COUNT.split("|"))
-"""Without one of these, or one of `_MULTIPLES`, the patterns need not be tried."""
+"""Words without which, and without those of `_MULTIPLES`, the patterns need not be tried."""
 _MULTIPLES = frozenset(["twice", "double", "doubled", "doubles", "thrice", "triple", "tripled", "triples"])
 _GROUPED = re.compile(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)")  # 1,000 and 10^5
 _TIMES = (
@@ -50,7 +50,7 @@ _TIMES = (
 _WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text())
 INSTRUCTION_WORDS = frozenset(_WORDS["instruction_words"].split())
 _INFORMATIVE = 3
-"""An answer with so many digits and signs is shared by few problems."""
+"""Digits and signs of an answer that few problems share."""
 WORDS_IN_COMMON = ((8, 0.25), (5, 0.35), (3, 0.5))
 """Pairs (digits, similarity): a copy in other words with at least these significant digits in its numbers and answer
 needs only this Jaccard similarity of its words. With fewer digits, it has the same variables, and omits or adds
@@ -75,7 +75,7 @@ _PREPOSITIONS = frozenset(_WORDS["prepositions"].split())
 _NEUTRAL = (INSTRUCTION_WORDS | frozenset(_WORDS["neutral_words"].split())) - _PREPOSITIONS - {"left", "total"}
 _SYNONYMS = {word: group.split()[0] for group in _WORDS["synonyms"] for word in group.split()}
 _FEW_WORDS = 2
-"""Two texts that differ in at most so many words each were written from one another."""
+"""Most words of each of two texts that may differ if one was written from the other."""
 
 
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
@@ -239,8 +239,8 @@ def _names(text: str) -> set[str]:
 
 class _Read(NamedTuple):
     text: str
-    """Without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times; `10^{5}`, `10^5`
-    and the 105 of plain text are one, as are 1,000 and 1000."""
+    """The text without pictures and heading, with number words in digits: "a dozen" is 12, "twice" is 2 times;
+    `10^{5}`, `10^5` and the 105 of plain text are one, as are 1,000 and 1000."""
     numbers: Counter[str]
     ones: int
     """The number of times the text says "one"."""

@@ -49,6 +49,7 @@ PLANS: Registry[CurationPlan] = Registry("curation plan", {}, lambda value: isin
 
 
 def plan_of(domain: str) -> CurationPlan:
+    """The curation plan of a domain."""
     return PLANS.get(domain_of(domain).curation)
 
 

@@ -48,7 +48,7 @@ class Format:
 
 
 def unicode_text(name: str, value: str) -> str:
-    """Raises Malformed for text that cannot be encoded: JSON may contain half of a surrogate pair."""
+    """The text itself. Raises Malformed for one that cannot be encoded: JSON may contain half of a surrogate pair."""
     try:
         value.encode()
     except UnicodeEncodeError as error:

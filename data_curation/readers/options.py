@@ -48,6 +48,8 @@ _LISTED = 2  # options at least
 
 
 class Options(NamedTuple):
+    """The options of a question, and the right one."""
+
     texts: list[str]
     """The options as published, possibly with their own labels."""
     right: int | str | None
@@ -110,10 +112,12 @@ def append_options(row: RawRow, *statements: str) -> None:
 
 
 def labeled(texts: Sequence[str], mark: str = ".") -> list[str]:
+    """The options with a letter before each: `A. 12`."""
     return [f"{letter}{mark} {text}" for letter, text in zip(ascii_uppercase, texts, strict=False)]
 
 
 def without_labels(texts: Sequence[str]) -> list[str]:
+    """The options without labels of their own, if all have one."""
     return [_LABELED.sub("", text, count=1) for text in texts] if _are_labeled(texts) else [*texts]
 
 

@@ -16,7 +16,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import APPENDED_OPTIONS
 
 Columns = Mapping[str, str]
-"""Maps a problem's field, or `metadata.NAME`, to the file's column."""
+"""A mapping from a problem's field, or `metadata.NAME`, to the file's column."""
 _TAKE = {
     "prompt": RawRow.take_statement,
     "answer": RawRow.take_answer,

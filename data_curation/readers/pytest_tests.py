@@ -129,7 +129,7 @@ def _cases(test: _Function) -> Iterator[list[ast.stmt]]:
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts the values of a case in place of its parameters."""
+    """Put the values of a case in place of its parameters."""
 
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self.values = values
@@ -156,7 +156,7 @@ def _check(helpers: list[ast.stmt], statements: list[ast.stmt], entry_point: str
 
 
 class _Plain(ast.NodeTransformer):
-    """Calls the entry point `candidate`, other names of the solution by their own, and pytest's helpers plainly."""
+    """Call the entry point `candidate`, other names of the solution by their own, and pytest's helpers plainly."""
 
     def __init__(self, entry_point: str, imported: dict[str, str]) -> None:
         self.entry_point, self.imported = entry_point, imported

@@ -88,6 +88,7 @@ def raw_rows(path: Path) -> Iterator[Raw]:
 
 
 def data_files(folder: Path) -> list[Path]:
+    """The data files in a folder and its subfolders, sorted."""
     return [file for file in sorted(folder.rglob("*")) if file.is_file() and is_data(str(file))]
 
 
@@ -159,6 +160,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def parsed(raw: Raw) -> list[Row | Malformed]:
+    """The rows of a raw record; Malformed for one that cannot be parsed."""
     if isinstance(raw, dict | Malformed):
         return [raw]
     if not isinstance(raw, bytes):

@@ -56,6 +56,8 @@ _ONE_FOR_ONE = str.maketrans("（）［］．：；、", "()[].:;.")
 
 @dataclass(frozen=True)
 class LabeledList:
+    """A labeled list in a statement."""
+
     kind: str  # a key of _ORDERS, or "item"
     span: tuple[int, int]  # from the first label to the end of the last one
     stem: str  # the text before

@@ -95,7 +95,7 @@ def _literals(parsed: Iterable[tuple[Any, Any]]) -> list[set[str]]:
 
 
 def _openings(parsed: Iterable[tuple[Any, Any]]) -> set[str]:
-    """The strings, in lower case, with one of which each match begins; none if that is not known."""
+    """The strings, in lower case, one of which begins each match; empty if that is not known."""
     start = ""
     for code, value in parsed:
         if code is sre.LITERAL:

@@ -24,6 +24,7 @@ _BROKEN_OFF = re.compile(  # the text before breaks off, unless it refers to the
 
 
 def without_pictures(text: str) -> str:
+    """The text without its pictures, and the code that draws them."""
     for sign in ("drawing_code", "picture"):
         if find(sign, text):
             text = PATTERNS[sign].whole.sub(" ", text)

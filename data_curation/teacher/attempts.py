@@ -307,7 +307,8 @@ def with_facts(problems: pa.Table, step: str, facts: Sequence[Mapping[str, Any]]
 
 
 def _token_counter(name: str) -> Callable[[str], int | None]:
-    """Counts the tokens of an answer whose endpoint did not; gives None where the recipe names no tokenizer."""
+    """A counter of tokens for answers whose endpoint does not count; its counts are None if the recipe names no
+    tokenizer."""
     if not name:
         return lambda text: None
     from tokenizers import Tokenizer

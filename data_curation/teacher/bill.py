@@ -110,6 +110,7 @@ class Bill(Mapping[str, float]):
         return sums | ({"cost": round(self.cost, 6)} if self.priced else {})
 
     def summary(self) -> str:
+        """The totals as one line: tokens, shares, cost."""
         text = f"{_count(self.response_tokens)} tokens"
         text += f", {self.truncated / max(1, self.answered):.1%} truncated" if self.truncated else ""
         text += f", {self.empty:,} empty" if self.empty else ""
@@ -132,6 +133,7 @@ class Bill(Mapping[str, float]):
 
 
 def money(amount: float) -> str:
+    """An amount with two decimals, or four below 1."""
     return f"{amount:,.2f}" if amount >= 1 else f"{amount:.4f}"
 
 
