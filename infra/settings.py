@@ -13,6 +13,8 @@ from ratchet.verifiers.errors import RatchetError, nearest
 
 @dataclass(frozen=True)
 class Settings:
+    """Settings of this machine, read from environment variables by `load_settings`."""
+
     home: Path
     """The directory of everything Ratchet writes (`RATCHET_HOME`, default `./.ratchet`)."""
     tracking_uri: str
@@ -20,7 +22,8 @@ class Settings:
     python: str
     """The interpreter of trainers and evaluators (`RATCHET_PYTHON`), possibly of another environment."""
     launcher: str = ""
-    """Runs a command once on each machine of a process group (`RATCHET_LAUNCHER`, docs/reference/training.md)."""
+    """A command that runs another one once on each machine of a process group (`RATCHET_LAUNCHER`,
+    docs/reference/training.md)."""
     trackers: tuple[str, ...] = ("mlflow",)
     """Trackers that show runs: `mlflow`, `tensorboard`, `wandb` (`RATCHET_TRACKING`, separated by commas)."""
     slurm: Path | None = None
@@ -68,7 +71,7 @@ TRACKERS = {"mlflow": "MLflow", "tensorboard": "TensorBoard", "wandb": "Weights 
 
 
 def _trackers() -> tuple[str, ...]:
-    """Raises RatchetError for one that is not known, or not installed."""
+    """The trackers in RATCHET_TRACKING. Raises RatchetError for one that is unknown or not installed."""
     names = tuple(filter(None, map(str.strip, os.environ.get("RATCHET_TRACKING", "").split(","))))
     for name in names:
         if name not in TRACKERS:
@@ -91,6 +94,7 @@ SERVERS = ("http", "https", "databricks", "uc")
 
 
 def is_server(tracking_uri: str) -> bool:
+    """True if a tracking address is that of a server, not of a database."""
     return tracking_uri.partition(":")[0] in SERVERS
 
 

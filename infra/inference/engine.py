@@ -152,6 +152,8 @@ class TrainingEngine(Protocol):
 
 
 class EvaluationEngine(Engine, Protocol):
+    """An engine of an evaluation, with its tokenizer."""
+
     tokenizer: Any
 
 

@@ -127,6 +127,7 @@ def stop_token_ids(generation_config: Any, tokenizer: Any) -> list[int]:
 
 
 def unreadable(path: str, error: Exception) -> RatchetError:
+    """The error for a model that cannot be read, with the likeliest reason."""
     reason, is_directory = " ".join(str(error).split())[:300], Path(path).is_dir()
     if path[:1] in ("/", ".", "~") and not is_directory:
         reason = "there is no such directory"

@@ -52,7 +52,7 @@ class _Output(MoeModelOutputWithPast):
 
 
 class _Given(nn.Module):
-    """Takes the place of a model's layers and returns given hidden states; all else is read from the layers."""
+    """A stand-in for a model's layers that returns given hidden states; all else is read from the layers."""
 
     def __init__(self, hidden: torch.Tensor, layers: Any) -> None:
         super().__init__()

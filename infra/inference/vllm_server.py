@@ -40,6 +40,8 @@ STREAMS = 1024
 
 
 class VllmServer:
+    """The HTTP application around one vLLM engine."""
+
     def __init__(self, engine: Any, model_dir: str, token: str) -> None:
         self._engine, self._model_dir = engine, model_dir
         self._authorization = f"Bearer {token}".encode()
@@ -97,6 +99,7 @@ async def _refused(_: HttpRequest, error: Exception) -> Response:
 
 
 def serve(arguments: argparse.Namespace) -> None:
+    """Serve a model until the process is stopped. Raises RatchetError if the token is missing."""
     token = os.environ.get(TOKEN_VARIABLE, "").strip()
     if not token:
         raise RatchetError(f"environment variable {TOKEN_VARIABLE} is not set: clients must send this token")

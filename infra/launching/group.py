@@ -17,6 +17,8 @@ FLOW_ENV_PREFIXES = ("MLFLOW_", "PREFECT_", "PGPASSWORD")
 
 @dataclass(frozen=True)
 class ProcessGroup:
+    """A process group to start, on one or several machines."""
+
     argv: tuple[str, ...]
     """Command line, the same on each machine; with several, HOST:PORT at which they meet is appended."""
     machines: int
@@ -36,12 +38,15 @@ class JobPreempted(Exception):
 
 
 class Running(Protocol):
+    """A started process group."""
+
     def poll(self) -> int | None:
         """The group's exit code; None until it has ended. Raises JobPreempted."""
         ...
 
 
 def forget(group: ProcessGroup) -> None:
+    """Delete the status of an earlier group, and a request to stop it."""
     for name in (STATUS, STOP):
         (group.work / name).unlink(missing_ok=True)
 

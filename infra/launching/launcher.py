@@ -20,6 +20,7 @@ from ratchet.verifiers.processes import core_count, free_port, process_group
 
 
 def launcher_of(settings: Settings, resident: Resident | None = None) -> "Local | Slurm":
+    """The launcher that the settings choose: SLURM, or this machine and a launching command."""
     if settings.slurm:
         return Slurm(settings)
     return Local(settings.launcher, resident or Resident(), settings.home)

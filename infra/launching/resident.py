@@ -62,6 +62,8 @@ class Resident:
 
 
 class Order:
+    """A running order of a resident process."""
+
     def __init__(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> None:
         self._process = process
         self.code: int | None = None
@@ -80,6 +82,7 @@ class Order:
 
 
 def serve() -> None:
+    """Read orders from standard input and run each, as the module's docstring says."""
     answers = os.dup(1)
     os.dup2(2, 1)  # output of libraries is not an answer
     for line in sys.stdin:

@@ -45,6 +45,8 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True)
 class Slurm:
+    """The launcher that submits process groups as SLURM jobs."""
+
     settings: Settings
 
     def check(self, machines: int) -> None:
@@ -126,6 +128,8 @@ exit $code
 
 
 class Job:
+    """A SLURM job of one process group."""
+
     def __init__(self, number: str, status: Path, say: Callable[[str], None]) -> None:
         self.number, self._status, self._say = number, status, say
         self.ended = False

@@ -85,6 +85,8 @@ class Headline:
 
 @dataclass(frozen=True)
 class Document:
+    """A report: its title, cards, sections, and origin."""
+
     title: str
     subtitle: str = ""
     headlines: Sequence[Headline] = ()
@@ -198,6 +200,7 @@ def anchor(title: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
+    """The paragraphs of a text, which blank lines separate."""
     return [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
 
 

@@ -47,5 +47,6 @@ def _figure(panels: Sequence[tuple[str, Painter]], width: float, columns: int) -
 
 
 def count_axis(axes: Axes, label: str) -> None:
+    """Give the y axis whole numbers and this label."""
     axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=5))
     axes.set_ylabel(label)

@@ -175,7 +175,7 @@ for _name, (_pattern, _first) in _YAML_1_2.items():
 
 
 def _yaml(text: str) -> Any:
-    """Raises ValueError in one line."""
+    """Parse YAML. Raises ValueError with a message of one line."""
     try:
         return yaml.load(text, _Loader)  # which is a safe one
     except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: thousands of digits
@@ -263,6 +263,7 @@ def _at(data: Any, path: str) -> Any:
 
 
 def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
+    """Validate a recipe's data. Raises RatchetError with a line for each fault; `where` names the file."""
     refuse_secrets(data, where)
     try:
         return Recipe.model_validate(data)

@@ -96,6 +96,7 @@ class Recipe(Section):
         return isinstance(other, Recipe) and self.__dict__ == other.__dict__
 
     def with_cpu_overrides(self, overrides: Sequence[str]) -> "Recipe":
+        """A copy of the recipe with these `cpu_overrides`."""
         recipe = self.model_copy()
         recipe._cpu_overrides = tuple(overrides)
         return recipe

@@ -8,6 +8,7 @@ from ratchet.infra.recipe.training import Stage
 
 
 def recipe_warnings(recipe: Recipe) -> list[str]:
+    """Reasons why scores of the recipe's benchmarks may be biased, a sentence each."""
     return [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
 
 

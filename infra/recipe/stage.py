@@ -182,6 +182,7 @@ class Stage(Section):
 
     @property
     def validates(self) -> bool:
+        """True if the stage needs validation scores: for its result, its floors or a plateau."""
         rules = {each.when.trigger[0] for each in self.interventions}
         return self.advanced.result == "best" or bool(self.keep) or "plateau" in rules
 
@@ -209,6 +210,7 @@ class Stage(Section):
         return min([now, *(each.do.rollouts or now for each in self.interventions)])
 
     def after(self, change: Change) -> "Stage":
+        """The stage with the settings of an intervention."""
         return self.model_copy(update=change.settings)
 
     @model_validator(mode="before")

@@ -17,6 +17,8 @@ from ratchet.verifiers.errors import RatchetError
 
 
 class Approval(BaseModel, frozen=True):
+    """A gate that a run has reached, and the decision about it."""
+
     recipe: str
     gate: str
     """`curated`, `start`, or a stage."""

@@ -204,6 +204,8 @@ def reached(starts: Iterable[Artifact], following: Callable[[Artifact], Sequence
 
 
 class ArtifactStore:
+    """The artifacts below one directory: find, open, make and delete them."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
         self._intact: set[Path] = set()

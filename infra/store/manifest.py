@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 class FileFacts(BaseModel):
+    """The size and hash of one file of an artifact."""
+
     model_config = ConfigDict(frozen=True)
     bytes: int
     sha256: str

@@ -33,6 +33,7 @@ def code_version() -> str:
 
 @cache
 def library_versions() -> dict[str, str]:
+    """The versions of Python and of the installed libraries that decide results, by name."""
     versions = {"python": platform.python_version()}
     for package in ("torch", "transformers", "deepspeed", "pyarrow", "datasketch", "python-flint", "py3langid",
                     "prefect", "mlflow"):  # fmt: skip

@@ -21,6 +21,8 @@ PAGES = ("tensorboard/*-{}", "wandb/*run-*-{}")
 
 @dataclass(frozen=True)
 class Garbage:
+    """The parts of a home that may be deleted."""
+
     runs: Sequence[RunRecord]
     """Runs to delete, with their journals."""
     directories: Sequence[Path]

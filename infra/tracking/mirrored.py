@@ -50,6 +50,7 @@ class Mirrored(ABC):
 
 
 def state_file(journal: Path, tracker: str) -> Path:
+    """The file with a tracker's state of a journal, beside the journal."""
     return journal.with_suffix(".state.json" if tracker == "mlflow" else f".{tracker}.json")
 
 

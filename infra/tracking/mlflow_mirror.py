@@ -302,8 +302,8 @@ class MlflowRun(Mirrored):
 
 @contextmanager
 def _once() -> Iterator[None]:
-    """No second try by the client: what was made and its answer lost would be made twice. The event is sent again, and
-    finds it."""
+    """Turn off the client's retries within the block: a run that was made while its answer was lost would be made
+    twice. The event is sent again, and finds it."""
     usual = os.environ[RETRIES]
     os.environ[RETRIES] = "0"
     try:

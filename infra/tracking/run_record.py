@@ -19,6 +19,8 @@ SHORTEST_ID = 8
 
 @dataclass(frozen=True)
 class RunStep:
+    """A step of a run, as its journal records it."""
+
     run: str
     """Id of the step's run in the journal."""
     title: str
@@ -38,6 +40,8 @@ class RunStep:
 
 @dataclass(frozen=True)
 class RunRecord:
+    """A run, as its journal records it."""
+
     run_id: str
     name: str
     tags: Mapping[str, str]
