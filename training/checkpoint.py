@@ -192,7 +192,7 @@ def _sealed(manifest: dict[str, Any]) -> str:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """Raises ValueError for one in which a byte is not what was written."""
+    """The manifest of a checkpoint. Raises ValueError if a byte of it has changed."""
     text = (path / "manifest.json").read_text()
     manifest = json.loads(text)
     if not isinstance(manifest, dict) or not manifest.pop("sha256", None) or text != _sealed(manifest):

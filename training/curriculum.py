@@ -45,6 +45,8 @@ class Batch:
 
 @dataclass
 class Stream:
+    """The order of one domain's prompts, and its position in it."""
+
     active: list[str]  # problem ids still trained on
     epoch: int = 0
     place: int = 0  # prompts drawn in this epoch
@@ -54,6 +56,8 @@ class Stream:
 
 @dataclass
 class CurriculumState:
+    """The state of a curriculum, which every checkpoint holds."""
+
     step: int = 0
     streams: dict[str, Stream] = field(default_factory=dict)  # by domain; none before `Curriculum.start`
     tokens: dict[str, float] = field(default_factory=dict)  # mean response length when a problem was last sampled
@@ -97,6 +101,7 @@ class Curriculum:
         return self.interventions.stage
 
     def candidates(self) -> list[Problem]:
+        """All problems that the stage may draw."""
         return list(self._problems.values())
 
     def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
@@ -150,6 +155,7 @@ class Curriculum:
 
     @property
     def active(self) -> dict[str, int]:
+        """The number of problems still trained on, by domain."""
         return {domain: len(stream.active) for domain, stream in self.state.streams.items()}
 
     def _places(self) -> dict[str, int]:
@@ -274,6 +280,7 @@ class Curriculum:
             del stream.skipped[problem_id]
 
     def note_tokens(self, tokens: Mapping[str, float]) -> None:
+        """Note the mean response lengths in tokens, by problem id."""
         self.state.tokens.update({problem_id: round(mean, 1) for problem_id, mean in tokens.items()})
 
     def expected_tokens(self, problems: Sequence[Problem]) -> dict[str, float]:
@@ -311,6 +318,7 @@ class Curriculum:
 
     @property
     def validation_due(self) -> bool:
+        """True if the stage validates after this step."""
         return self._first.validates and self.state.step % self._first.validate_every == 0
 
     def intervene(self, score: float | None, metrics: Mapping[str, float]) -> list[AppliedIntervention]:

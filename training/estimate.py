@@ -193,6 +193,7 @@ def pressures(needs: Estimate, machine: Machine, ranks_here: int = 1) -> dict[st
 
 
 def scaled(stage: Stage, machine: Machine, what: str, factor: int) -> tuple[Stage, Machine]:
+    """The stage and the machine with `what` (GPUs, prompts or length) multiplied by `factor`."""
     if what == "GPUs":
         return stage, replace(machine, count=machine.count * factor, cores=machine.cores * factor)
     field = {"prompts": "prompts_per_batch", "length": "max_response_tokens"}[what]

@@ -155,6 +155,7 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
 
 
 def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    """The groups of each domain, in order."""
     parts: dict[str, list[Group]] = {}
     for members in groups:
         parts.setdefault(members.domain, []).append(members)

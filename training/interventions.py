@@ -84,6 +84,8 @@ class Tally:
 
 @dataclass
 class InterventionState:
+    """The history of a stage's interventions, which every checkpoint holds."""
+
     taken: list[tuple[int, int]] = field(default_factory=list)  # (step, number)
     whole: Tally = field(default_factory=Tally)  # since the stage's start
     since: Tally = field(default_factory=Tally)  # since the last intervention
@@ -93,6 +95,8 @@ class InterventionState:
 
 
 class Interventions:
+    """The interventions of one stage: those taken, and those that are due."""
+
     def __init__(self, stage: Stage) -> None:
         self._first = stage
         self.state = InterventionState()

@@ -32,6 +32,7 @@ class Journal:
             self._lines.append(record)
 
     def take(self, records: list[dict[str, Any]]) -> None:
+        """Write all records, and empty their list."""
         for record in records:
             self.write(record)
         records.clear()

@@ -93,6 +93,7 @@ def stateful(curriculum: Curriculum, learner: Learner, source: RolloutSource, al
 
 
 def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alarms: Alarms) -> dict[str, Any]:
+    """The parts of a checkpoint's state as JSON, by name."""
     return {name: part.state_dict() for name, part in stateful(curriculum, learner, source, alarms).items()}
 
 
@@ -156,6 +157,7 @@ class Clock:
         self._laps: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
+        """End the phase of this name."""
         now = time.perf_counter()
         self._laps[name], self._last = now - self._last, now
 

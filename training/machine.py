@@ -82,6 +82,7 @@ class Machine:
 
     @property
     def machines(self) -> int:
+        """The number of machines."""
         return 1 if self.is_cpu else math.ceil(self.count / self.in_one)
 
     @property
@@ -234,6 +235,7 @@ def measured_file(home: Path, recipe: str) -> Path:
 
 
 def write_rates(file: Path, machine: str, rates: Rates) -> None:
+    """Write measured rates for plans on the same accelerator."""
     write_atomically(file, json.dumps({"machine": machine, "rates": asdict(rates)}, indent=1))
 
 

@@ -35,7 +35,7 @@ def settled(passed: int, judged: int, left: int, limit: float, error: float) -> 
 
 
 def _need(responses: int, limit: float) -> int:
-    """Passes of so many responses above which a prompt is dropped."""
+    """The number of passes of `responses` responses above which a prompt is dropped."""
     return next(passes for passes in range(responses + 2) if passes > responses or passes / responses > limit)
 
 

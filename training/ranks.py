@@ -79,7 +79,7 @@ def give_up_silence(timeout_minutes: float) -> None:
 
 @contextmanager
 def in_touch(timeout_minutes: float) -> Iterator[None]:
-    """Raises Lost, with a message, if another machine stops answering within the block."""
+    """Run the block. Raises Lost, with a message, if another machine stops answering."""
     try:
         yield
     except RuntimeError as error:

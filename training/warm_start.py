@@ -37,6 +37,7 @@ def read_traces(path: Path) -> list[dict[str, str]]:
 
 
 def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
+    """Random traces, as texts from which a new model's tokenizer is trained."""
     chosen = np.random.default_rng(derive_seed(seed, "vocabulary")).permutation(len(traces))[:TOKENIZER_TEXTS]
     return [f"{traces[i]['prompt']}\n{traces[i]['response']}" for i in chosen]
 
