@@ -100,6 +100,7 @@ def benchmark_problems(
 def read_benchmark(
     domain: str, files: Sequence[Artifact], columns: Mapping[str, str], window: Window | None = None, source: str = ""
 ) -> Iterator[Split]:
+    """Read a benchmark's files as problems; `columns` are used for files that have them."""
     for file in files:
         mapped = columns if has_columns(file.path, columns) else None
         yield read_problems(file.path, domain, mapped, source, window, max_shortened=1)  # items are compared, not asked

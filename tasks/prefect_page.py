@@ -33,6 +33,7 @@ def log(text: str, level: int = logging.INFO) -> None:
 
 
 def link(address: str, text: str) -> None:
+    """Show a link on the current run's page."""
     if _in_flow_run():
         from prefect.artifacts import create_link_artifact
 

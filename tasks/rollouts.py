@@ -174,7 +174,7 @@ def rollouts_page(stages: Sequence[tuple[str, Path]], title: str) -> str:
 
 
 def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
-    """Whole groups of evenly spaced steps whose texts fit into so many characters."""
+    """Yield whole groups of evenly spaced steps whose texts fit into `room` characters."""
     files = rollout_files(work)
     step = files[0][0]
     first = list(read_rollouts(work, RolloutFilter(steps=(step, step))))
@@ -189,7 +189,7 @@ def _sampled(work: Path, room: int) -> Iterator[dict[str, Any]]:
 
 
 def _spaced(items: Sequence[Any], count: int) -> list[Any]:
-    """Select at most so many items, evenly spaced, with the first and the last."""
+    """Select at most `count` items, evenly spaced, with the first and the last."""
     if count >= len(items):
         return list(items)
     return [items[round(i * (len(items) - 1) / max(1, count - 1))] for i in range(count)]

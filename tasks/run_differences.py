@@ -14,6 +14,8 @@ Facts = Sequence[tuple[str, Any, Any]]
 
 @dataclass(frozen=True)
 class Differences:
+    """The differences between two runs."""
+
     recipes: Facts
     own: Mapping[str, Facts]
     """Differences of each changed step, by title: its own parameters, version and files; empty if only its inputs
@@ -26,6 +28,7 @@ class Differences:
 
 
 def differences(a: RunRecord, b: RunRecord) -> Differences:
+    """Compare the recipes and the steps of two runs."""
     steps_a, steps_b = ({step.title: step for step in run.steps} for run in (a, b))
     shared = [(step, steps_b[title]) for title, step in steps_a.items() if title in steps_b]
     changed = {a.title: (a.output, b.output) for a, b in shared if a.output.key != b.output.key}

@@ -250,6 +250,7 @@ def log_output(output: StepOutput, pages: Sequence[str] = (), scored: Mapping[st
 
 
 def log_files(output: StepOutput, page: str) -> None:
+    """Show the manifest of an output, and the files that it names, on this page."""
     for shown in ["manifest.json", *output.artifact.manifest.shown]:
         folder = str(Path(shown).parent).lstrip(".")
         output.tracking.event("file", page, path=str(output.artifact.path / shown), folder=folder)

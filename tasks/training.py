@@ -179,6 +179,7 @@ def loss_trial(stage: Stage) -> "LossTrial | None":
 def train_stage(
     run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
+    """Train one stage from the checkpoint `start`, and return its checkpoint."""
     recipe = run.recipe
     engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
     code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
