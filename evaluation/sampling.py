@@ -120,6 +120,7 @@ class Generations(ExitStack):
 
 
 def missing_of(batch: Batch, stored: Stored) -> list[GenerationRequest]:
+    """The requests of a batch whose responses are not stored."""
     return [asked for asked in batch.requests if asked.key not in stored[batch.benchmark]]
 
 

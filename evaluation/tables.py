@@ -21,10 +21,12 @@ def _shown(value: float | None, form: str) -> str:
 
 
 def number(value: float | None, decimals: int = 3) -> str:
+    """A number with these decimals, or a dash."""
     return _shown(value, f".{decimals}f")
 
 
 def signed(value: float | None) -> str:
+    """A number with its sign and three decimals, or a dash."""
     return _shown(value, "+.3f").replace("-", "−")
 
 
@@ -70,6 +72,7 @@ MANY_EMPTY, MANY_EXPRESSIONS = 0.02, 0.5
 
 
 def score_rows(scores: Scores) -> list[Row]:
+    """The row of a benchmark's scores at one checkpoint."""
     row: Row = {f"pass@{k}": estimate(point) for k, point in scores["pass_at"].items()}
     majority = scores.get("majority_at", {})
     if k := largest_k(majority):
@@ -85,6 +88,7 @@ def largest_k(points: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def k_rows(scores: Scores) -> list[Row]:
+    """The rows of pass@k, pass^k and maj@k, one for each k."""
     rows = []
     for k, point in scores["pass_at"].items():
         row: Row = {"k": int(k), "pass@k": number(point["value"])}
@@ -147,6 +151,7 @@ def length_rows(scores: Scores) -> list[Row]:
 
 
 def budget_rows(scores: Scores) -> list[Row]:
+    """The row of scores at smaller limits on the response's tokens."""
     row = {f"{point['tokens']:,} tokens": estimate(point) for point in scores.get("budgets", ())}
     return [row] if row else []
 
@@ -243,6 +248,7 @@ def gain_rows(before: Counts, after: Counts, ks: Sequence[int], clusters: Mappin
 
 
 def p_value(gain: PairedDifference) -> str:
+    """The p-value of a gain as text."""
     return "< 0.001" if gain.p_value < 0.001 else number(gain.p_value)
 
 
