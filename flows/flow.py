@@ -33,6 +33,7 @@ class Flow(Generic[P, R]):
         return in_prefect(self.name, run.recipe, lambda: self.fn(run, *arguments, **named))
 
     def named(self, name: str) -> "Flow[P, R]":
+        """The same flow under another name."""
         return replace(self, name=name)
 
     def plan(
@@ -66,6 +67,7 @@ class Flow(Generic[P, R]):
 
 
 def flow(function: Callable[Concatenate[RunContext, P], R]) -> Flow[P, R]:
+    """Turn a function of a run into a flow of the same name."""
     return Flow(function, function.__name__)
 
 
