@@ -132,6 +132,7 @@ def _facts(artifact: Artifact) -> dict[str, Any]:
 
 
 def show_artifact(store: ArtifactStore, artifact: Artifact) -> None:
+    """Print an artifact: its summary, manifest and lineage."""
     store.check(artifact)
     manifest = artifact.manifest
     if output.json:

@@ -23,6 +23,8 @@ STATES = {"FINISHED": "finished after", "FAILED": "failed after", "KILLED": "sto
 
 @dataclass(frozen=True)
 class Row:
+    """A row of a run's table: a stage or an evaluation."""
+
     name: str
     steps: str
     so_far: float = 0.0
@@ -39,6 +41,8 @@ class Row:
 
 @dataclass(frozen=True)
 class RunState:
+    """The state of a run beside its plan."""
+
     status: str
     seconds: float
     unfinished: list[str]

@@ -16,6 +16,7 @@ _watched: "list[ProgressReporter]" = []
 
 
 def watch(reporter: "ProgressReporter") -> None:
+    """Remember this reporter, so that an interruption can say where it stopped."""
     _watched[:] = [reporter]
 
 

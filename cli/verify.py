@@ -185,7 +185,7 @@ def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
 
 
 def _problem(domain: str, row: Row | Exception) -> "Problem":
-    """Raises RatchetError with the field and the reason."""
+    """The problem of a row. Raises RatchetError with the field and the reason."""
     from ratchet.verifiers.domains import domain_of
     from ratchet.verifiers.problem import Problem
 
@@ -216,7 +216,7 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
 def _submission(
     domain: str, row: Row | Exception, problems: "dict[str, Problem] | None", settings: "JudgeSettings"
 ) -> "Submission":
-    """Raises RatchetError with the field and the reason."""
+    """The submission of a row. Raises RatchetError with the field and the reason."""
     from ratchet.verifiers.submission import Submission
 
     if isinstance(row, Exception):
