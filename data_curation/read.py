@@ -26,7 +26,7 @@ BATCH_BYTES = 32_000_000
 _ROWS_LOOKED_AT = 50
 MAX_SHORTENED = CurationDetails().max_shortened
 Each = Callable[[Callable[[RawBatch], Split], Iterable[RawBatch]], Iterable[Split]]
-"""`map`, or a parallel `map` that keeps the order."""
+"""A function like `map`, which may work in parallel but keeps the order."""
 
 
 def open_raw_file(

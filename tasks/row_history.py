@@ -32,7 +32,7 @@ class Chain:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """`COLUMNS` of every raw row, as the first step wrote it."""
+        """The `COLUMNS` of every raw row, as the first step wrote it."""
         sides = [pq.read_table(side, columns=COLUMNS) for side in (self.steps[0].kept, self.steps[0].rejected)]
         return pa.concat_tables(sides, promote_options="permissive")
 

@@ -36,6 +36,6 @@ def in_words(error: Exception) -> str:
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
-    """`Did you mean …?`, to append to a sentence; empty if no name is similar."""
+    """A hint `Did you mean …?`, to append to a sentence; "" if no name is similar."""
     near = difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -50,7 +50,7 @@ def python_program(response: str) -> str | None:
 
 
 def language_of(mark: str) -> str:
-    """`python` or `cpp` for the mark of a program's block, else ""."""
+    """The language of a program's block by its mark, `python` or `cpp`; "" for any other mark."""
     return "python" if _PYTHON.match(mark) else "cpp" if _CPP.match(mark) else ""
 
 

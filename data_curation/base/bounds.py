@@ -75,7 +75,7 @@ Integer = Annotated[int, INTEGER]
 Number = Annotated[float, Field(allow_inf_nan=False), NUMBER]
 """A number of any size, for settings of a user's function."""
 Flag = Annotated[bool, BeforeValidator(_boolean)]
-"""true or false; 1 and 0 are numbers."""
+"""A boolean, true or false; 1 and 0 are numbers."""
 Day = Annotated[date, BeforeValidator(_day)]
 """A date, never a number of seconds since 1970."""
 

@@ -32,7 +32,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class ValidateTests(CurationStep):
-    """Golden solutions must pass their tests, and the tests must detect faults."""
+    """Check that golden solutions pass their tests, and that the tests detect faults."""
 
     settings: TestValidation | None = None
     name: ClassVar[str] = STEP

@@ -1,4 +1,4 @@
-"""Rules drop problems whose answers cannot be verified, or that are incomplete, with evidence.
+"""Rules that drop problems whose answers cannot be verified, or that are incomplete, with evidence.
 
 They match words and structure, never bare substrings: "improve" asks for no proof, `P(A)` is no option, and a list of
 conditions is no list of questions. `rule_filter.py` applies them.

@@ -63,9 +63,9 @@ class LengthFilter(Section):
     """Filter by the teacher's mean response length: problems solved in few tokens teach little."""
 
     drop_below_tokens: TokensOrZero = 2000
-    """Shorter problems are dropped, as in the paper."""
+    """Mean response tokens below which a problem is dropped, as in the paper."""
     downsample_below_tokens: TokensOrZero = 4000
-    """Shorter problems are downsampled, as in the paper."""
+    """Mean response tokens below which problems are downsampled, as in the paper."""
     downsample_keep: Probability = 0.5
     """Share kept between the two limits; the paper does not give it."""
 
@@ -84,7 +84,7 @@ class TestValidation(Section):
 
     __test__ = False  # not a pytest class
     min_tests: CountOrZero = 3
-    """Problems with fewer tests are dropped."""
+    """Fewest tests of a problem that is kept."""
     min_mutants_killed: Probability = 0.5
     """Smallest share of small faults put into the golden solution that the tests must detect."""
     max_mutants: CountOrZero = 12

@@ -85,8 +85,8 @@ class BenchmarkDetails(Section):
     released: Day | None = None
     """Date on which the first of the questions was public."""
     part: tuple[Count, Count] | None = None
-    """[1, 2]: the first of two parts of the questions. A stage can validate on one part while the other, a benchmark of
-    its own with the same path, is reported: no rule has read that score."""
+    """A part of the questions: [1, 2] is the first of two. A stage can validate on one part while the other, a
+    benchmark of its own with the same path, is reported: no rule has read that score."""
     max_difficulty: Level | None = None
     """Use only questions whose file states a difficulty or level of at most this: 2 for MATH-500's levels 1 and 2."""
     not_held_out: NotInKey[str] = ""

@@ -85,7 +85,8 @@ class Change(Section):
 
 
 class Intervention(Section):
-    """`{when: {plateau: 4}, do: reset}`; `do` is `reset`, `stop`, or several of `Change`'s fields."""
+    """An intervention, such as `{when: {plateau: 4}, do: reset}`; `do` is `reset`, `stop`, or several of `Change`'s
+    fields."""
 
     when: When
     """The trigger."""

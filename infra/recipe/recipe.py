@@ -53,7 +53,7 @@ class Gate(Section):
     at_least: Probability = 0.0
     """Minimum pass@1."""
     gain: Difference = 0.0
-    """pass@1 must exceed the best so far by more than this, on the same questions."""
+    """Gain of pass@1 over the best so far that must be exceeded, on the same questions."""
 
 
 class Recipe(Section):

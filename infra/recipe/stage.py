@@ -77,14 +77,14 @@ class StageDetails(Section):
     result: Literal["last", "best"] = "last"
     """The weights that the stage passes on: those of its last step, or of its best validation."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
-    """k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
+    """Estimator of the KL term. k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
     entropy_bonus: bounds.Coefficient = 0.0
     """Fixed weight of the entropy in the loss."""
     entropy_target: bounds.Nats | None = None
     """Entropy in nats per token below which an adaptive weight, instead of the fixed one, is on."""
     mismatch_limit: bounds.Nats | None = 0.1
-    """A step whose mean divergence between sampling engine and trainer (`mismatch_kl`, nats per token) is larger ends
-    the stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
+    """Mean divergence between sampling engine and trainer (`mismatch_kl`, nats per token) above which a step ends the
+    stage. bfloat16 starts near 0.001, and runs that collapsed passed 0.1 (arXiv 2510.26788, figure 3). None: no
     limit."""
     overlong_buffer_tokens: bounds.TokensOrZero = 0
     """Tokens before the limit over which the penalty of `soft_overlong` grows to 1."""
@@ -143,9 +143,9 @@ class Stage(Section):
     warmup_steps: bounds.StepsOrZero = 0
     """Optimizer steps of linear warm-up."""
     loss: str = "grpo"
-    """grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/losses.md."""
+    """The policy loss: grpo, dr_grpo, gspo, cispo, or the import path of your own; docs/reference/losses.md."""
     advantage: str = "grpo"
-    """grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
+    """The advantage: grpo, dr_grpo, rloo, reinforce_pp, reinforce_pp_baseline, or the import path of your own."""
     loss_settings: dict[str, JsonValue] = {}
     """Settings of a loss or an advantage of your own, which reads them as `settings.loss_settings["beta"]`."""
     updates_per_batch: bounds.Prompts = 1

@@ -52,7 +52,7 @@ class RunRecord:
     last_event: float
     """Time of the newest event, which is the run's end once it has ended."""
     status: str
-    """`KILLED` as long as the journal has no end."""
+    """The run's status; `KILLED` as long as the journal has no end."""
 
     @property
     def ends(self) -> list[Artifact]:

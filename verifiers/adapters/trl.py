@@ -26,7 +26,8 @@ def ratchet_reward(
 
 
 def reward_function(**options: Any) -> Callable[..., list[float | None]]:
-    """`ratchet_reward` with options of `Rewards` instead of the environment's. Raises RatchetError for a wrong one."""
+    """A reward function like `ratchet_reward`, with options of `Rewards` instead of the environment's. Raises
+    RatchetError for a wrong one."""
     rewards(**options)  # what is wrong with an option is said here, not in the first step
     function = functools.partial(ratchet_reward, ratchet_options=tuple(options.items()))
     return functools.update_wrapper(function, ratchet_reward)  # TRL logs it by its name

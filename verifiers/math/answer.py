@@ -72,7 +72,7 @@ class Answer:
 
     @functools.cached_property
     def letters(self) -> str:
-        """`text` with runs of letters as products of names."""
+        """The `text` with runs of letters as products of names."""
         return spelled(single_letters(self.tokens))
 
 
@@ -95,7 +95,7 @@ def flattened(parts: list[Answer], sets: bool = False) -> tuple[Answer, ...]:
 
 
 def named_values(answer: Answer) -> Answer | None:
-    """`x=2, y=3` as the tuple (2, 3), in the order of the names; None for anything else."""
+    """The tuple (2, 3) for `x=2, y=3`, in the order of the names; None for anything else."""
     pairs = {spelled(part.parts[0].tokens): part.parts[1] for part in answer.parts if part.kind == "equation"}
     if (
         answer.kind != "collection"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MathVerify(Domain):
-    """math-verify as a domain, for `verifiers.serving.isolated`."""
+    """The library math-verify as a domain, for `verifiers.serving.isolated`."""
 
     name = "math_verify"
     templates = {}

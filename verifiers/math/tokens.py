@@ -18,9 +18,9 @@ _MAX_TEXT_DEPTH = 8
 
 
 class Token(NamedTuple):
-    """`kind` is number, name (one letter, or a Greek one), run (several plain letters), word (several upright letters),
-    command, or op. `gap`: white space precedes it. `upright`: it was in \\text, \\mathrm, or the like; of a number: it
-    was written in words."""
+    """A token. `kind` is number, name (one letter, or a Greek one), run (several plain letters), word (several upright
+    letters), command, or op. `gap`: white space precedes it. `upright`: it was in \\text, \\mathrm, or the like; of a
+    number: it was written in words."""
 
     kind: str
     text: str

@@ -126,7 +126,7 @@ class Confinement:
     user: int = field(default_factory=unused_user)
     active: list[str] = field(default_factory=list)
     kind: str = ""
-    """"program" or "tool" if the process becomes another program, a tool one beneath `readable`."""
+    """The kind: "program" or "tool" if the process becomes another program, a tool one beneath `readable`."""
     scratch: str = ""
     """The directory for the process's files."""
     _ruleset: int = -1

@@ -32,7 +32,7 @@ BUSY_FACTOR = 10
 
 
 class RemoteVerifierPool(Pool):
-    """`Pool` over the reward servers at `urls`, least loaded first.
+    """A pool over the reward servers at `urls`, least loaded first.
 
     If a server dies, is silent for `silence_s` seconds, answers 429 or 5xx, or shuts down, its tickets go to another;
     each is answered exactly once. If no server answers for `patience_s`, or all of them refuse every ticket for ten
