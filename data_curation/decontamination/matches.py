@@ -20,7 +20,7 @@ Kind = Literal["copy", "variant", "passage"]
 LEAST_TOKENS = 3
 """Least tokens of an aligned run; a shorter one is chance."""
 MOST_OF_A_TEXT = 0.8
-"""Share of either text's tokens that different problems nearly always stay below, and copies nearly always exceed."""
+"""Share of either text's tokens in common: different problems have less, copies nearly always more."""
 NEARLY_ALL = 0.95
 """Share of aligned tokens up to which the rest still counts if it is a question of its own in both texts."""
 OWN_WORDS = 0.2

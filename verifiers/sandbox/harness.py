@@ -138,7 +138,7 @@ def run_program(files: Files, default_names: dict[str, Any], joined: bool = Fals
 
 
 def converse(files: Files, incoming: io.FileIO, outgoing: io.FileIO, default_names: dict[str, Any]) -> None:
-    """Run the job's one test with another process at the ends of standard input and output. Exits with the test's
+    """Run the job's one test with another process at the ends of standard input and output. Exits with the program's
     code."""
     for descriptor, end in enumerate((incoming, outgoing)):
         os.dup2(end.fileno(), descriptor)
@@ -192,7 +192,7 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
 
 
 def read_job(files: Files) -> dict[str, Any]:
-    """The judge's job, which nothing else has written to the file."""
+    """The judge's job; nothing else has written to its file."""
     os.dup2(files.null, 2)
     return marshal.loads(os.pread(files.job, os.fstat(files.job).st_size, 0))
 
