@@ -158,8 +158,8 @@ def local_machine(dtype: str = "float32") -> Machine:
             words, count = set(re.split(r"[^A-Z0-9]+", name.upper())), _visible(len(lines))
             if count and (model := next((each for each in KNOWN if each in words), None)):
                 machine = _gpus(model, count, count)
-                told = int(mebibytes) * 2**20 if mebibytes.strip().isdigit() else machine.memory  # or [N/A]
-                return replace(machine, memory=min(machine.memory, told), cores=cores)
+                reported = int(mebibytes) * 2**20 if mebibytes.strip().isdigit() else machine.memory  # or [N/A]
+                return replace(machine, memory=min(machine.memory, reported), cores=cores)
             if count and (machine := _unknown_gpus(name.strip(), count, cores)):
                 return machine
     return Machine("CPU", 1, memory_bytes(), cores * core_flops(dtype), CPU_BANDWIDTH, cores, rates=CPU)
