@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -150,7 +151,10 @@ def curate(
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
     """
     from ratchet.data_curation.settings.curation import Steps
+    from ratchet.infra.recipe.load import shipped_recipes
 
+    if Path(domain).suffix in (".yaml", ".yml") or domain in shipped_recipes():
+        raise RatchetError(f"curate takes the domain first: ratchet curate math {domain}")
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
     files = {"inputs": input_, "benchmarks": benchmarks}
@@ -211,14 +215,17 @@ def evaluate(
 
     Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
     """
-    if not model:
-        raise RatchetError(
-            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME."
-        )
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
     loaded, overrides = load_with(recipe, set_)
+    if not model and loaded.model.path and Path(loaded.model.path).expanduser().is_dir():
+        model = loaded.model.path
+    if not model:
+        raise RatchetError(
+            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME. By "
+            "default it is the recipe's model, if that is a directory."
+        )
     run_flow("evaluate", select_benchmarks(loaded, names, samples), (model,), dry_run, home, overrides)
 
 

@@ -114,8 +114,11 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
     from ratchet.tasks.progress import duration
     from ratchet.verifiers.processes import GIB
 
+    trained = {step.output.name for step in plan if step.output.kind == "checkpoint"}
+    chosen = [stage.name for stage in recipe.training.stages if stage.name in trained]
+    stage = chosen[0] if len(chosen) == 1 < len(recipe.training.stages) else ""
     try:
-        planned = Plan(recipe, settings, curated=curated_files(plan))
+        planned = Plan(recipe, settings, stage=stage, curated=curated_files(plan))
         if planned.assumed:
             return "Time, cost and memory of the stages: `ratchet plan RECIPE`", []
         peak = max(needs.peak for _, needs in planned.stages) * planned.sharing / GIB

@@ -1,5 +1,6 @@
 """A step of curation: a class with its settings as fields, which keeps or rejects rows (`steps.py` lists them)."""
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,6 +17,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.verifiers.domains import code_of, domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import Pool
@@ -166,8 +168,27 @@ class ProblemFilter(CurationStep):
         return context.each(partial(_filtered, self), rows.batches(), len(rows))
 
 
+def _judged(step: ProblemFilter, problem: Problem) -> Mapping[str, Any] | None:
+    """The step's evidence. Raises RatchetError that names the row for an exception, and for what is no evidence."""
+    where = f"row {problem.source_id} of {problem.source}"
+    try:
+        evidence: object = step.judge(problem)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise RatchetError(
+            f"the step {step.name} raised {type(error).__name__}: {error} ({Path(place.filename).name}, line "
+            f"{place.lineno}) on {where}. `ratchet --debug` shows the traceback."
+        ) from error
+    if evidence is None or isinstance(evidence, Mapping):
+        return evidence
+    raise RatchetError(
+        f"the step {step.name}: judge returns a dict of evidence to drop a row, or None to keep it; for {where} it "
+        f"returned {evidence!r}."
+    )
+
+
 def _filtered(step: ProblemFilter, table: pa.Table) -> Split:
-    evidence = [step.judge(problem) for problem in from_table(table)]
+    evidence = [_judged(step, problem) for problem in from_table(table)]
     return partition(
         step.name, [step.name], table, [None if each is None else Rejection(step.name, each) for each in evidence]
     )

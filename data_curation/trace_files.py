@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.base.problem_table import from_table
-from ratchet.data_curation.read import columns_of, read_problems
+from ratchet.data_curation.read import columns_of, open_raw_file, read_problems
 from ratchet.data_curation.readers.boxed import final_box
 from ratchet.data_curation.readers.columns import RawRow, chat_turns
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
@@ -57,10 +57,8 @@ def read_traces(
     formats a problem of `domain` as a user turn. Raises RatchetError for a file that cannot be read, that lacks a
     mapped column, or of which no row can be used.
     """
-    seen = columns_of(path, columns)
+    seen = _columns_of(path, columns)
     there = ", ".join(sorted(seen)) or "none"
-    if missing := [name for name in columns.values() if name not in seen]:
-        raise RatchetError(f"{path}: there is no column {missing[0]!r}; its columns are {there}.")
     turns_of = _turns_of(seen, columns)
     if turns_of is None and "domain" in columns:
         raise RatchetError(
@@ -86,14 +84,29 @@ def read_traces(
     return traces, rejected
 
 
+def check_columns(path: Path, domain: str, columns: Mapping[str, str]) -> None:
+    """Raises RatchetError, from a file's first rows, if it lacks a mapped column or its layout is unknown."""
+    if _turns_of(_columns_of(path, columns), columns) is None:
+        open_raw_file(path, domain, columns)
+
+
+def _columns_of(path: Path, columns: Mapping[str, str]) -> set[str]:
+    seen = columns_of(path, columns)
+    if missing := [name for name in columns.values() if name not in seen]:
+        raise RatchetError(
+            f"{path}: there is no column {missing[0]!r}; its columns are {', '.join(sorted(seen)) or 'none'}."
+        )
+    return seen
+
+
 def _turns_of(seen: Collection[str], columns: Mapping[str, str]) -> TurnsOf | None:
     """A reader of a row's turns, by these mapped columns or the usual ones; None for rows that are problems."""
     mapped = {name: (columns[name],) for name in ("messages", "prompt", "response") if name in columns}
-    usual = {*seen} if not columns.keys() - {"domain"} else set()
-    if "messages" in mapped or usual & {*CHATS}:
+    usual = {*seen} if not columns.keys() - {"domain", "prompt"} else set()
+    if "messages" in mapped or (usual & {*CHATS} and "prompt" not in mapped):
         chats = mapped.get("messages", CHATS)
         return lambda row: chat_turns(row.get(name := row.filled(chats)), name)
-    if "response" in mapped or (usual & {*RESPONSES} and usual & {*PROMPTS}):
+    if "response" in mapped or (usual & {*RESPONSES} and ("prompt" in mapped or usual & {*PROMPTS})):
         sides = ("user", mapped.get("prompt", PROMPTS)), ("assistant", mapped.get("response", RESPONSES))
         return lambda row: [turn for role, names in sides for turn in _side(role, row.take(*names))]
     return None

@@ -169,7 +169,7 @@ def _write_scores(work_dir: Path, plan: Plan) -> None:
             **score(
                 rows[rows.benchmark == name],
                 problems,
-                benchmark.pass_at or plan.spec.evaluation.pass_at,
+                plan.spec.evaluation.pass_at_of(benchmark),
                 vote=domain_of(benchmark.domain).answers_vote,
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),

@@ -103,27 +103,24 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
     if wanted or samples is not None:  # only k that are defined
         for name, benchmark in chosen.items():
-            possible = tuple(k for k in _pass_at(recipe.evaluation, benchmark) if k <= benchmark.samples) or (1,)
-            if possible != _pass_at(recipe.evaluation, benchmark):
+            wanted_at = benchmark.pass_at or recipe.evaluation.pass_at
+            possible = tuple(k for k in wanted_at if k <= benchmark.samples) or (1,)
+            if possible != wanted_at:
                 chosen[name] = benchmark.model_copy(update={"pass_at": possible})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
 
 
-def _pass_at(evaluation: Evaluation, benchmark: Benchmark) -> tuple[int, ...]:
-    return benchmark.pass_at or evaluation.pass_at
-
-
 def require_defined(evaluation: Evaluation) -> None:
-    """Raises RatchetError that names each benchmark with a k of pass@k above its number of responses."""
+    """Raises RatchetError that names each benchmark with a k of pass@k, of a `pass_at` that was given, above its number
+    of responses."""
+    given = evaluation.pass_at if "pass_at" in evaluation.model_fields_set else ()
     undefined = [
         f"{benchmark.name} has {benchmark.samples} responses per question, for {', '.join(beyond)}"
         for benchmark in evaluation.benchmarks
-        if (beyond := [f"pass@{k}" for k in _pass_at(evaluation, benchmark) if k > benchmark.samples])
+        if (beyond := [f"pass@{k}" for k in benchmark.pass_at or given if k > benchmark.samples])
     ]
     if undefined:
-        raise RatchetError(
-            f"{'; '.join(undefined)}: undefined. Raise evaluation.benchmarks.N.samples, or set the benchmark's pass_at."
-        )
+        raise RatchetError(f"{'; '.join(undefined)}: undefined. Raise the benchmark's samples, or set its pass_at.")
 
 
 def check_evaluation(run: RunContext) -> None:
@@ -161,6 +158,8 @@ def given_checkpoint(run: RunContext, model: str) -> Artifact:
     directory, store = Path(model).expanduser(), run.store
     if directory.is_dir() and not (directory / "manifest.json").is_file():
         return store.directory(directory, "model")
+    if model.startswith(("./", "../", "/", "~")) and not directory.exists():
+        raise RatchetError(f"--model {model}: there is no such directory.")
     artifact = store.open(model)
     if artifact.kind != "checkpoint":
         raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")

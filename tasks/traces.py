@@ -18,7 +18,7 @@ from ratchet.data_curation.decontamination.problems import Decontaminator, with_
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import REJECTED_SCHEMA
-from ratchet.data_curation.trace_files import Trace, problem_rows, read_traces
+from ratchet.data_curation.trace_files import Trace, check_columns, problem_rows, read_traces
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import PromptComparison, TracesResult
@@ -103,10 +103,18 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         "seed": recipe.seed,
         **({"template": start.template} if start.template != "as_written" else {}),
     }
+
+    def check() -> None:
+        for file, domain in zip(files, of_files, strict=True):
+            try:
+                check_columns(file.path, domain, start.columns)
+            except RatchetError as error:
+                raise RatchetError(f"training.warm_start.files: {error} Its mapping is warm_start.columns.") from error
+
     inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
     return run_step(
         run, OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
-        code=code_of(asked),
+        check=check, code=code_of(asked),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.outcome import Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
@@ -13,9 +14,9 @@ def verify(problem: Problem, response: str, settings: JudgeSettings = STATED) ->
 
     Math may state its answer without a box ("The answer is 42."). Rewards count only a box, as `JudgeSettings()` does.
 
-    Bad input gets a verdict with the reason, never an exception. Each call for a program starts a sandbox, in about a
-    third of a second: for many use `verify_all`, or a `VerifierPool` that stays open. Raises RatchetError on a machine
-    that cannot confine code.
+    A problem that cannot be judged gets a verdict with the reason. Each call for a program starts a sandbox, in about a
+    third of a second: for many use `verify_all`, or a `VerifierPool` that stays open. Raises RatchetError for a domain
+    that does not exist, and on a machine that cannot confine code.
     """
     [verdict] = verify_all([(problem, response)], workers=1, settings=settings)
     return verdict
@@ -24,9 +25,10 @@ def verify(problem: Problem, response: str, settings: JudgeSettings = STATED) ->
 def verify_all(
     pairs: Iterable[tuple[Problem, str]], workers: int | None = None, settings: JudgeSettings = STATED
 ) -> list[Verdict]:
-    """Judge many finished responses with `workers` (default: one per core). Returns their verdicts in order."""
+    """Judge many finished responses with `workers` (default: one per core). Returns their verdicts in order. Raises
+    RatchetError for a domain that does not exist."""
     with VerifierPool(workers, settings) as pool:
-        return pool.verify(pairs)
+        return pool.verify(pair for pair in pairs if domain_of(pair[0].domain))
 
 
 def equivalent(reference: str, answer: str) -> bool:

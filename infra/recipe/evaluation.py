@@ -194,7 +194,7 @@ class Evaluation(Section):
     after: tuple[str, ...] = ("start",)
     """Evaluations during training: `start` (before the first stage) and names of stages."""
     pass_at: PassAt = (1, 2, 4, 8, 16)
-    """The k of pass@k."""
+    """The k of pass@k. By default, a benchmark leaves out those above its number of responses."""
     temperature: Temperature = 0.6
     """Sampling temperature. It is AceReason's and ProRL's, as are `top_p` and `max_tokens`."""
     top_p: TopP = 0.95
@@ -209,3 +209,7 @@ class Evaluation(Section):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")
         return benchmarks
+
+    def pass_at_of(self, benchmark: Benchmark) -> tuple[int, ...]:
+        """The k of a benchmark's pass@k: its own, or those of `pass_at` up to its number of responses."""
+        return benchmark.pass_at or tuple(k for k in self.pass_at if k <= benchmark.samples) or (1,)

@@ -1,4 +1,4 @@
-"""Warnings about a recipe's scores, from the recipe alone: shown with plans and when a run starts."""
+"""Warnings about a recipe, from the recipe alone: shown with plans and when a run starts."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,19 @@ from ratchet.infra.recipe.training import Stage
 
 
 def recipe_warnings(recipe: Recipe) -> list[str]:
-    """Reasons why scores of the recipe's benchmarks may be biased, a sentence each."""
-    return [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
+    """Reasons why scores of the recipe's benchmarks may be biased, or its training fail, a sentence each."""
+    scores = [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
+    return [*scores, *_fast_start(recipe)]
+
+
+def _fast_start(recipe: Recipe) -> Iterator[str]:
+    """A warm start whose learning rate suits a new model, of a pretrained one."""
+    start = recipe.training.warm_start
+    if start and recipe.model.path and "learning_rate" not in start.model_fields_set:
+        yield (
+            f"training.warm_start.learning_rate is {start.learning_rate:g} by default, for new models: a pretrained "
+            "one needs about 1e-5"
+        )
 
 
 def _not_held_out(recipe: Recipe) -> Iterator[str]:

@@ -184,7 +184,9 @@ def resolve(what: str, artifacts: Iterable[Artifact], root: Path) -> Artifact:
         case several:
             more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
             listed = ", ".join(artifact.ref for artifact in several[-SHOWN:])
-            raise RatchetError(f"{what!r} matches {len(several)} artifacts: {listed}{more}. Name one.")
+            raise RatchetError(
+                f"{what!r} matches {len(several)} artifacts: {listed}{more}. Name one; the newest is {several[-1].ref}."
+            )
 
 
 def reached(starts: Iterable[Artifact], following: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
