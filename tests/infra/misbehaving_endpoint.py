@@ -61,7 +61,6 @@ class Endpoint(Running):
         self.clients: set[tuple[str, int]] = set()
         self.lacks: set[str] = set()
         self.fault, self.faults = "", 10**9
-        self.keys: set[str] = set()
         self.words = "Unsupported parameter: '{}' is not supported with this model."
         self.closing = threading.Event()
         super().__init__()
@@ -77,7 +76,6 @@ class Endpoint(Running):
             self.calls[question] += 1
             call = self.calls[question]
             self.bodies.append(asked)
-            self.keys.add(handler.headers["Authorization"])
             self.clients.add(handler.client_address)
             self.times.append(time.monotonic())
             self.open += 1
@@ -93,7 +91,6 @@ class Endpoint(Running):
         if {"goes away": self.calls.total() > 5, "busy": self.faults > 0}.get(self.fault):
             self.faults -= 1
             return handler.reply(503, {})
-        kind = "keyless" if self.fault == "keyless" else kind
         if kind == "dated" and call == 1:
             return handler.reply(503, {}, Retry_After=formatdate(time.time() + 1, usegmt=True))
         if kind == "dropped" and call == 1:

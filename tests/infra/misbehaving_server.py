@@ -13,8 +13,6 @@ class Server(StubServer):
 
     def __init__(self, status: int, text: str = "{}") -> None:
         self.status, self.text = status, text
-        self.first: list[int] = []
-        """The statuses of the next answers, before it is `status`."""
         self.received: list[tuple[str, bytes]] = []
         """(path, body) of what was answered with 200."""
         self.headers: list[dict[str, str]] = []
@@ -23,8 +21,7 @@ class Server(StubServer):
 
     def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, bytes] | None:
         self.headers.append(dict(request.headers))
-        status = self.first.pop(0) if self.first else self.status
-        if status == SILENT:
+        if (status := self.status) == SILENT:
             self._closing.wait(60)
             return None
         if status == 200:

@@ -21,15 +21,8 @@ def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None =
     target = store.locate("problems", "math", artifact_key("rules", 1, "math", parameters, inputs or []))
     with store.draft(target, resumable=False) as draft:
         draft.write_dataset(ROWS.slice(0, 3 - rejected), ROWS.slice(3 - rejected), rows_in=3)
-        return store.finish(
-            target,
-            draft,
-            step="rules",
-            step_version=1,
-            parameters=parameters,
-            inputs=inputs or [],
-            started_at=time.time(),
-        )
+        facts = {"step": "rules", "step_version": 1, "parameters": parameters, "inputs": inputs or []}
+        return store.finish(target, draft, started_at=time.time(), **facts)
 
 
 def test_the_same_work_has_the_same_key_and_any_difference_another(tmp_path):

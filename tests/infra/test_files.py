@@ -11,12 +11,14 @@ from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.verifiers.errors import RatchetError
 
 
-def test_a_full_disk_is_said_with_what_to_do(tmp_path):
-    with (
-        pytest.raises(RatchetError, match=r"No space left on device.*run the same command again"),
-        disk_errors(tmp_path),
-    ):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(tmp_path / "kept.parquet"))
+@pytest.mark.parametrize(
+    ("number", "remedy"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Make its folder writable for you")]
+)
+def test_what_cannot_be_written_is_named_with_what_to_do(tmp_path, number, remedy):
+    """Of a rename, the place that refuses it."""
+    said = rf"Cannot write there: .*\. {remedy} or set RATCHET_HOME.*run the same command again"
+    with pytest.raises(RatchetError, match=said), disk_errors(tmp_path):
+        raise OSError(number, os.strerror(number), "here", None, "there")
     with pytest.raises(FileNotFoundError), disk_errors(tmp_path):
         raise FileNotFoundError(errno.ENOENT, "other errors pass", "x")
 
@@ -64,13 +66,3 @@ def test_a_cached_file_that_is_not_what_was_downloaded_is_named(tmp_path, kind):
 def test_a_cached_file_that_is_named_by_no_hash_is_read(tmp_path):
     link = in_the_hubs_cache(tmp_path, "an-etag-of-a-mirror", b"[1]")
     assert ArtifactStore(tmp_path / "store").file(link).key == hashlib.sha256(b"[1]").hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("number", "remedy"), [(errno.ENOSPC, "Free some space"), (errno.EACCES, "Make its folder writable for you")]
-)
-def test_what_cannot_be_written_is_named_with_what_to_do(tmp_path, number, remedy):
-    """Of a rename, the place that refuses it."""
-    with pytest.raises(RatchetError, match=rf"Cannot write there: .*\. {remedy} or set RATCHET_HOME"):
-        with disk_errors(tmp_path):
-            raise OSError(number, os.strerror(number), "here", None, "there")

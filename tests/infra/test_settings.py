@@ -8,12 +8,6 @@ from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
 
 
-def test_an_address_without_a_password_is_taken_as_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("ratchet.infra.settings.find_spec", lambda name: name == "psycopg2" or None)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql+psycopg2://me@host:5/db")
-    assert load_settings(tmp_path).tracking_uri == "postgresql+psycopg2://me@host:5/db"
-
-
 @pytest.mark.parametrize(
     ("given", "package"),
     [

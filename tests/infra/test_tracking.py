@@ -112,20 +112,22 @@ def test_no_address_that_is_shown_says_who_asks():
     assert mlflow_address("sqlite:///mlflow.db") == mlflow_address("/a/directory") == ""
 
 
-KILLED = """
+WRITES = """
 import os, signal, sys, time
 from pathlib import Path
 from ratchet.infra.settings import Settings
 from tests.infra.test_tracking import write_a_run
 home = Path(sys.argv[1])
-tracking, _ = write_a_run(Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable))
-print(tracking.run_id, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
+tracking, root = write_a_run(Settings(home, f"sqlite:///{home}/mlflow.db", sys.executable))
 """
+KILLED = "print(tracking.run_id, flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
+LEAVES = "tracking.event('end', root, status='FINISHED')\nprint(tracking.run_id, tracking.close(0.1))"
+STAYS = "print(tracking._mirrors[0].pid, flush=True)\ntime.sleep(60)"
 
 
 def test_a_killed_run_is_ended_as_killed_by_the_next_mirror(settings):
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(settings.home)], capture_output=True, text=True)
+    command = [sys.executable, "-c", WRITES + KILLED, str(settings.home)]
+    killed = subprocess.run(command, capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run_id = killed.stdout.strip()
     assert start_mirror(settings).wait() == 0
@@ -172,7 +174,7 @@ def test_a_server_that_is_down_slows_nothing(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert not tracking.close(wait_s=1), "it says that MLflow has not received everything"
     reachable = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
-    assert start_mirror(reachable).wait() == 0
+    assert mirror("mlflow", reachable.journals, reachable.tracking_uri)
     assert read_state(reachable, tracking.run_id)["complete"], "what was missed arrives later"
 
 
@@ -250,14 +252,8 @@ def answers(port: int) -> bool:
 
 def test_the_end_of_a_run_does_not_wait_for_a_slow_server(tmp_path):
     """The mirror goes on by itself when the run has closed its journal."""
-    code = (
-        "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
-        "from tests.infra.test_tracking import write_a_run; home = Path(sys.argv[1]); "
-        "tracking, root = write_a_run(Settings(home, f'sqlite:///{home}/mlflow.db', sys.executable)); "
-        "tracking.event('end', root, status='FINISHED'); "
-        "print(tracking.run_id, tracking.close(0.1))"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", WRITES + LEAVES, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     run, everything = done.stdout.split()
     assert everything == "False" and not done.stderr
     settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
@@ -285,13 +281,8 @@ def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, mon
 
 
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):
-    code = (
-        "import sys, time; from pathlib import Path; from ratchet.infra.settings import Settings; "
-        "from ratchet.infra.tracking.events import Tracking; home = Path(sys.argv[1]); "
-        "t = Tracking(Settings(home, f'sqlite:///{home}/m.db', sys.executable), 'x'); "
-        "print(t._mirrors[0].pid, flush=True); time.sleep(60)"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", WRITES + STAYS, str(tmp_path)]
+    parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     mirror = int(parent.stdout.readline())
     parent.kill()
     parent.wait()

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed
 from ratchet.infra.inference import vllm_service
@@ -31,6 +31,8 @@ from ratchet.infra.inference.vllm_service import (
 )
 from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
 from ratchet.verifiers.errors import RatchetError
+from tests.infra.test_transformers_engine import by_key, largest_error
+from tests.infra.tiny_endpoint import word_model
 from tests.waiting import PATIENCE_S
 
 SETTINGS, SERVED = Vllm(kind="vllm"), ServedVllm(kind="vllm-server")
@@ -41,25 +43,9 @@ VOCABULARY, POSITIONS = 40, 1024
 
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory) -> Path:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": True}
     directory = tmp_path_factory.mktemp("vllm") / "model"
-    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(VOCABULARY)}, unk_token="w0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    named = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0")
-    named.chat_template = "{{ messages[0].content }}"
-    named.save_pretrained(directory)
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
-            num_key_value_heads=1, max_position_embeddings=POSITIONS, initializer_range=0.3, tie_word_embeddings=True,
-        )
-    )  # fmt: skip
-    model.generation_config = GenerationConfig(eos_token_id=[1, 2])
-    model.save_pretrained(directory)
-    return directory
+    return word_model(directory, hidden_size=64, max_position_embeddings=POSITIONS, **heads)
 
 
 @pytest.fixture
@@ -115,24 +101,6 @@ def change(model) -> None:
             parameter.add_(torch.randn_like(parameter) * 0.05)
 
 
-def error(engine, model, asked: list[Request], sampling: Sampling) -> float:
-    """The largest difference between the engine's log-probabilities and those of a plain forward pass."""
-    prompts = {request.key: request.prompt_ids for request in asked}
-    worst = 0.0
-    for completion in engine.generate(asked, sampling):
-        prompt = prompts[completion.key]
-        ids = torch.tensor([prompt + completion.token_ids])
-        with torch.no_grad():
-            distribution = (model(input_ids=ids).logits[0] / (sampling.temperature or 1)).log_softmax(-1)
-        wanted = distribution[len(prompt) - 1 : -1].gather(-1, ids[0, len(prompt) :, None]).squeeze(-1)
-        worst = max(worst, (wanted - torch.tensor(completion.logprobs)).abs().max().item())
-    return worst
-
-
-def by_key(completions):
-    return {completion.key: completion for completion in completions}
-
-
 @pytest.mark.skipif(HAS_VLLM, reason="vLLM is installed")
 def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
     with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[vllm\]'"):
@@ -172,7 +140,7 @@ def test_only_an_engine_that_gets_weights_starts_without_them(model_dir, monkeyp
 @needs_vllm
 def test_logprobs_are_those_sampled_from(engine, model):
     for temperature in (1.0, 0.7, 0.0):
-        assert error(engine, model, requests(3, 2), Sampling(temperature=temperature, max_tokens=20)) < 1e-4
+        assert largest_error(engine, model, requests(3, 2), Sampling(temperature=temperature, max_tokens=20)) < 1e-4
 
 
 @needs_vllm
@@ -193,7 +161,7 @@ def test_every_request_is_answered_once_whatever_its_batch(engine):
 @needs_vllm
 def test_more_prompt_tokens_than_a_step_takes(engine, model):
     asked, sampling = requests(8, 1, length=800), Sampling(max_tokens=8)  # a step takes 4,096 tokens
-    assert error(engine, model, asked, sampling) < 1e-4
+    assert largest_error(engine, model, asked, sampling) < 1e-4
     together = by_key(engine.generate(asked, sampling))
     alone = by_key(completion for request in asked for completion in engine.generate([request], sampling))
     assert all(together[r.key].token_ids == alone[r.key].token_ids for r in asked)
@@ -235,9 +203,9 @@ def test_new_weights_are_in_place_and_old_prefixes_forgotten(engine, model):
     asked, sampling = requests(2, 2, length=200), Sampling(max_tokens=8)
     list(engine.generate(asked, sampling))
     change(model)
-    assert error(engine, model, asked, sampling) > 1e-2
+    assert largest_error(engine, model, asked, sampling) > 1e-2
     engine.load_weights(model.named_parameters(remove_duplicate=False), "second")
-    assert error(engine, model, asked, sampling) < 1e-4
+    assert largest_error(engine, model, asked, sampling) < 1e-4
     assert {c.weight_version for c in engine.generate(asked, sampling)} == {"second"}
 
 
@@ -307,7 +275,7 @@ def test_a_server_answers_as_the_engine_inside(service, engine, model, tmp_path)
         far, near = by_key(asking(service).generate(asked, sampling)), by_key(engine.generate(asked, sampling))
         assert all((far[key].token_ids, far[key].text) == (near[key].token_ids, near[key].text) for key in near)
         assert {c.weight_version for c in far.values()} == {version}
-        assert error(asking(service), model, asked, sampling) < 1e-4
+        assert largest_error(asking(service), model, asked, sampling) < 1e-4
 
 
 @needs_vllm
@@ -347,28 +315,6 @@ def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
         service.load_weights_from(str(model_dir), "x")
 
 
-@needs_vllm
-def test_of_several_servers_one_may_be_lost(model_dir, engine, tmp_path, capfd):
-    """The responses stay the same. When no server is left, the reason of the last one is reported."""
-    asked, sampling = requests(8, 8), Sampling(max_tokens=60)
-    weights = load_file(model_dir / "model.safetensors")
-    engine.load_weights([*weights.items(), ("lm_head.weight", weights["model.embed_tokens.weight"])], "first")
-    near = by_key(engine.generate(asked, sampling))
-    with own_servers(2, str(model_dir), "float32", 8, SERVED, tmp_path) as (urls, token):
-        services = [VllmService(url, token, timeout_s=20) for url in urls]
-        answers = asking(*services).generate(asked, sampling)
-        far = [next(answers)]
-        (process,) = _processes(str(tmp_path / "vllm-1.url"))
-        os.kill(process, signal.SIGKILL)
-        far += answers
-        assert {c.key: c.token_ids for c in far} == {key: c.token_ids for key, c in near.items()}
-        assert f"continuing with 1 of 2 servers: the vLLM server at {urls[1]}" in capfd.readouterr().err
-        (process,) = _processes(str(tmp_path / "vllm-0.url"))
-        os.kill(process, signal.SIGKILL)
-        with pytest.raises(RatchetError, match=f"no vLLM server answers at {urls[0]}|server at {urls[0]} died"):
-            list(asking(*services).generate(asked, sampling))
-
-
 def _processes(argument: str) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -384,17 +330,11 @@ def _processes(argument: str) -> list[int]:
 def test_a_port_in_use_is_named_before_the_model_is_read(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [
-            sys.executable,
-            "-m",
-            "ratchet.infra.inference.vllm_server",
-            str(tmp_path / "no model"),
-            "--port",
-            port,
-        ]
+        command = [sys.executable, "-m", "ratchet.infra.inference.vllm_server", str(tmp_path / "no model")]
         done = subprocess.run(
-            command, env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True, timeout=PATIENCE_S
-        )
+            [*command, "--port", port], env={**os.environ, TOKEN_VARIABLE: "x"}, capture_output=True, text=True,
+            timeout=PATIENCE_S,
+        )  # fmt: skip
     assert done.returncode == 2 and f"port {port}" in done.stderr and "Traceback" not in done.stderr
 
 

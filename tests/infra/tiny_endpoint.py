@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from email.utils import formatdate
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from ratchet.data_curation.base.prompts import PromptFormat, message_ids
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.infra.recipe.model import GrownModel
+from tests.infra.stub_server import Handler as RunningHandler
+from tests.infra.stub_server import StubServer
 
 MODEL = GrownModel(
     hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
     max_positions=512,
 )  # fmt: skip
+
+
+def word_model(directory: Path, **settings: Any) -> Path:
+    """A Llama of random weights and 40 words, two of which end a response: hundreds of tokens in a second."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.WordLevel({f"w{i}": i for i in range(40)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    named = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="w1", unk_token="w0")
+    named.chat_template = "{{ messages[0].content }}"
+    named.save_pretrained(directory)
+    torch.manual_seed(0)
+    size = {"vocab_size": 40, "intermediate_size": 48, "num_hidden_layers": 2, "initializer_range": 0.3}
+    model = LlamaForCausalLM(LlamaConfig(**size, **settings))
+    model.generation_config = GenerationConfig(eos_token_id=[1, 2])
+    model.save_pretrained(directory)
+    return directory
 
 
 def grow_model(directory: Path) -> Path:
@@ -33,71 +51,22 @@ def grow_model(directory: Path) -> Path:
     return directory
 
 
-class RunningHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Any
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        with suppress(BrokenPipeError, ConnectionResetError):  # the caller has gone
-            self.server.owner.answer(self, body)
-
-    def do_GET(self) -> None:
-        self.reply(self.server.owner.listing, {})
-
-    def reply(self, status: int, content: Any, **headers: str) -> None:
-        """Answer with JSON, or with a text as it is."""
-        data = (content if isinstance(content, str) else json.dumps(content)).encode()
-        self.send_response(status)
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **given}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(data)
-
-    def begin_stream(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-
-    def chunk(self, data: bytes) -> None:
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
-        self.wfile.flush()
-
-    def hang_up(self) -> None:
-        self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-
-class Running:
-    """A server in a thread of this process."""
+class Running(StubServer):
+    """Its `answer` replies to a POST by itself, in parts if it likes."""
 
     listing = 200
     """Status of the answer to a GET, as for the list of models."""
 
     def __init__(self, port: int = 0) -> None:
         self._lock = threading.Lock()
-        self.listen(port)
-        self.port = self._server.server_port
-        self.url = f"http://127.0.0.1:{self.port}/v1"
+        super().__init__(port)
+        self.url += "/v1"
 
-    def listen(self, port: int) -> None:
-        self._server = _Server(("127.0.0.1", port), RunningHandler)
-        self._server.owner = self
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+    def respond(self, handler: RunningHandler, body: bytes) -> None:
+        if handler.command == "GET":
+            handler.reply(self.listing, {})
+        else:
+            self.answer(handler, body)
 
 
 class TinyEndpoint(Running):
