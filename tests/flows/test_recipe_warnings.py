@@ -5,8 +5,7 @@ from itertools import chain
 import pytest
 from pydantic import ValidationError
 
-from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.load import shipped_recipes
+from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.verifiers.problem import Problem
 
@@ -20,11 +19,6 @@ def recipe(benchmarks=(HELD_OUT,), compared=("held.jsonl",), **stage) -> Recipe:
     return Recipe.model_validate(
         {"name": "r", "curation": curation, "training": {"stages": [settings]}, "evaluation": evaluation}
     )
-
-
-@pytest.mark.parametrize("name", [name for name in shipped_recipes()])
-def test_every_benchmark_of_a_shipped_recipe_is_held_out(name):
-    assert not [words for words in recipe_warnings(load_recipe(name)) if "decontaminated" in words]
 
 
 def test_a_benchmark_that_curation_does_not_compare_with_is_named_unless_the_recipe_says_why():
