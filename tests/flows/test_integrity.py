@@ -41,12 +41,8 @@ def run_again(home: Path, reporter: ProgressReporter | None = None) -> None:
     ("flipped", "made_from_it"),
     [
         ("raw/tiny-world-*/math_raw.parquet", "problems/math-normalise-*"),
-        ("problems/math_benchmark-*/kept.parquet", "problems/math-decontaminate-*"),
-        ("problems/math-rules-*/kept.parquet", "problems/math-decontaminate-*"),
         ("problems/math-rules-*/rejected.parquet", "problems/math-curated-*"),
-        ("attempts/math-*/kept.parquet", "problems/math-majority_vote-*"),
         ("problems/math-curated-*/kept.parquet", "checkpoint/math-24-*"),
-        ("traces/*/kept.parquet", "checkpoint/start-*"),
         ("checkpoint/math-24-*/model/model.safetensors", "checkpoint/code-32-*"),
         ("problems/math_benchmark-*/rejected.parquet", "evaluation/code-32-*"),
         ("evaluation/code-32-*/scores.json", "report/*"),
@@ -62,7 +58,7 @@ def test_a_flipped_bit_is_named_before_it_is_read(home, flipped, made_from_it):
     assert not list(home.glob(f"artifacts/{made_from_it}/manifest.json"))
 
 
-def test_one_command_names_every_damaged_file_of_a_home(home, ratchet):
+def test_one_command_names_every_damaged_file_of_a_home(home, typed):
     assert "artifacts in" in in_process("doctor", "--contents", "--home", home)
     [curated] = home.glob("artifacts/problems/math-curated-*/kept.parquet")
     [manifest] = home.glob("artifacts/problems/code-rules-*/manifest.json")
@@ -71,7 +67,7 @@ def test_one_command_names_every_damaged_file_of_a_home(home, ratchet):
     manifest.write_text(manifest.read_text()[:200])
     flip_a_bit(part)
     answers.write_bytes(answers.read_bytes().replace(b'{"key"', b'"key"', 1))
-    done = ratchet("doctor", "--contents", "--home", home)
+    done = typed("doctor", "--contents", "--home", home)
     damaged = [line for line in done.stdout.splitlines() if line.startswith("✗")]
     assert done.returncode == 1 and len(damaged) == 4, done.stdout
     for file in (curated, manifest, part, answers):

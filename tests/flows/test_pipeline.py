@@ -19,9 +19,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.manifest import DatasetManifest
-from ratchet.tasks.report import require_same_settings
 from ratchet.verifiers.errors import RatchetError
-from tests.evaluation.conftest import Server
 from tests.flows.commands import MINI, ROOT, copy_home, in_process
 from tests.waiting import happens
 
@@ -46,21 +44,6 @@ def test_a_plan_tells_an_undefined_score(finished_home):
         would_run(finished_home, "evaluation.pass_at=[4]")
 
 
-def test_every_step_of_the_paper_has_made_its_artifact(finished_home):
-    made = by_step(finished_home)
-    steps = {
-        "math": ["normalise", "rules", "decontaminate", "deduplicate", "majority_vote", "length", "curated"],
-        "code": ["normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "difficulty", "curated"],
-    }
-    for domain, names in steps.items():
-        for name in names:
-            counts = made[f"{domain}-{name}"].manifest.counts
-            assert counts["kept"] + counts["rejected"] == counts["rows_in"]
-            assert pq.read_metadata(made[f"{domain}-{name}"].kept).num_rows == counts["kept"] > 0
-    assert {"start", "math-24", "code-32"} <= set(made)
-    assert (made["mini"].path / "report.html").stat().st_size > 10_000
-
-
 def test_every_raw_row_is_kept_or_rejected_with_a_reason(finished_home):
     made = by_step(finished_home)
     raw = pq.read_metadata(made["tiny-world"].path / "math_raw.parquet").num_rows
@@ -68,30 +51,6 @@ def test_every_raw_row_is_kept_or_rejected_with_a_reason(finished_home):
     rejected = pq.read_table(curated.rejected).to_pylist()
     assert pq.read_metadata(curated.kept).num_rows + len(rejected) == raw
     assert all(row["rule"] and json.loads(row["evidence"]) is not None for row in rejected)
-
-
-def test_lineage_is_in_mlflow_and_nothing_is_left_running(finished_home):
-    from mlflow import MlflowClient
-
-    client = MlflowClient(load_settings(finished_home).tracking_uri)
-    experiment = client.get_experiment_by_name("mini").experiment_id
-    runs = client.search_runs([experiment], max_results=1000)
-    assert {run.info.status for run in runs} == {"FINISHED"}
-    (score,) = [r for r in runs if r.data.tags.get("ratchet.artifact", "").startswith("evaluation/code-32")]
-    assert "mini-math/pass_at_1" in score.data.metrics
-    assert "checkpoint/math-24" in score.data.tags["mlflow.note.content"]
-    assert "raw/tiny-world" in score.data.tags["mlflow.note.content"]
-    (model,) = client.get_run(score.info.run_id).inputs.model_inputs
-    assert client.get_logged_model(model.model_id).name == "code-32"
-    (trained,) = [r for r in runs if r.data.tags.get("ratchet.artifact", "").startswith("checkpoint/math-24")]
-    assert len(client.get_metric_history(trained.info.run_id, "reward")) == 2
-
-
-def test_nothing_changed_nothing_runs(finished_home, ratchet):
-    again = ratchet("run", MINI, "--home", finished_home)
-    assert again.returncode == 0, again.stderr
-    marks = [line for line in again.stdout.splitlines() if line.startswith("✓")]
-    assert marks and all("(cached)" in line for line in marks)
 
 
 def test_one_parameter_changed_reruns_that_step_and_what_depends_on_it(finished_home):
@@ -249,17 +208,7 @@ def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet,
 
 
 @pytest.mark.slow
-def test_evaluating_an_endpoint_asks_it_once_for_each_response_and_is_no_job(finished_home, ratchet, monkeypatch):
-    monkeypatch.setenv("RATCHET_SLURM", str(finished_home / "no head of scripts"))
-    with Server() as server:
-        done = ratchet("evaluate", MINI, "--model", f"{server.url}#boxes", "--benchmark", "mini-math",
-                       "--home", finished_home)  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "mini-math pass@1" in done.stdout and len(server.asked) == server.asked.total() == 12
-
-
-@pytest.mark.slow
-def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_home, ratchet, tmp_path):
+def test_compare_pairs_what_was_asked_the_same(finished_home, ratchet):
     found = [a for a in store_of(finished_home).all() if a.kind == "evaluation" and a.name in ("start", "code-32")]
     done = ratchet("compare", *(a.ref for a in found[:2]), "--home", finished_home)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -267,12 +216,6 @@ def test_compare_pairs_what_was_asked_the_same_and_refuses_the_rest(finished_hom
     page = (made.path / "report.html").read_text()
     assert "start → code-32" in page and "Paired differences" in page and "Recompute these numbers" in page
     assert "change of pass@2 [95 %]" in done.stdout and ", p = " in done.stdout
-
-    scores = json.loads((found[0].path / "scores.json").read_text())
-    scores["settings"]["sampling"]["temperature"] = 0.5
-    (tmp_path / "scores.json").write_text(json.dumps(scores))
-    with pytest.raises(RatchetError, match=r"sampling\.temperature: 1\.0 and 0\.5.*--allow-mismatch"):
-        require_same_settings([found[0], Artifact("evaluation", "warmer", "k", tmp_path)])
 
 
 CURATED, TRAINED = "artifacts/problems/math-rules-*", "artifacts/.drafts/checkpoint-*/checkpoints/*"
@@ -285,8 +228,13 @@ CURATED, TRAINED = "artifacts/problems/math-rules-*", "artifacts/.drafts/checkpo
 def test_killed_and_run_again_it_ends_where_it_would_have_ended(
     moments, command_line, finished_home, ready_home, request
 ):
-    """Where it is slow, also with a Prefect server and a mirror of its own, which must not outlive it either."""
+    """From where only the last stage is missing; where it is slow, from the beginning, with a Prefect server and a
+    mirror of its own, which must not outlive it either."""
     run = request.getfixturevalue(command_line)
+    if moments == [TRAINED]:
+        copy_home(finished_home / "artifacts", ready_home / "artifacts")
+        for made in ready_home.glob("artifacts/*/code-32-*"):
+            shutil.rmtree(made)
     environment = {**os.environ, **getattr(run, "keywords", {}), "RATCHET_TEST_MARK": str(ready_home)}
     command = [sys.executable, "-m", "ratchet.cli.main", "run", str(MINI), "--home", str(ready_home)]
     for when_there_is in moments:
