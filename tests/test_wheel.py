@@ -9,13 +9,11 @@ import sys
 import sysconfig
 import tomllib
 import zipfile
-from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from ratchet.verifiers.domains import DOMAINS
-from tests.infra.tiny_endpoint import SolvingEndpoint
 
 ROOT = Path(__file__).resolve().parents[1]
 ONE_STAGE = "[{name: math-24, domain: math, max_response_tokens: 24, steps: 1, prompts_per_batch: 4, rollouts: 4}]"
@@ -74,18 +72,6 @@ def environment_with(wheels, home):
 @pytest.fixture(scope="module")
 def installed(wheel, part_wheels, tmp_path_factory):
     return environment_with([wheel, *part_wheels.values()], tmp_path_factory.mktemp("environment"))
-
-
-@pytest.fixture
-def trapped(tmp_path):
-    """A directory in which every name of ours is somebody's own."""
-    trap = 'raise RuntimeError("a file of the working directory was imported")\n'
-    for name in ("cli", "flows", "tasks", "data_curation", "training", "evaluation", "verifiers", "infra", "ratchet"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(trap)
-    for name in ("tasks", "recipes", "random", "tokenize", "datasets", "prefect", "mlflow", "logging", "torch"):
-        (tmp_path / f"{name}.py").write_text(trap)
-    return tmp_path
 
 
 def test_every_package_is_in_the_wheel(wheel):
@@ -204,55 +190,3 @@ def test_in_a_repository_of_others_the_code_is_that_of_the_wheel(installed):
     record.write_text(before.replace("ratchet/cli/main.py,sha256=", "ratchet/cli/main.py,sha256=0"))
     assert code_version() != first
     record.write_text(before)
-
-
-def fenced(page, language):
-    """The blocks of this language on a page of the documentation, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
-
-
-def run_page(python, directory, arguments):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [python, "-P", "-m", "ratchet.cli.main", *arguments]
-    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_the_page_on_own_domains_runs_as_it_stands(installed, tmp_path):
-    (source,), (recipe,) = fenced("tutorials/own_domain.md", "python"), fenced("tutorials/own_domain.md", "yaml")
-    assert len(source.splitlines()) <= 60
-    lab, elsewhere = tmp_path / "lab", tmp_path / "elsewhere"
-    for directory, name, text in ((lab, "countdown.py", source), (lab, "countdown.yaml", recipe)):
-        directory.mkdir(exist_ok=True)
-        (directory / name).write_text(text)
-    elsewhere.mkdir()
-    small = [
-        "generate.made.traces=64", "training.warm_start.traces=64", "training.stages.0.steps=1",
-        "training.stages.0.prompts_per_batch=4", "evaluation.max_tokens=24", "generate.made.train=40",
-    ]  # fmt: skip
-    overrides = [argument for setting in small for argument in ("--set", setting)]
-    plan = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", "--dry-run", *overrides])
-    assert "curated countdown" in plan and "math" not in plan
-    out = run_page(installed, elsewhere, ["run", "../lab/countdown.yaml", *overrides])
-    assert "countdown-test pass@1 0.0" in out and "artifact report/countdown-" in out
-    scores = {}
-    for said, answer in (("right", right_answer), ("wrong", wrong_answer)):
-        endpoint = SolvingEndpoint(answer)
-        judged = run_page(
-            installed, elsewhere, ["evaluate", "../lab/countdown.yaml", "--model", f"{endpoint.url}#{said}", *overrides]
-        )
-        endpoint.close()
-        (scores[said],) = re.findall(r"countdown-test pass@1 (\S+)", judged)[:1]
-    assert scores == {"right": "1.000", "wrong": "0.000"}, "problems are read and judged as a user has them"
-
-
-def right_answer(prompt):
-    target, *numbers = (int(number) for number in re.findall(r"-?\d+", prompt.partition(". Use")[0]))
-    a, b, c = next((a, b, c) for a, b, c in permutations(numbers) if a + b - c == target)
-    return f"First I add. <answer>{a} + {b} - {c}</answer>"
-
-
-def wrong_answer(prompt):
-    return right_answer(prompt).replace(" - ", " + 1 - ")

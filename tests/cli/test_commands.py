@@ -5,11 +5,12 @@ import importlib.util
 import json
 import os
 import re
-import signal
+import shutil
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pyarrow.parquet as pq
 import pytest
@@ -21,12 +22,12 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.recipe.load import load_recipe, read_recipe, shipped_recipes
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError, in_words
-from ratchet.verifiers.processes import free_port, process_group
+from ratchet.verifiers.processes import process_group
 from tests.flows.commands import MINI, in_process
 from tests.infra.misbehaving_server import Server
+from tests.infra.tiny_endpoint import grow_model
 from tests.waiting import happens
 
-DRY = "--dry-run"  # the plan before a run finds it too
 COMMANDS = ["run", "curate", "train", "evaluate", "compare", "report", "show", "ui", "doctor", "preflight", "gc"]
 EXPORTS = ["export problems", "export hub", "export runs"]
 COMMANDS += ["plan", "rehearse", "verify", "decontaminate", "deploy", *EXPORTS]
@@ -44,89 +45,6 @@ def test_every_command_teaches_with_an_example(command):
     assert f"ratchet {command}" in re.sub(r"\s+", " ", shown.split("Example", 1)[1])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["run", MINI, "--set", "training.stages.1.mix={code: 1, puzzles: 1}", DRY],
-            "There is no domain 'puzzles'. Known: math, code",
-        ),
-        (
-            ["run", MINI, "--set", "training.reward_servers=[http://127.0.0.1:1]", DRY],
-            "No reward server answers (http://127.0.0.1:1",
-        ),
-        (
-            ["run", MINI, "--set", "training.stages.0.advantage=no.such", DRY],
-            "ModuleNotFoundError: No module named 'no'",
-        ),
-        (["curate", "math", "examples/math_files", DRY], "curation.math.inputs is empty"),
-        (["evaluate", MINI], "Give a model"),
-        (["evaluate", MINI, "--model", "checkpoint/none-000000000000", DRY], "No artifact"),
-        (
-            ["evaluate", MINI, "--model", "http://me:pass@127.0.0.1:1/v1#m", DRY],
-            "--model: the address contains a password",
-        ),
-        (
-            ["export", "problems", "problems/none", "--format", "ratchet", "--output", "x"],
-            "No artifact 'problems/none'",
-        ),
-        (["show"], "There are no artifacts"),
-        (["show", "some text"], "has curated anything"),
-    ],
-)
-def test_a_mistake_gets_one_message(tmp_path, monkeypatch, arguments, message):
-    """Beside those of test_mistakes.py and, of numbers, tests/infra/test_bounds.py."""
-    monkeypatch.setenv("RATCHET_JUDGE_TOKEN", "theirs")
-    with pytest.raises(RatchetError, match=re.escape(message)):
-        in_process(*arguments, "--home", tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["run", "tinny"], "Did you mean 'tiny'"), (["report"], "There is no evaluation yet")],
-)
-def test_a_mistake_ends_in_code_2_without_a_traceback(ratchet, tmp_path, arguments, message):
-    done = ratchet(*arguments, "--home", tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr.replace("\n", " ")
-    assert "Traceback" not in done.stderr
-
-
-def test_a_home_that_is_a_file_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    for home in (tmp_path / "file", tmp_path / "file" / "home"):
-        with pytest.raises(RatchetError, match=f"{tmp_path / 'file'} is a file"):
-            in_process("show", "--home", home)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("latin.yaml", b"name: \xff", "not UTF-8 text (at byte 6)"),
-        ("zeros.jsonl", b"\0" * 99, "a binary file, or no text in UTF-8"),
-        ("latin.jsonl", b'{"problem": "\xff", "answer": "1"}', "no row of it can be read"),
-        ("columns.csv", b"a,b\n1,2\n", "unknown math format, its columns are a, b"),
-        ("quote.csv", b'problem,answer\n1,2,3,4\n"no end', "no row of it can be read"),
-        ("packed.jsonl.gz", b"not packed", "no row of it can be read"),
-    ],
-)
-def test_a_file_that_is_not_what_it_should_be_is_named_in_one_line(tmp_path, name, content, message):
-    (tmp_path / name).write_bytes(content)
-    arguments = ["curate", "math", "examples/math_files", "--input", tmp_path / name, "--benchmark", tmp_path / name]
-    if name.endswith(".yaml"):
-        arguments = ["run", tmp_path / name]
-    with pytest.raises(RatchetError, match=re.escape(message)) as raised:
-        in_process(*arguments, DRY, "--home", tmp_path / "home")
-    assert str(tmp_path / name) in str(raised.value) and "\n" not in str(raised.value)
-
-
-def test_links_to_nowhere_are_named(tmp_path):
-    for name, arguments in (("a.yaml", ["run"]), ("b.json", ["curate", "math", MINI, "--input"])):
-        (tmp_path / name).symlink_to(tmp_path / "nowhere")
-        with pytest.raises(RatchetError, match=re.escape(str(tmp_path / name))):
-            in_process(*arguments, tmp_path / name, DRY, "--home", tmp_path)
-
-
 def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
     with pytest.raises(OSError) as denied:
         (tmp_path / "none").read_text()
@@ -135,40 +53,10 @@ def test_what_the_system_says_of_a_file_is_one_line(tmp_path):
     assert in_words(ValueError("a defect of ours")) == in_words(OSError(errno.EPIPE, "Broken pipe")) == ""
 
 
-TRAPS = ("prefect", "mlflow", "uvicorn", "fastapi", "tasks", "ratchet")
-
-
-@pytest.fixture
-def trapped(tmp_path):
-    """A user's `prefect.py`, with a flow of theirs, is a likely name."""
-    for name in TRAPS:
-        (tmp_path / f"{name}.py").write_text("raise RuntimeError('a file of the working directory was imported')")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
-    return {"cwd": tmp_path, "env": variables, "text": True}
-
-
-def test_prefects_server_imports_nothing_from_the_working_directory(trapped):
-    code = """
-import os, urllib.request
-from ratchet.cli.prefect_server import prefect_server
-from ratchet.infra.settings import load_settings
-with prefect_server(load_settings("home")):
-    print(urllib.request.urlopen(os.environ["PREFECT_API_URL"] + "/health").status)
-"""
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, **trapped)
-    assert done.stdout == "200\n", done.stderr
-
-
-@pytest.mark.slow
-def test_the_uis_servers_import_nothing_from_the_working_directory(trapped):
-    argv = [sys.executable, "-P", "-m", "ratchet.cli.main", "ui", "--home", "home"]
-    argv += ["--mlflow-port", str(free_port()), "--prefect-port", str(free_port())]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **trapped) as ui:
-        for line in ui.stdout:
-            if line.startswith(("Ctrl-C stops", "Error")):
-                break
-        ui.send_signal(signal.SIGINT)
-        assert line.startswith("Ctrl-C stops these servers") and ui.stdout.read().endswith("Stopped.\n")
+def test_prefects_server_imports_nothing_from_the_working_directory(served):
+    """It is one in whose directory the modules that it imports are a user's own."""
+    with urllib.request.urlopen(served.keywords["PREFECT_API_URL"] + "/health") as answer:
+        assert answer.status == 200
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path):
@@ -200,20 +88,21 @@ def test_the_shipped_recipes_are_listed_and_what_is_printed_is_a_recipe(tmp_path
         in_process("show", "tinny.yaml")
 
 
-def test_the_version_and_the_help_come_at_once(ratchet):
+def test_the_version_the_help_and_a_recipe_come_at_once(ratchet):
     assert re.fullmatch(r"ratchet \d+\.\d+.*\n", ratchet("--version").stdout)
-    heavy = "import sys, ratchet.cli.main; print({'torch', 'prefect', 'mlflow', 'pyarrow', 'numpy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    code = """import sys, ratchet.cli.main
+from ratchet.infra.recipe import load_recipe
+load_recipe("tiny")
+print({"torch", "prefect", "mlflow", "transformers", "pandas", "pyarrow", "numpy"} & set(sys.modules))"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 
 
-def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
-    command = "import sys; sys.argv = ['ratchet']; from ratchet.cli.main import main; main()"
+def test_the_shell_completes_recipes_steps_and_artifacts(typed, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # which names `python -m pytest`
 
     def completed(*words: str) -> str:
-        asked = {"_RATCHET_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": " ".join(["ratchet", *words])}
-        arguments = [sys.executable, "-c", command]
-        return subprocess.run(arguments, env=os.environ | asked, capture_output=True, text=True, check=True).stdout
+        return typed(_RATCHET_COMPLETE="complete_zsh", _TYPER_COMPLETE_ARGS=" ".join(["ratchet", *words])).stdout
 
     artifact = tmp_path / "artifacts" / "checkpoint" / "math-24-1a2b3c4d5e6f"
     artifact.mkdir(parents=True)
@@ -226,16 +115,17 @@ def test_the_shell_completes_recipes_steps_and_artifacts(tmp_path):
     assert "checkpoint/math-24-1a2b3c4d5e6f" in completed("show", "--home", str(tmp_path), "check")
 
 
-def test_debug_shows_the_traceback(ratchet, tmp_path):
-    assert "Traceback" in ratchet("--debug", "run", "tinny", "--home", tmp_path).stderr
+def test_debug_shows_the_traceback(typed, tmp_path):
+    with pytest.raises(RatchetError):
+        typed("--debug", "run", "tinny", "--home", tmp_path)
 
 
-def test_a_port_in_use_is_named(ratchet, tmp_path):
+def test_a_port_in_use_is_named(typed, tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = ratchet("ui", "--mlflow-port", str(port), "--home", tmp_path)
+        done = typed("ui", "--mlflow-port", port, "--home", tmp_path)
     assert done.returncode == 2 and f"Cannot listen on 127.0.0.1 port {port}" in done.stderr.replace("\n", " ")
 
 
@@ -247,26 +137,20 @@ def test_the_ui_serves_nothing_that_is_elsewhere(tmp_path, monkeypatch):
     assert "http://prefect.example:4200 (PREFECT_API_URL)" in shown and "`ratchet deploy`" in shown
 
 
-def test_the_plan_names_every_step_and_runs_none(ratchet, tmp_path):
-    plan = ratchet("run", "tiny", "--dry-run", "--home", tmp_path)
-    assert plan.returncode == 0
-    for step in ("decontaminate math", "majority vote math", "validate tests code", "train math-60", "report tiny"):
-        assert step in re.sub(r"\s+", " ", plan.stdout)
-    assert not (tmp_path / "artifacts").exists()
-
-
 ABSENT = ["--set", "training.engine={kind: vllm-server, url: 'http://127.0.0.1:9'}"]
 ABSENT += ["--set", "curation.math.teacher={kind: openai, model: m, base_url: 'http://127.0.0.1:9/v1'}"]
 FAULTS = ["http://127.0.0.1:9/v1 cannot be reached", "cannot be used: there are no weights", "vLLM is not installed"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
-def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
-    from tests.infra.tiny_endpoint import grow_model
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return grow_model(tmp_path_factory.mktemp("model"))
 
-    model = grow_model(tmp_path)
-    (model / "model.safetensors").unlink()
-    arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={model}"]
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed")
+def test_what_a_run_will_need_is_looked_for_before_its_first_step(model, tmp_path):
+    weightless = shutil.copytree(model, tmp_path / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+    arguments = ["run", MINI, "--home", tmp_path / "home", *ABSENT, "--set", f"model.path={weightless}"]
     with pytest.raises(RatchetError) as planned:  # exit code 2, so that CI can rely on a plan
         in_process(*arguments, "--dry-run")
     with pytest.raises(RatchetError) as raised:
@@ -275,53 +159,39 @@ def test_what_a_run_will_need_is_looked_for_before_its_first_step(tmp_path):
     assert str(raised.value).count("\n") == len(FAULTS) - 1 and not (tmp_path / "home" / "artifacts").exists()
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (
-            ["training.stages.0.max_response_tokens=512"],
-            "math-24 has responses of up to 512 tokens, .* only 512 positions",
-        ),
-        (["evaluation.max_tokens=512"], "evaluation.max_tokens is 512, .* only 512 positions"),
-        (
-            ["evaluation.max_tokens=450"],
-            "mini-math, row 0: a prompt of [0-9]+ tokens and a response of up to 450 need more",
-        ),
-        (["evaluation.max_tokens=64"], ""),
-    ],
-)
-def test_a_plan_names_what_does_not_fit_into_the_model(tmp_path, settings, said):
+def test_a_plan_names_what_does_not_fit_into_the_model(model, tmp_path):
     """Before the first step: also prompts of a benchmark that no step has read yet."""
-    from tests.infra.tiny_endpoint import grow_model
-
-    model, file = grow_model(tmp_path / "model"), tmp_path / "test.jsonl"
+    file = tmp_path / "test.jsonl"
     rows = [{"question": f"What is {n} plus {n + 1}? " * 40, "answer": str(2 * n + 1)} for n in range(1, 4)]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    benchmark = f"[{{name: mini-math, domain: math, path: {file}, samples: 2}}]"
-    settings = [f"model.path={model}", f"evaluation.benchmarks={benchmark}", *settings]
-    words = [word for setting in settings for word in ("--set", setting)]
-    plan = ("run", MINI, "--home", tmp_path / "home", *words, DRY)
-    if not said:
-        assert "steps would run" in in_process(*plan)
-        return
-    with pytest.raises(RatchetError, match=said):  # exit code 2
-        in_process(*plan)
+    benchmark = f"evaluation.benchmarks=[{{name: mini-math, domain: math, path: {file}, samples: 2}}]"
+
+    def plan(setting):
+        settings = (f"model.path={model}", benchmark, setting)
+        words = [word for setting in settings for word in ("--set", setting)]
+        return in_process("run", MINI, "--home", tmp_path / "home", *words, "--dry-run")
+
+    for setting, said in {
+        "training.stages.0.max_response_tokens=512": "math-24 has responses of up to 512 tokens, .* only 512 positions",
+        "evaluation.max_tokens=512": "evaluation.max_tokens is 512, .* only 512 positions",
+        "evaluation.max_tokens=450": "mini-math, row 0: a prompt of [0-9]+ tokens and a response of up to 450 need",
+    }.items():
+        with pytest.raises(RatchetError, match=said):  # exit code 2
+            plan(setting)
+    assert "steps would run" in plan("evaluation.max_tokens=64")
 
 
-def test_an_endpoint_that_has_never_answered_is_looked_for(tmp_path):
-    arguments = ["evaluate", MINI, "--dry-run", "--home", tmp_path, "--model"]
-    with pytest.raises(RatchetError, match=r"http://127\.0\.0\.1:9/v1 cannot be reached"):
-        in_process(*arguments, "http://127.0.0.1:9/v1#m")
-    with pytest.raises(RatchetError, match="is not an address"):
-        in_process(*arguments, "http://[::1/v1#m")
-    stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"  # it has answered before: it is waited for
+def test_an_endpoint_that_has_answered_before_is_waited_for(tmp_path):
+    """One that never has is looked for: test_mistakes.py."""
+    stored = tmp_path / "generations" / "tiny-math-0" / "settings.json"
     stored.parent.mkdir(parents=True)
     stored.write_text('{"model": "http://127.0.0.1:9/v1#m"}')
-    assert "reached" not in in_process(*arguments, "http://127.0.0.1:9/v1#m")
+    asked = ("evaluate", MINI, "--dry-run", "--home", tmp_path, "--model", "http://127.0.0.1:9/v1#m")
+    assert "reached" not in in_process(*asked)
 
 
-def test_the_doctor_finds_nothing_wrong_here(ratchet, tmp_path):
-    done = ratchet("doctor", "--home", tmp_path)
+def test_the_doctor_finds_nothing_wrong_here(typed, tmp_path):
+    done = typed("doctor", "--home", tmp_path)
     assert "sandbox" in done.stdout and "torch" in done.stdout
     assert done.returncode == 0, done.stdout
 
@@ -344,13 +214,9 @@ def test_exported_problems_are_whole_and_what_is_left_out_is_said(typed, tmp_pat
     assert "1 problems" in done.stdout and "left out 1: a test is a program" in done.stdout
     [row] = pq.read_table(taco / "train.parquet").to_pylist()
     assert row["data_source"] == "taco" and row["extra_info"]["problem_id"] == "0"
-    for what, words, message in (
-        (verl, ("--format", "trl"), "is not a data set of problems"),
-        (tmp_path, ("--format", "vrl"), "Did you mean 'verl'"),
-        (tmp_path, ("--format", "trl", "--recipe", "no"), "no"),
-    ):
-        failed = typed("export", "problems", what, "--output", tmp_path / "other", *words)
-        assert failed.returncode == 2 and message in failed.stderr and not (tmp_path / "other").exists()
+    failed = typed("export", "problems", verl, "--format", "trl", "--output", tmp_path / "other")
+    assert failed.returncode == 2 and "is not a data set of problems" in failed.stderr
+    assert not (tmp_path / "other").exists()
 
 
 def test_a_local_file_that_hides_a_shipped_recipe_is_named(typed, tmp_path, monkeypatch):
@@ -370,23 +236,6 @@ def test_text_is_utf8_under_every_locale(tmp_path):
     )  # fmt: skip
     assert shown.returncode == 0, shown.stderr
     assert "Größe ≥ 3" in shown.stdout.decode("utf-8")
-
-
-def test_this_machine_is_not_reached_through_a_proxy(tmp_path):
-    """Curation asks Prefect's server, which it starts; through a proxy that nobody serves it would wait for minutes."""
-    rows = [
-        {"problem": f"What is the sum of {n} and {n + 7}, in base ten?", "answer": str(2 * n + 7)} for n in range(3)
-    ]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
-    (tmp_path / "held_out.json").write_text(json.dumps([{"problem": "How many primes are below 90?", "answer": "24"}]))
-    variables = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
-    variables |= dict.fromkeys(("ALL_PROXY", "all_proxy"), "socks5://127.0.0.1:9")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "ratchet.cli.main", "curate", "math", "examples/math_files", "--input",
-         tmp_path / "rows.json", "--benchmark", tmp_path / "held_out.json", "--home", tmp_path / "home"],
-        capture_output=True, text=True, env={**os.environ, **variables, "no_proxy": "", "NO_PROXY": ""},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr + done.stdout
 
 
 def test_a_folder_that_was_deleted_is_told_in_one_line(tmp_path):

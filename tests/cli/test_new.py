@@ -21,15 +21,25 @@ LOADED = {"rule": OTHER_RULES, "step": STEPS, "domain": DOMAINS, "loss": LOSSES}
 MEMBER = {"rule": "fresh_rule", "step": "FreshStep", "domain": "FreshDomain", "loss": "fresh_loss"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_skeleton_passes_its_tests_and_is_loaded(tmp_path, monkeypatch, kind):
-    new(kind, f"fresh_{kind}", tmp_path)
-    folder = tmp_path / f"fresh_{kind}"
+@pytest.fixture(scope="module")
+def skeletons(tmp_path_factory):
+    """A folder with a skeleton of each kind, and what their tests said, all in one process."""
+    folder = tmp_path_factory.mktemp("skeletons")
+    for kind in KINDS:
+        new(kind, f"fresh_{kind}", folder)
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder, folder],
+        [sys.executable, "-m", "pytest", "-rp", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", folder],
         cwd=folder, capture_output=True, text=True,
     )  # fmt: skip
-    assert ran.returncode == 0 and "passed" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return folder, ran.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_skeleton_passes_its_tests_and_is_loaded(skeletons, monkeypatch, kind):
+    whole, said = skeletons
+    folder = whole / f"fresh_{kind}"
+    assert f"PASSED fresh_{kind}/" in said
     monkeypatch.syspath_prepend(folder)
     path = f"fresh_{kind}:{MEMBER.get(kind, 'BENCHMARK')}"
     assert f'fresh_{kind} = "{path}"' in (folder / "pyproject.toml").read_text()
@@ -63,12 +73,3 @@ def test_a_domain_is_tried_where_it_was_written(tmp_path, monkeypatch):
     assert "13 of 13 steps would run" in in_process("run", "sea_tides.yaml", "--dry-run", "--home", tmp_path / "home")
     with pytest.raises(RatchetError, match="There is no curation step 'sea_tides'"):  # a module without one
         STEPS.get("sea_tides")
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "named"), [("rul", "a_rule", "rule"), ("rule", "A-rule", "A-rule"), ("rule", "there", "there")]
-)
-def test_wrong_requests_are_named(tmp_path, kind, name, named):
-    (tmp_path / "there").mkdir()
-    with pytest.raises(RatchetError, match=named):
-        new(kind, name, tmp_path)

@@ -37,7 +37,7 @@ def is_hard(prompt: str) -> bool:
     return int(re.findall(r"-?\d+", prompt)[0]) % 2 == 1
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def endpoint():
     endpoint = SolvingEndpoint(lambda prompt: missed(prompt) if is_hard(prompt) else solved(prompt))
     yield endpoint.url
@@ -47,7 +47,9 @@ def endpoint():
 @pytest.fixture
 def lab(tmp_path):
     (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "countdown.py").write_text(fenced("tutorials/own_domain.md", "python")[0])
+    [source] = fenced("tutorials/own_domain.md", "python")
+    assert len(source.splitlines()) <= 60
+    (tmp_path / "lab" / "countdown.py").write_text(source)
     recipe = fenced("tutorials/own_domain.md", "yaml")[0].replace("train: 200, test: 20", "train: 24, test: 4")
     (tmp_path / "lab" / "countdown.yaml").write_text(recipe.replace("batch: 16", "batch: 8"))
     return tmp_path / "lab"
@@ -60,8 +62,8 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
     said = {"extends": "countdown.yaml", "name": "taught", "curation": {"countdown": curation}}
     recipe.write_text(yaml.safe_dump(said))
 
-    def ran(*arguments):
-        done = served(*arguments, *home)
+    def ran(*arguments, **environment):
+        done = served(*arguments, *home, **environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return " ".join(done.stdout.split())
 
@@ -73,18 +75,28 @@ def test_an_own_domain_is_judged_planned_and_exported_like_a_shipped_one(lab, re
     held_out = next((ready_home / "artifacts" / "raw").glob("made-*/test.jsonl")).read_text().splitlines()
     questions = [json.loads(line)["question"] for line in held_out]
     score = sum(not is_hard(question) for question in questions) / len(questions)
-    assert f"countdown-test pass@1 {score:.3f}" in ran("evaluate", recipe, "--model", f"{endpoint}#solver")
+    evaluate = ("evaluate", recipe, "--model", f"{endpoint}#solver")
+    no_job = {"RATCHET_SLURM": str(lab / "no head of scripts")}  # an endpoint's evaluation is none
+    assert f"countdown-test pass@1 {score:.3f}" in ran(*evaluate, **no_job)
     assert "countdown-32" in in_process("plan", recipe, *home)
     assert "countdown-32" in in_process("train", recipe, "--dry-run", *home)
     exported = in_process("export", "runs", recipe, "--for", "verl", "--output", tmp_path / "runs", *home)
     assert " ".join(exported.split()) == f"01-countdown-32: {len(easy)} rows, 36 overrides"
     problems = f"problems/{newest(ready_home, 'countdown-curated').name}"
-    to = ("--format", "verl", "--recipe", recipe, "--output", tmp_path / "out")
-    said = " ".join(in_process("export", "problems", problems, *to, *home).split())
+    export = ("export", "problems", problems, "--format", "verl", "--output", tmp_path / "out", *home)
+    with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):
+        in_process(*export)
+    with pytest.raises(RatchetError, match="There is no domain 'countdown' in tiny: give the recipe that declares it"):
+        in_process(*export, "--recipe", "tiny")
+    assert not (tmp_path / "out").exists()
+    said = " ".join(in_process(*export, "--recipe", recipe).split())
     variables = said.partition("For the trainer: export ")[2]
     assert f"export {variables}" in (tmp_path / "out" / "README.md").read_text()
     assert f"export {variables}" in (tmp_path / "runs" / "run.sh").read_text()
-    assert trained_elsewhere(tmp_path / "out" / "train.parquet", variables) == [[1.0, 0.0]] * len(easy)
+    assert trained_elsewhere(tmp_path / "out" / "train.parquet", variables) == [[1.0, 0.0, 0.0, 0.0, 0.0]] * len(easy)
+    loaded, settings = load_recipe(recipe), load_settings(ready_home)
+    plan = Plan(loaded, settings, curated=curated_problems(loaded, settings))
+    assert plan.prompts(plan.training.stages[0]) == len(easy), "those that this home has, once they are curated"
 
 
 def newest(home, name):
@@ -92,33 +104,23 @@ def newest(home, name):
 
 
 def trained_elsewhere(file, variables):
-    """The rewards of verl's adapter in a process that has nothing but these variables."""
-    rows = [
-        [row["extra_info"], solved(row["prompt"][0]["content"]), missed(row["prompt"][0]["content"])]
-        for row in pq.read_table(file).to_pylist()
-    ]
+    """The rewards of verl's adapter in a process that has nothing but these variables: of a right answer to each row,
+    a wrong one, a part of the right one, the target alone, and a program."""
+    rows = []
+    for row in pq.read_table(file).to_pylist():
+        prompt = row["prompt"][0]["content"]
+        target, right = re.findall(r"-?\d+", prompt)[0], solved(prompt)
+        others = [re.sub(" - .*<", "<", right), f"<answer>{target}</answer>", "<answer>print()</answer>"]
+        rows.append([row["extra_info"], right, missed(prompt), *others])
     code = """if True:
         import json, sys
         from ratchet.verifiers.adapters.verl import compute_scores
         rows = json.load(sys.stdin)
-        facts = [extra for extra, *_ in rows for _ in range(2)]
-        scores = compute_scores([""] * len(facts), [text for _, *both in rows for text in both], facts, facts)
-        print(json.dumps([scores[n : n + 2] for n in range(0, len(scores), 2)]))
+        facts = [extra for extra, *texts in rows for _ in texts]
+        scores = compute_scores([""] * len(facts), [text for _, *texts in rows for text in texts], facts, facts)
+        print(json.dumps([scores[n : n + 5] for n in range(0, len(scores), 5)]))
     """
     command = f"env {variables} {shlex.quote(sys.executable)} -P -c {shlex.quote(code)}"
     done = subprocess.run(["bash", "-c", command], input=json.dumps(rows, default=str), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def test_problems_of_an_own_domain_say_whose_recipe_they_need(lab, ready_home, served, tmp_path):
-    assert served("curate", "countdown", lab / "countdown.yaml", "--home", ready_home).returncode == 0
-    arguments = ["export", "problems", "problems/countdown-curated", "--format", "trl", "--output", tmp_path / "out"]
-    with pytest.raises(RatchetError, match="'countdown' is a domain of its own: name the recipe that declares it"):
-        in_process(*arguments, "--home", ready_home)
-    with pytest.raises(RatchetError, match="There is no domain 'countdown' in tiny: give the recipe that declares it"):
-        in_process(*arguments, "--recipe", "tiny", "--home", ready_home)
-    assert not (tmp_path / "out").exists()
-    recipe, settings = load_recipe(lab / "countdown.yaml"), load_settings(ready_home)
-    plan = Plan(recipe, settings, curated=curated_problems(recipe, settings))
-    assert plan.prompts(plan.training.stages[0]) == 24, "those that this home has, once they are curated"

@@ -66,6 +66,8 @@ def test_a_dry_run_says_how_long_training_takes_here_and_ends_if_memory_is_short
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == code, said
     assert "Training and evaluation: about" in said and f"cores ({gib} GiB)" in said
+    steps = ("decontaminate math", "majority vote math", "validate tests code", "train math-60", "report tiny")
+    assert all(step in said for step in steps) and not (tmp_path / "artifacts").exists()
     assert ("Not enough memory: math-36 needs" in said) == bool(code)
     plan = in_process("plan", "tiny", "--home", tmp_path, "--set", "training.hardware.processes=2")
     assert ("Not enough memory" in plan) == bool(code)
@@ -105,13 +107,6 @@ def test_a_plan_warns_before_gpus_wait(tmp_path):
     assert Plan(recipe, settings, "H100").smaller is None
 
 
-def test_tail_batching_needs_prompts_to_spare(model, tmp_path):
-    tail = ["training.stages.*.advanced.tail_batching=0.25", model]
-    recipe, settings = load_recipe("1.5b-1gpu", tail), load_settings(tmp_path)
-    with pytest.raises(RatchetError, match=r"math-4k: tail_batching=0.25 samples 80 prompts a step, and there are 70"):
-        Plan(recipe, settings, "8xH100", curated={"math": problems(tmp_path, 70)}).summary()
-
-
 def test_a_plan_counts_the_problems_of_its_own_curation_only(model, finished_home):
     """The home has a small recipe's few problems of both domains, which another recipe does not train on."""
     home, tail = ("--home", finished_home), ("--set", "training.stages.0.advanced.tail_batching=0.25")
@@ -144,16 +139,6 @@ def test_one_stage_is_planned_alone(tmp_path):
     asked = ("plan", MINI, "--machine", "1xH100", "--json", "--home", tmp_path)
     whole, one = (json.loads(in_process(*asked, *option)) for option in ((), ("--stage", "code-32")))
     assert [row["stage"] for row in one["stages"]] == ["code-32"] and one["stages"][0] in whole["stages"]
-    with pytest.raises(RatchetError, match=r"no stage 'code-31'\. Did you mean 'code-32'"):
-        in_process(*asked, "--stage", "code-31")
-
-
-def test_what_cannot_be_planned_says_why(tmp_path):
-    with pytest.raises(RatchetError, match="known GPUs are H100"):
-        in_process("plan", MINI, "--machine", "8xZ80", "--home", tmp_path)
-    for command in ("plan", "preflight"):
-        with pytest.raises(RatchetError, match="has no stages"):
-            in_process(command, "examples/math_files", "--home", tmp_path)
 
 
 def test_a_dead_endpoint_is_red_beside_one_that_answers(tmp_path):

@@ -119,7 +119,7 @@ def test_an_output_that_cannot_be_finished_leaves_the_old_one(typed, tmp_path):
     assert read(source)[0]["outcome"] == "passed"
 
 
-def test_every_program_gets_its_verdict_in_order(ratchet, problems, tmp_path):
+def test_every_program_gets_its_verdict_in_order(typed, problems, tmp_path):
     rows = [
         {"problem_id": "double", "code": RIGHT, "model": "a"},
         {"problem_id": "echo", "response": "Thus\n```python\nprint(input())\n```\n"},
@@ -130,7 +130,7 @@ def test_every_program_gets_its_verdict_in_order(ratchet, problems, tmp_path):
     ]
     output = tmp_path / "judged.jsonl"
     solutions = lines(tmp_path / "solutions.jsonl", rows)
-    done = ratchet("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
+    done = typed("verify", "code", "--problems", problems, "--input", solutions, "--output", output)
     assert done.returncode == 0, done.stdout + done.stderr
     judged = read(output)
     assert [{key: row[key] for key in given} for row, given in zip(judged, rows, strict=True)] == rows
@@ -193,12 +193,10 @@ def test_one_program_is_explained(typed, problems, tmp_path):
         (["code", "--problems", "{program}", "--input", "{program}", "--output", "{tmp}/o"], "program.py, row 1"),
         (["code", "--problems", "{twice}", "--solution", "{program}"], "row 2: problem_id 'm' is there already"),
         (["math", "--problems", "{problems}", "--pred", "1"], "row 1: domain: 'code' instead of 'math'"),
-        (["math", "--gold", "1"], "To judge one response: --gold"),
         (["math", "--gold", "1", "--pred", "1", "--response", "1"], "To judge one response: --gold"),
         (["math", "--input", "pairs.jsonl"], "--input FILE --output FILE"),
         (["math", "--rollouts", "math-24", "--either", "--gold", "1"], "leave out --gold, --either"),
         (["math", "--rollouts", "math-24", "--output", "{tmp}/none/o"], "There is no directory"),
-        (["mth", "--gold", "1", "--pred", "1"], "Known: math, code"),
     ],
 )
 def test_a_mistake_gets_one_message_and_code_2(typed, problems, tmp_path, arguments, message):

@@ -1,6 +1,5 @@
 """The code and the recipes of the how-to pages, as they stand there."""
 
-import importlib
 import json
 import os
 import re
@@ -12,26 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Request, Sampling
 from ratchet.data_curation.base.teacher_engine import TEACHERS
-from ratchet.data_curation.read import read_problems
-from ratchet.data_curation.rule_filter import filter_by_rules
 from ratchet.data_curation.rules.patterns import PATTERNS, AnyOf, find
 from ratchet.data_curation.settings.curation import Rules
 from ratchet.data_curation.settings.teacher import Teacher
 from ratchet.infra.inference.engine import chosen_engine
-from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.recipe.interventions import Intervention
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
-from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.instructions.ifbench import IFBENCH
 from ratchet.verifiers.instructions.ifeval import IFEVAL
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import IMPORT_PATH
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.conftest import problems
 from tests.data_curation.rules import labeled as corpus
 from tests.docs.commands import PAGES, ROOT, fenced
@@ -112,27 +104,6 @@ def test_the_steps_of_the_page_drop_what_is_short_and_what_is_frequent(beside, m
     names = {}
     exec(program, names)
     assert [split.kept.num_rows for split in names["splits"]] == [2, 2]
-
-
-def test_the_domain_of_the_page_rewards_right_answers_and_no_others(beside, monkeypatch):
-    """From its file to a verdict, by way of the reader and the rules, with every problem answered right and wrong."""
-    monkeypatch.setenv(OWN_DOMAINS, "")
-    folder = beside("countdown", fenced("tutorials/own_domain.md", "python")[0])
-    recipe = yaml.safe_load(fenced("tutorials/own_domain.md", "yaml")[0])
-    use_domains(Recipe(name="mine", domains=tuple(recipe["domains"])))
-    importlib.import_module("countdown").make_problems(folder, seed=0, train=20, test=2)
-    rows = read_problems(folder / "train.jsonl", "countdown", recipe["curation"]["countdown"]["columns"]).kept
-    kept = filter_by_rules(rows).kept
-    raw = [json.loads(line) for line in (folder / "train.jsonl").read_text().splitlines()]
-    assert len(kept) == len(raw)
-    pairs = []
-    for problem, row in zip(from_table(kept), raw, strict=True):
-        a, b, c = row["numbers"]
-        for answer in (f"{a} + {b} - {c}", f"{a} + {b} - {c} + 1", str(row["target"]), f"{a} + {b}", "print()"):
-            pairs.append((problem, f"So <answer>{answer}</answer>"))
-    with VerifierPool(workers=1) as pool:
-        verdicts = pool.verify(pairs)
-    assert [verdict.outcome.value for verdict in verdicts] == ["passed", *["failed"] * 4] * len(raw)
 
 
 def test_the_recipes_of_the_pages_are_valid_sections():

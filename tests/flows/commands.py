@@ -17,15 +17,16 @@ from filelock import FileLock
 from typer.testing import CliRunner
 
 from ratchet.cli.main import app, main
-from ratchet.flows.pipeline import pipeline
-from ratchet.flows.runs import plan_run
-from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.tracking.events import start_mirror
-from ratchet.tasks.run_context import PlannedStep, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 MINI = ROOT / "tests" / "flows" / "mini.yaml"
+OURS = ("cli", "data_curation", "evaluation", "flows", "infra", "ratchet", "tasks", "training", "verifiers")
+OTHERS = (
+    "datasets", "fastapi", "logging", "mlflow", "prefect", "pyarrow", "random", "recipes", "sitecustomize", "tasks",
+    "tokenize", "torch", "uvicorn", "yaml",
+)  # fmt: skip
 PLANTED = {
     "HF_TOKEN": "hf_planted_token", "OPENAI_API_KEY": "sk-planted-openai", "AWS_SECRET_ACCESS_KEY": "planted-s3-secret",
     "RATCHET_JUDGE_TOKEN": "planted-judge", "RATCHET_ENGINE_TOKEN": "planted-engine", "WANDB_API_KEY": "planted-other",
@@ -76,6 +77,22 @@ def ratchet() -> Ratchet:
     return run
 
 
+def lay_traps(folder: Path) -> Path:
+    """A user's folder, in which names of packages of ours and of modules that we import are somebody's own."""
+    trap = "raise RuntimeError('a file of the working directory was imported')\n"
+    for package in OURS:
+        (folder / package).mkdir()
+        (folder / package / "__init__.py").write_text(trap)
+    for module in OTHERS:
+        (folder / f"{module}.py").write_text(trap)
+    return folder
+
+
+@pytest.fixture
+def trapped(tmp_path: Path) -> Path:
+    return lay_traps(tmp_path)
+
+
 SERVER = """
 import os, sys
 from ratchet.cli.prefect_server import prefect_server
@@ -89,9 +106,11 @@ with prefect_server(load_settings(sys.argv[1])):
 @pytest.fixture(scope="session")
 def served(ratchet: Ratchet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ratchet]:
     """As `ratchet`, for tests that are not about Prefect or MLflow: one Prefect server for all commands, and no MLflow.
-    A server and a mirror of its own are most of what a short command costs."""
-    command = [sys.executable, "-c", SERVER, str(tmp_path_factory.mktemp("served"))]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+    A server and a mirror of its own are most of what a short command costs. Its directory is a trap: see
+    tests/cli/test_commands.py."""
+    command = [sys.executable, "-P", "-c", SERVER, str(tmp_path_factory.mktemp("served"))]
+    folder = lay_traps(tmp_path_factory.mktemp("trapped"))
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin and server.stdout
         address = server.stdout.readline().strip()
         yield partial(ratchet, PREFECT_API_URL=address, RATCHET_TRACKING="tensorboard")
@@ -125,15 +144,3 @@ def copy_home(source: Path, target: Path) -> Path:
 def ready_home(finished_home: Path, tmp_path: Path) -> Path:
     """A home with nothing in it but databases: laying them out is most of the time of a short run."""
     return shutil.copytree(finished_home.parent / "databases", tmp_path / "home")
-
-
-def planned(recipe: Recipe, home: Path) -> tuple[list[PlannedStep], list[str], list[str]]:
-    """The steps that a recipe plans, among them those of its domains and stages; the titles of those to be made; and
-    what is missing."""
-    with plan_run(recipe, load_settings(str(home))) as run:
-        pipeline(run)
-        faults = missing(run.plan)
-    titles = [step.title for step in run.plan if not step.not_done]
-    assert [f"curated {domain}" for domain in recipe.curation] == [t for t in titles if t.startswith("curated")]
-    assert [f"train {stage.name}" for stage in recipe.training.stages] == [t for t in titles if t.startswith("train")]
-    return run.plan, titles, faults

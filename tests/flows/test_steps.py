@@ -1,16 +1,11 @@
 """Some steps of a curation, from the command line and from Prefect's form."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-import httpx
 import pytest
 
-from ratchet.cli.prefect_server import prefect_server
 from ratchet.data_curation.settings.curation import CURATION_STEPS, Deduplication, Steps
 from ratchet.flows import triggered
 from ratchet.flows.curate import curate
@@ -73,13 +68,19 @@ def test_a_step_that_cannot_be_taken_is_told_before_anything_runs(finished_home,
         plan(finished_home, steps, *overrides)
 
 
+PROXIES = dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9") | {"no_proxy": "", "NO_PROXY": ""}
+PROXIES |= dict.fromkeys(("ALL_PROXY", "all_proxy"), "socks5://127.0.0.1:9")
+"""Which nobody serves. A command does not ask for its own servers through them: it would wait for minutes."""
+
+
 def test_a_step_made_again_is_followed_by_what_it_changes_and_by_nothing_else(finished_home, ratchet, ready_home):
     for part in ("artifacts", "teacher"):
         copy_home(finished_home / part, ready_home / part)
     (journal,) = (ready_home / "teacher").iterdir()
     answers = [json.loads(line) for line in journal.read_text().splitlines()]
     journal.write_text("".join(json.dumps(answer | {"tokens": answer["tokens"] + 1}) + "\n" for answer in answers))
-    done = ratchet("curate", "math", MINI, "--refresh", "teacher_attempts", "--refresh", "rules", "--home", ready_home)
+    again = ("--refresh", "teacher_attempts", "--refresh", "rules")
+    done = ratchet("curate", "math", MINI, *again, "--home", ready_home, **PROXIES)
     assert done.returncode == 0, done.stderr
     made = re.findall(r"✓ (.*?) math \((?!cached)", done.stdout)
     (kept,) = re.findall(r"^  (/\S+/problems/math-curated-\w+/kept\.parquet)$", done.stdout, re.MULTILINE)
@@ -142,33 +143,6 @@ def test_what_is_filled_in_is_what_set_would_say():
             for part in path.replace("*", "0").split("."):
                 found = found[int(part)] if isinstance(found, list) else found[part]
             assert found == json.loads(value) or found["kind"] == json.loads(value)
-
-
-@pytest.mark.slow
-def test_what_is_deployed_is_run_by_a_worker_of_the_pool(finished_home, tmp_path, ratchet, monkeypatch):
-    home = copy_home(finished_home, tmp_path / "home")
-    for name in ("PREFECT_HOME", "PREFECT_MEMO_STORE_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    with prefect_server(load_settings(tmp_path / "server")):
-        prefect = [sys.executable, "-m", "prefect"]
-        for pool, said in (("", "--pool NAME"), ("gpus", "no work pool 'gpus'")):
-            refused = ratchet("deploy", MINI, "--pool", pool, "--home", home)
-            assert refused.returncode == 2 and said in refused.stderr
-        subprocess.run([*prefect, "work-pool", "create", "gpus", "--type", "process"], check=True)
-        deployed = ratchet("deploy", MINI, "--pool", "gpus", "--home", home)
-        assert deployed.returncode == 0 and "curate/mini-curate" in deployed.stdout, deployed.stderr
-        assert "No worker polls the pool" in deployed.stdout and "prefect worker start --pool gpus" in deployed.stdout
-        registered = httpx.post(f"{os.environ['PREFECT_API_URL']}/deployments/filter", json={}).json()
-        assert {each["name"] for each in registered} == {deployment.name for deployment in deployments(str(MINI))}
-        started = {"curate/mini-curate": 'step="deduplicate"', "pipeline/mini": 'overrides=["seed=x"]'}
-        for name, parameter in started.items():
-            subprocess.run([*prefect, "deployment", "run", name, "-p", parameter], check=True)
-        subprocess.run([*prefect, "worker", "start", "--pool", "gpus", "--run-once"], check=True)
-        found = httpx.post(f"{os.environ['PREFECT_API_URL']}/flow_runs/filter", json={}).json()
-        done = {run["name"]: run["state"] for run in found}
-    assert done.pop("mini-seed1-deduplicate-math", done)["type"] == "COMPLETED"
-    (failed,) = done.values()
-    assert failed["type"] == "FAILED" and "seed: Input should be an integer, not text" in failed["message"]
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ import pytest
 from prefect.client.schemas.objects import State, StateType
 
 from ratchet.flows.cancellation import CANCELLED, started_unasked
+from ratchet.flows.deployments import deployments
 from ratchet.verifiers.processes import free_port, process_group
 from tests.flows.commands import MINI, ROOT
 from tests.waiting import happens
 
-IMPORTED = "a file of the working directory was imported"
 AUTOMATIONS = ROOT / "examples" / "operations" / "automations.yaml"
 
 
@@ -61,9 +61,12 @@ class Server:
         found = httpx.get(f"{self.api}/flow_run_states/", params={"flow_run_id": run}, timeout=None).json()
         return [state["name"] for state in sorted(found, key=lambda state: state["timestamp"])]
 
+    def facts(self, run: str) -> dict[str, Any]:
+        return httpx.get(f"{self.api}/flow_runs/{run}", timeout=None).json()
+
     def message(self, run: str) -> str:
         """What the run's page says of its state."""
-        return httpx.get(f"{self.api}/flow_runs/{run}", timeout=None).json()["state"]["message"] or ""
+        return self.facts(run)["state"]["message"] or ""
 
     def wait(self, run: str, state: str) -> list[str]:
         while (seen := self.states(run))[-1] != state:
@@ -87,7 +90,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, finished_home: Path) -> Ite
         assert happens(lambda: answers(api)), (home / "server.log").read_text()
         up = Server(api, environment)
         up.command("prefect", "work-pool", "create", "here", "--type", "process")
-        up.command("ratchet.cli.main", "deploy", MINI, "--pool", "here", "--home", finished_home)
+        said = up.command("ratchet.cli.main", "deploy", MINI, "--pool", "here", "--home", finished_home)
+        assert "No worker polls the pool" in said and "prefect worker start --pool here" in said
         up.command("prefect", "automation", "create", "--from-file", AUTOMATIONS)
         argv = [*prefect, "worker", "start", "--pool", "here"]
         running.enter_context(process_group(argv, home / "worker.log", environment))
@@ -99,6 +103,20 @@ def answers(api: str) -> bool:
         return httpx.get(f"{api}/health", timeout=60).status_code == 200
     except httpx.HTTPError:
         return False
+
+
+@pytest.mark.slow
+def test_a_pool_is_needed_a_step_of_a_form_runs_and_a_mistake_in_a_form_is_told(server, ratchet):
+    for pool, said in (("", "--pool NAME"), ("gpus", "no work pool 'gpus'")):
+        refused = ratchet("deploy", MINI, "--pool", pool, PREFECT_API_URL=server.api)
+        assert refused.returncode == 2 and said in refused.stderr
+    registered = {deployment["name"] for deployment in server.ask("deployments/filter")}
+    assert registered >= {deployment.name for deployment in deployments(str(MINI))}
+    right = server.start("curate/mini-curate", step="deduplicate")
+    wrong = server.start("pipeline/mini", overrides=["seed=x"])
+    assert "Failed" not in server.wait(right, "Completed")
+    assert server.facts(right)["name"] == "mini-seed1-deduplicate-math"
+    assert server.wait(wrong, "Failed") and "seed: Input should be an integer, not text" in server.message(wrong)
 
 
 @pytest.mark.slow
@@ -201,35 +219,30 @@ def process_of(run: str) -> int:
 
 
 @pytest.fixture
-def trapped(tmp_path: Path) -> Path:
-    """A user's folder: the recipe, and files with names of modules that a run imports."""
-    trap = f"raise RuntimeError({IMPORTED!r})\n"
-    for package in ("ratchet", "training", "flows", "verifiers"):
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "__init__.py").write_text(trap)
-    for module in ("prefect", "torch", "yaml", "tasks", "mlflow", "pyarrow", "random", "logging", "sitecustomize"):
-        (tmp_path / f"{module}.py").write_text(trap)
-    recipe = MINI.read_text().replace("name: mini\n", "name: trapped\n")
-    (tmp_path / "mine.yaml").write_text(recipe)
-    return tmp_path
+def with_recipe(trapped: Path) -> Path:
+    """A user's folder of traps, with a recipe."""
+    (trapped / "mine.yaml").write_text(MINI.read_text().replace("name: mini\n", "name: trapped\n"))
+    return trapped
 
 
 @pytest.mark.slow
-def test_a_run_of_a_worker_imports_nothing_from_the_users_folder(server, trapped, finished_home):
-    server.command("ratchet.cli.main", "deploy", "mine.yaml", "--pool", "here", "--home", finished_home, folder=trapped)
+def test_a_run_of_a_worker_imports_nothing_from_the_users_folder(server, with_recipe, finished_home):
+    deploy = ("deploy", "mine.yaml", "--pool", "here", "--home", finished_home)
+    server.command("ratchet.cli.main", *deploy, folder=with_recipe)
     run = server.start("train/train-trapped", overrides=["training.stages.1.steps=3"])
     assert "Crashed" not in server.wait(run, "Completed")
 
 
 @pytest.mark.slow
-def test_a_run_of_a_form_imports_nothing_from_the_users_folder(trapped, finished_home):
-    """The folder's recipe is found all the same, by the path that the form has."""
+def test_the_uis_servers_and_a_run_of_its_form_import_nothing_from_the_users_folder(with_recipe, finished_home):
+    """The folder's recipe is found all the same, by the path that the form has. Ctrl-C stops all of it."""
     ports = free_port(), free_port()
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "MLFLOW_"))}
     argv = [sys.executable, "-P", "-m", "ratchet.cli.main", "ui", "mine.yaml", "--home", str(finished_home)]
     argv += ["--mlflow-port", str(ports[0]), "--prefect-port", str(ports[1])]
     forms = Server(f"http://127.0.0.1:{ports[1]}/api", environment)
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=trapped, env=environment) as ui:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(argv, cwd=with_recipe, env=environment, **streams) as ui:
         try:
             while not forms.deployment("report/report"):  # the last that is registered
                 assert ui.poll() is None, ui.stdout.read()
@@ -238,3 +251,5 @@ def test_a_run_of_a_form_imports_nothing_from_the_users_folder(trapped, finished
             assert "Crashed" not in forms.wait(run, "Completed")
         finally:
             ui.send_signal(signal.SIGINT)
+            said = ui.stdout.read()
+        assert "Ctrl-C stops these servers" in said and said.endswith("Stopped.\n")
