@@ -45,58 +45,41 @@ def test_holm_corrects_as_in_a_worked_example():
     assert holm([0.5, 0.9]) == [1.0, 1.0]
 
 
-def test_verdicts_follow_the_declared_direction(tmp_path):
-    family, declaration = small(tmp_path)
-    rises, falls = rows((0.1, 0.5), (0.1, 0.52), (0.12, 0.51)), rows((0.5, 0.1), (0.52, 0.1), (0.51, 0.12))
-    level = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5))
-    found = facts(family, declaration, {"up": rises, "down": falls, "same": level})
-    assert {name: one["verdict"] for name, one in found["results"].items()} == {
-        "up": "supported",
-        "down": "supported",
-        "same": "supported",
-    }
-    found = facts(family, declaration, {"up": falls, "down": level, "same": falls})
-    assert {name: one["verdict"] for name, one in found["results"].items()} == {
-        "up": "contradicted", "down": "inconclusive", "same": "contradicted",
-    }  # fmt: skip
+RISES, FALLS = rows((0.1, 0.5), (0.1, 0.52), (0.12, 0.51)), rows((0.5, 0.1), (0.52, 0.1), (0.51, 0.12))
+LEVEL, SLIGHTLY = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5)), rows((0.5, 0.51), (0.5, 0.5101), (0.5, 0.5102))
+
+
+def to(*after: float) -> list[dict]:
+    return rows(*((0.5, value) for value in after))
 
 
 @pytest.mark.parametrize(
-    ("after", "verdict"),
+    ("name", "measured", "verdict"),
     [
-        ((0.44, 0.441, 0.439), "contradicted"),  # lower by 0.06, and `matters` is 0.05
-        ((0.46, 0.461, 0.459), "supported"),
-        ((0.45, 0.451, 0.449), "inconclusive"),  # by exactly what matters
-        ((0.3, 0.48, 0.5), "inconclusive"),
+        ("up", RISES, "supported"),
+        ("up", FALLS, "contradicted"),
+        ("up", SLIGHTLY, "supported, but too small to matter"),
+        ("down", FALLS, "supported"),
+        ("down", LEVEL, "inconclusive"),
+        ("down", SLIGHTLY, "contradicted"),
+        ("same", LEVEL, "supported"),
+        ("same", FALLS, "contradicted"),
+        ("same", to(0.44, 0.441, 0.439), "contradicted"),  # lower by 0.06, and `matters` is 0.05
+        ("same", to(0.46, 0.461, 0.459), "supported"),
+        ("same", to(0.45, 0.451, 0.449), "inconclusive"),  # by exactly what matters
+        ("same", to(0.3, 0.48, 0.5), "inconclusive"),
     ],
 )
-def test_not_lower_is_contradicted_where_it_is_lower_by_what_matters(tmp_path, after, verdict):
+def test_verdicts_follow_the_declared_direction(tmp_path, name, measured, verdict):
     family, declaration = small(tmp_path)
-    level, lower = rows((0.5, 0.501), (0.5, 0.499), (0.5, 0.5)), rows(*((0.5, value) for value in after))
-    found = facts(family, declaration, {"up": level, "down": level, "same": lower})
-    assert found["results"]["same"]["verdict"] == verdict
-
-
-def test_a_failed_seed_contradicts_nothing(tmp_path):
-    family, declaration = small(tmp_path)
-    failed = [*rows((0.5, 0.1), (0.5, 0.11)), {"seed": 3, "failed": "a: the gradient is not finite"}]
-    found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), failed))
-    assert {one["verdict"] for one in found["results"].values()} == {"failed"}
-
-
-def test_a_difference_that_is_certain_and_small_is_called_that(tmp_path):
-    family, declaration = small(tmp_path)
-    slightly = rows((0.5, 0.51), (0.5, 0.5101), (0.5, 0.5102))
-    found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), slightly))
-    assert found["results"]["up"]["verdict"] == "supported, but too small to matter"
-    assert found["results"]["down"]["verdict"] == "contradicted"
+    found = facts(family, declaration, dict.fromkeys(("up", "down", "same"), LEVEL) | {name: measured})
+    assert found["results"][name]["verdict"] == verdict
 
 
 def test_a_failed_seed_is_shown_counts_in_the_correction_and_hides_no_other(tmp_path):
     family, declaration = small(tmp_path)
-    rises = rows((0.1, 0.5), (0.1, 0.52), (0.12, 0.51))
-    failed = [*rises[:2], {"seed": 3, "failed": "a: the gradient is not finite"}]
-    found = facts(family, declaration, {"up": rises, "down": failed, "same": rises})
+    failed = [*RISES[:2], {"seed": 3, "failed": "a: the gradient is not finite"}]
+    found = facts(family, declaration, {"up": RISES, "down": failed, "same": RISES})
     page = "\n".join(section(family, "small.yaml", found))
     assert found["results"]["down"]["verdict"] == "failed" and found["results"]["up"]["verdict"] == "supported"
     least = min(found["results"][name]["p"] for name in ("up", "same"))

@@ -7,6 +7,9 @@ import pytest
 
 from docs.tools import fidelity, rehearsals
 
+FIELDS = {
+    "claim", "value", "in", "recipe", "code", "state", "reason", "unverified", "mechanisms", "findings",
+}  # fmt: skip
 NAMES = [file.stem for file in fidelity.FACTS]
 
 
@@ -25,18 +28,7 @@ def test_the_page_is_that_of_the_facts(file):
 def test_every_fact_says_where_it_is_or_why_it_is_not(file):
     root = fidelity.DOCS.parent
     for fact in fidelity.facts_in(file):
-        assert fact.keys() <= {
-            "claim",
-            "value",
-            "in",
-            "recipe",
-            "code",
-            "state",
-            "reason",
-            "unverified",
-            "mechanisms",
-            "findings",
-        }, fact
+        assert fact.keys() <= FIELDS, fact
         assert fact["state"] in fidelity.STATES
         assert (fact["state"] == "rehearsed") == bool(fact.get("mechanisms")), fact["claim"]
         assert fact["state"] not in ("rehearsed", "set") or "recipe" in fact or "code" in fact, fact["claim"]

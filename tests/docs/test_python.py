@@ -16,16 +16,10 @@ ROWS = [
     {"question": "A baker sells 12 loaves at 3 dollars each. How much does she earn?", "target": "36"},
     {"question": "A baker sells 12 loaves at 3 dollars each. How much does she earn?", "target": "36"},
     {"question": "Prove that the square of an odd number is odd.", "target": "proof"},
-    {
-        "question": "A wheel of radius 7 rolls along a straight road for 12 turns. How far does it get?",
-        "target": "168 pi",
-    },
+    {"question": WHEEL, "target": "168 pi"},
     {"question": None, "target": "1"},
 ]
-ITEM = {
-    "problem": WHEEL,
-    "answer": "168 pi",
-}
+ITEM = {"problem": WHEEL, "answer": "168 pi"}
 
 
 def test_the_snippets_on_curation_run(tmp_path):

@@ -5,8 +5,10 @@ from pathlib import Path
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
+from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.logic.generation import make_puzzles
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.verifiers.test_instructions import IFEVAL_ROWS
 
 DATA = Path(__file__).parents[1] / "verifiers"
@@ -19,6 +21,16 @@ PROGRAMS = (
 
 def _lines(name):
     return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
+
+
+def rewards_at_home(made: list[tuple[Problem, str]]) -> list[float]:
+    """Of each pair 1 or 0, in graded domains the fraction."""
+    with VerifierPool() as pool:
+        verdicts = pool.verify(made)
+    return [
+        verdict.fraction if domain_of(problem.domain).reward == "graded" else float(verdict.passed)
+        for (problem, _), verdict in zip(made, verdicts, strict=True)
+    ]
 
 
 def pairs(directory: Path) -> list[tuple[Problem, str]]:

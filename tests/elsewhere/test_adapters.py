@@ -14,13 +14,12 @@ import pytest
 from ratchet.verifiers.adapters import openrlhf, trl, verl
 from ratchet.verifiers.adapters.rewards import Rewards
 from ratchet.verifiers.domain import Domain
-from ratchet.verifiers.domains import OWN_DOMAINS, domain_of
+from ratchet.verifiers.domains import OWN_DOMAINS
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 from ratchet.verifiers.serving.rows import encode, without_end
-from tests.elsewhere.pairs import pairs
+from tests.elsewhere.pairs import pairs, rewards_at_home
 from tests.verifiers.conftest import TOKEN, serve  # noqa: F401
 
 needs_puzzles = pytest.mark.skipif(importlib.util.find_spec("reasoning_gym") is None, reason="no reasoning-gym")
@@ -31,15 +30,9 @@ THREE_OF_FOUR = "```python\nprint(input())\n```"
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory):
-    """Pairs, and their rewards at home: 1 or 0, in graded domains the fraction."""
+    """Pairs, and their rewards at home."""
     made = pairs(tmp_path_factory.mktemp("puzzles"))
-    with VerifierPool() as pool:
-        verdicts = pool.verify(made)
-    rewards = [
-        verdict.fraction if domain_of(problem.domain).reward == "graded" else float(verdict.passed)
-        for (problem, _), verdict in zip(made, verdicts, strict=True)
-    ]
-    return made, rewards
+    return made, rewards_at_home(made)
 
 
 def all_adapters(made, servers):

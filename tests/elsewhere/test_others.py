@@ -6,10 +6,9 @@ from urllib.parse import quote
 import pytest
 
 from ratchet.verifiers.adapters import openrlhf
-from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.elsewhere.conftest import PROBLEMS
+from tests.elsewhere.pairs import rewards_at_home
 from tests.verifiers.conftest import TOKEN, serve  # noqa: F401
 
 pytestmark = pytest.mark.slow
@@ -25,10 +24,7 @@ RESPONSES = {
 def asked(tmp_path):
     """Pairs of row and response as JSON lines, and their rewards at home."""
     pairs = [(n, text) for n, problem in enumerate(PROBLEMS) for text in RESPONSES[problem.domain]]
-    with VerifierPool() as pool:
-        verdicts = pool.verify([(PROBLEMS[n], text) for n, text in pairs])
-    graded = [domain_of(PROBLEMS[n].domain).reward == "graded" for n, _ in pairs]
-    rewards = [v.fraction if g else float(v.passed) for v, g in zip(verdicts, graded, strict=True)]
+    rewards = rewards_at_home([(PROBLEMS[n], text) for n, text in pairs])
     assert 0.1 < sum(rewards) / len(rewards) < 0.8
     file = tmp_path / "pairs.jsonl"
     file.write_text("\n".join(json.dumps({"row": n, "response": text}) for n, text in pairs))

@@ -21,16 +21,7 @@ def test_trl_trains_on_an_export(peer, exported, prompts):
 @pytest.mark.slow
 def test_the_program_of_an_exports_readme_runs(peer, tmp_path):
     pq.write_table(to_table([{**vars(Problem.of("math", "What is 1 + 1?", answer="2"))}]), tmp_path / "kept.parquet")
-    in_process(
-        "export",
-        "problems",
-        tmp_path / "kept.parquet",
-        "--format",
-        "trl",
-        "--output",
-        tmp_path / "data",
-        "--home",
-        tmp_path,
-    )
+    to = ("--format", "trl", "--output", tmp_path / "data", "--home", tmp_path)
+    in_process("export", "problems", tmp_path / "kept.parquet", *to)
     printed = peer("trl", "trl_steps.py", tmp_path / "data", "readme", ACCELERATE_USE_CPU="true")
     assert printed["rows"] == 1 and any(name.startswith("checkpoint") for name in printed["files"])

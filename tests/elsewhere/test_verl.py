@@ -12,11 +12,9 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.exports import EXPORTS
 from ratchet.infra.recipe import load_recipe
 from ratchet.tasks.verl_runs import write_runs
-from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import VerifierPool
-from tests.elsewhere.pairs import pairs
+from tests.elsewhere.pairs import pairs, rewards_at_home
 from tests.flows.commands import in_process
 
 
@@ -24,12 +22,7 @@ from tests.flows.commands import in_process
 def test_verls_reward_managers_give_the_rewards_of_this_house(peer, exported, tmp_path):
     pytest.importorskip("reasoning_gym", reason="reasoning-gym is not installed")
     made = pairs(tmp_path)
-    with VerifierPool() as pool:
-        verdicts = pool.verify(made)
-    rewards = [
-        verdict.fraction if domain_of(problem.domain).reward == "graded" else float(verdict.passed)
-        for (problem, _), verdict in zip(made, verdicts, strict=True)
-    ]
+    rewards = rewards_at_home(made)
     file = exported("verl", [problem for problem, _ in made])
     asked = tmp_path / "pairs.jsonl"
     lines = [json.dumps({"row": number, "response": response}) for number, (_, response) in enumerate(made)]

@@ -6,14 +6,13 @@ import re
 import sys
 import tempfile
 
+from bytes_tokenizer import CHAT
 from datasets import load_dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from ratchet.verifiers.adapters.trl import ratchet_reward, reward_function
-
-CHAT = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
 
 
 def tiny():
