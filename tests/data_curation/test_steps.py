@@ -70,6 +70,23 @@ def test_plans_of_before_are_answered():
             CurationPlan(plain=lambda row, columns: row, rules=(), **old)
 
 
+class Judges(ProblemFilter):
+    name = "judges"
+
+    def judge(self, problem):
+        return problem.answr if problem.answer == "8" else False
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [("4", "judge returns a dict .* or None .*; for row 0 .* it returned False"),
+     ("8", r"judges raised AttributeError.*answr.*\(test_steps.py, line \d+\) on row 0")],
+)  # fmt: skip
+def test_a_judge_that_fails_or_gives_no_evidence_names_the_row(answer, said):
+    with pytest.raises(RatchetError, match=said):
+        run_steps(problems("math", "What is $7+1$?", answer=[answer]), [Judges()])
+
+
 def test_a_rule_besides_the_domains():
     table = problems("math", "What is $7+1$?", "What is $3+1$?", answer=["8", "4"])
     split = run_steps(table, [FilterByRules(Rules(also=(f"{__name__}:no_seven",)))])[0]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ratchet.data_curation.base.prompts import PromptFormat, user_message
-from ratchet.data_curation.trace_files import read_traces
+from ratchet.data_curation.trace_files import check_columns, read_traces
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.equivalence import verify_math
 
@@ -37,6 +37,16 @@ def test_chats_and_pairs_are_taken_as_they_stand(tmp_path, row):
     traces, rejected = read(tmp_path / "t.jsonl", [row])
     assert pairs(traces) == [("What is 1 + 1?", "It is \\boxed{2}.")] and not rejected
     assert (traces[0].problem.source, traces[0].problem.source_id) == ("t", "0")
+
+
+def test_a_mapped_prompt_leaves_the_response_its_usual_name(tmp_path):
+    traces, _ = read(tmp_path / "t.jsonl", [{"ask": "What is 1 + 1?", "response": "2"}], {"prompt": "ask"})
+    assert pairs(traces) == [("What is 1 + 1?", "2")]
+    with pytest.raises(RatchetError, match="no column 'aks'"):
+        check_columns(tmp_path / "t.jsonl", "math", {"prompt": "aks"})
+    (tmp_path / "u.jsonl").write_text('{"ask": "What is 1 + 1?", "reply": "2"}')
+    with pytest.raises(RatchetError, match="unknown math format, its columns are ask, reply"):
+        check_columns(tmp_path / "u.jsonl", "math", {})
 
 
 def test_a_mapped_column_may_first_occur_in_a_late_row(tmp_path):

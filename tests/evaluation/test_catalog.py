@@ -95,6 +95,9 @@ def test_an_undefined_pass_at_k_is_refused_and_clipped_where_benchmarks_are_chos
         assert all(benchmark.pass_at == (1, 4) for benchmark in chosen.evaluation.benchmarks)
     for name in shipped_recipes():
         require_defined(load_recipe(name).evaluation)
+    own = Evaluation.model_validate({"benchmarks": [{"name": "math500", "samples": 4}]})
+    require_defined(own)
+    assert own.pass_at_of(own.benchmarks[0]) == (1, 2, 4), "by default those that are defined"
 
 
 @pytest.mark.parametrize("name", shipped_recipes())

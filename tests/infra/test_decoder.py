@@ -2,8 +2,9 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ratchet.infra.inference.decoder import FAMILIES, Decoder, fits
+from ratchet.infra.inference.decoder import Decoder, fits
 from ratchet.infra.inference.transformers_engine import RowCache, by_modules
+from ratchet.infra.inference.twin import PLAIN
 
 ROWS, CACHED, STEPS = 5, 7, 3
 
@@ -24,7 +25,7 @@ def random_model(family: str, **settings):
 
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", PLAIN)
 def test_a_step_is_that_of_the_models_own_modules(family, dtype):
     llama3 = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
               "original_max_position_embeddings": 16}  # fmt: skip
