@@ -12,6 +12,7 @@ from ratchet.infra.recipe.training import Hardware
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
 from ratchet.training.logprobs import TILES
+from ratchet.training.losses.grpo import clip_fraction, clipped
 from ratchet.training.losses.terms import adapted_entropy_coefficient, kl
 from ratchet.training.policy import BETAS
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
@@ -139,6 +140,25 @@ def test_gradient_of_the_step(alone, micro_model, settings, monkeypatch):
         assert (0 < metrics["masked_responses"] < 1) == (cap.outside == "mask")
     assert (0 < metrics["clip_fraction"] < 1) == (asked.updates_per_batch > 1)
     assert (metrics["ratio_deviation"] == 0) == (asked.updates_per_batch == 1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "loss", "fraction"),
+    [
+        (1.5, 1.0, -1.4, 1.0),  # above 1 + high with a positive advantage: no more push
+        (1.3, 1.0, -1.3, 0.0),  # inside the decoupled range; a symmetric 0.2 would have clipped it
+        (0.5, 1.0, -0.5, 0.0),  # a good token that became unlikely is still pulled up
+        (0.7, -1.0, 0.8, 1.0),  # below 1 - low with a negative advantage
+        (1.5, -1.0, 1.5, 0.0),
+    ],
+)
+def test_clipping_by_hand(ratio, advantage, loss, fraction):
+    given_ratio = torch.tensor([ratio], requires_grad=True)
+    value = clipped(given_ratio, torch.tensor([advantage]), 0.2, 0.4)
+    assert value.item() == pytest.approx(loss, rel=1e-5)
+    assert clip_fraction(given_ratio, torch.tensor([advantage]), 0.2, 0.4).item() == fraction
+    (gradient,) = torch.autograd.grad(value.sum(), given_ratio)
+    assert (gradient.item() == 0) == bool(fraction)
 
 
 @pytest.fixture
