@@ -65,12 +65,6 @@ def test_equal_rewards_give_exactly_zero(name, reward):
     assert computed(name, groups) == [[0.0] * 16] * 2
 
 
-@pytest.mark.parametrize("name", ADVANTAGES.shipped)
-def test_a_group_of_one_or_none_has_nothing_to_compare(name):
-    assert computed(name, [of([1.0])]) == [[0.0]]
-    assert computed(name, [of([])]) == [[]]
-
-
 def test_a_batch_tells_what_a_group_cannot():
     """A prompt that every response solves teaches where it is compared with the batch."""
     solved, failed = [of([1.0] * 2), of([0.0] * 2)], [of([1.0] * 2), of([0.0] * 2)]

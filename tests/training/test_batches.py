@@ -99,6 +99,8 @@ def test_groups_are_replaced_by_prompts_of_their_own_domain():
     first, *more = [[i.split("-")[0] for i in ids] for ids, _ in worker.asked]
     assert first == ["sum"] * 6 + ["code"] * 2
     assert more == [["code"] * 2] * 3  # never more of a domain than a batch has
+    drawn = [i for ids, _ in worker.asked for i in ids] + [p.problem_id for p in curriculum.draw_more({"code": 100})]
+    assert len(set(drawn)) == len(drawn) == 8 + 4 * 2, "each round goes on where the one before ended"
     code = [i for i in learnt_ids(collected) if i.startswith("code")]
     assert collected.missing == Counter({"code": 2 - len(code)}) and len(learnt_ids(collected)) == 6 + len(code)
 

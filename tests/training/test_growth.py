@@ -24,19 +24,11 @@ def test_what_is_written_is_what_transformers_loads(tmp_path):
     assert len(tokenizer) <= MICRO.vocabulary == model.config.vocab_size
     assert GenerationConfig.from_pretrained(tmp_path / "model").eos_token_id == tokenizer.eos_token_id
     assert model.lm_head.weight is not model.model.embed_tokens.weight
-
-
-def test_the_chat_template_marks_turns_with_one_token_each(tmp_path):
-    from transformers import AutoTokenizer
-
-    grow(MICRO, TEXTS, 0, tmp_path / "model")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
-    assert (
-        tokenizer.apply_chat_template(turns[:1], add_generation_prompt=True, tokenize=False) == "<|user|>a<|assistant|>"
-    )
+    begun = tokenizer.apply_chat_template(turns[:1], add_generation_prompt=True, tokenize=False)
+    assert begun == "<|user|>a<|assistant|>"
     assert tokenizer.apply_chat_template(turns, tokenize=False) == "<|user|>a<|assistant|>b<|end|>"
-    assert len(tokenizer("<|user|><|assistant|><|end|>").input_ids) == 3
+    assert len(tokenizer("<|user|><|assistant|><|end|>").input_ids) == 3, "one token each"
 
 
 def test_growing_is_a_function_of_the_seed(tmp_path):

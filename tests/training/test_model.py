@@ -24,16 +24,30 @@ def edit(file: Path, **changes) -> None:
     file.write_text(json.dumps({name: value for name, value in settings.items() if value is not None}))
 
 
-def test_a_model_without_an_end_of_sequence_token(copied):
-    edit(copied / "tokenizer_config.json", eos_token=None)
-    with pytest.raises(RatchetError, match="names no end-of-sequence token: set eos_token"):
-        load_model(str(copied), "float32")
-
-
-def test_a_model_without_a_chat_template(copied):
-    (copied / "chat_template.jinja").unlink()
-    with pytest.raises(RatchetError, match=r"has no chat template.*chat_template\.jinja"):
-        load_model(str(copied), "float32")
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("tokenizer_config.json", {"eos_token": None}, "names no end-of-sequence token: set eos_token"),
+        ("chat_template.jinja", "deleted", r"has no chat template.*chat_template\.jinja"),
+        ("generation_config.json", {"eos_token_id": [2, 151645]}, r"ends responses with id 151645.*320 rows"),
+        ("config.json", {"num_hidden_layers": 5}, r"do not match its config.json: model\.layers\S+ is missing"),
+        ("config.json", {"intermediate_size": 20}, r"do not match its config.json: \S+ has another shape"),
+        ("model.safetensors", "cut", "cannot read a causal language model from"),
+        ("tokenizer.json", "cut", "cannot read a causal language model from"),
+        ("config.json", "cut", "cannot read a causal language model from"),
+    ],
+)
+def test_a_file_that_does_not_fit_the_others_or_was_cut(alone, copied, file, change, message, sharded):
+    file = copied / file
+    if change == "deleted":
+        file.unlink()
+    elif change == "cut":
+        file.write_bytes(file.read_bytes()[:700])
+    else:
+        edit(file, **change)
+    with pytest.raises(RatchetError, match=message):
+        load_model(str(copied), "float32", sharded)
 
 
 def test_the_tokenizer_of_another_model(copied):
@@ -56,12 +70,6 @@ def test_a_padding_token_that_only_the_tokenizer_knows_is_no_harm(copied):
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     tokenizer.save_pretrained(copied)
     assert load_model(str(copied), "float32")[1].pad_token_id == 320
-
-
-def test_the_end_of_another_model(copied):
-    edit(copied / "generation_config.json", eos_token_id=[2, 151645])
-    with pytest.raises(RatchetError, match=r"generation_config.json ends responses with id 151645.*320 rows"):
-        load_model(str(copied), "float32")
 
 
 @pytest.mark.parametrize("settings", [{"do_sample": False, "temperature": 0.6}, {"length_penalty": 2.0}, {"top_k": 5}])
@@ -87,28 +95,6 @@ def test_without_a_generation_config_responses_end_as_config_json_says(copied):
     assert load_model(str(copied), "float32")[0].generation_config.eos_token_id == [2, 7]
 
 
-@pytest.mark.parametrize("sharded", [False, True])
-def test_weights_that_the_configuration_asks_for_and_nobody_has(alone, copied, sharded):
-    edit(copied / "config.json", num_hidden_layers=5)
-    with pytest.raises(RatchetError, match=r"do not match its config.json: model\.layers\S+ is missing"):
-        load_model(str(copied), "float32", sharded)
-
-
-@pytest.mark.parametrize("sharded", [False, True])
-def test_weights_of_another_shape(alone, copied, sharded):
-    edit(copied / "config.json", intermediate_size=20)
-    with pytest.raises(RatchetError, match=r"do not match its config.json: \S+ has another shape"):
-        load_model(str(copied), "float32", sharded)
-
-
-@pytest.mark.parametrize("sharded", [False, True])
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_file_that_was_cut(alone, copied, file, sharded):
-    (copied / file).write_bytes((copied / file).read_bytes()[:700])
-    with pytest.raises(RatchetError, match="cannot read a causal language model from"):
-        load_model(str(copied), "float32", sharded)
-
-
 def test_weights_in_several_files_of_another_type(alone, copied):
     """Read whole, and read as shards that nobody has a full copy of."""
     whole, _ = load_model(str(copied), "float32")
@@ -127,16 +113,16 @@ def test_a_model_is_checked_before_anything_is_made(copied, tmp_path):
     (copied / "chat_template.jinja").unlink()
     arguments = ("train", "tiny", "--home", tmp_path / "home", "--dry-run")
     with pytest.raises(RatchetError, match="has no chat template"):
-        in_process(*arguments, "--model", copied)
-    with pytest.raises(RatchetError, match="has no chat template"):
         in_process(*arguments[:-1], "--set", f"model.path={copied}")
     assert not (tmp_path / "home" / "artifacts").exists()
-    with pytest.raises(RatchetError, match="has no chat template"):
-        in_process(*arguments, "--set", f"model.path={copied}")
-    with pytest.raises(RatchetError, match="there is no such directory"):
-        in_process(*arguments, "--set", f"model.path={tmp_path / 'nothing'}")
-    with pytest.raises(RatchetError, match="has no model to train"):
-        in_process(*arguments, "--set", "training.warm_start=null")
+    for override, message in (
+        (("--model", copied), "has no chat template"),
+        (("--set", f"model.path={copied}"), "has no chat template"),
+        (("--set", f"model.path={tmp_path / 'nothing'}"), "there is no such directory"),
+        (("--set", "training.warm_start=null"), "has no model to train"),
+    ):
+        with pytest.raises(RatchetError, match=message):
+            in_process(*arguments, *override)
 
 
 def test_a_model_with_other_files_is_another_model(copied, tmp_path):

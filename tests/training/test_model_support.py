@@ -114,15 +114,10 @@ def test_a_dry_run_says_it(micro_model, tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(micro_model)
     config = AutoConfig.from_pretrained(micro_model)
     assert config.vocab_size <= 500
-    larger = AutoModelForCausalLM.from_config(configured(model.config, vocab_size=config.vocab_size))
+    model.config.vocab_size = config.vocab_size
+    larger = AutoModelForCausalLM.from_config(model.config)
     larger.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    with pytest.raises(RatchetError, match=r"\(phimoe\) cannot be trained"):
+    with pytest.raises(RatchetError, match=r"\(phimoe\) cannot be trained with packed sequences: .*does not help"):
         in_process("train", "tiny", "--home", tmp_path / "home", "--dry-run", "--model", tmp_path / "model")
     assert not (tmp_path / "home" / "artifacts").exists()
-
-
-def configured(config, **changes):
-    for name, value in changes.items():
-        setattr(config, name, value)
-    return config

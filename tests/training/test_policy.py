@@ -163,23 +163,17 @@ def test_plan_deals_every_sample_once_and_equal_counts(lengths, ranks, budget):
         assert len(batch) * max(map(len, batch)) <= budget
 
 
-def test_padded_scores_are_those_of_each_sequence_alone(policy):
+def test_padded_scores_are_those_of_the_plain_model(policy):
     several = samples(6)
-    together, entropies = policy.score(collate(several, CPU), 0.7)
-    apart = [policy.score(collate([sample], CPU), 0.7) for sample in several]
-    torch.testing.assert_close(together, torch.cat([logprobs for logprobs, _ in apart]), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(entropies, torch.cat([entropy for _, entropy in apart]), atol=1e-5, rtol=1e-5)
-
-
-def test_scores_are_those_of_the_plain_model(policy):
-    sample = samples(1)[0]
-    logprobs, _ = policy.score(collate([sample], CPU), 0.7)
-    ids = torch.tensor(np.concatenate([sample.prompt, sample.response]))[None].long()
-    with torch.no_grad():
-        distribution = (policy.model(input_ids=ids).logits[0] / 0.7).log_softmax(-1)
-    first = len(sample.prompt)
-    wanted = distribution[first - 1 : -1].gather(-1, ids[0, first:, None]).squeeze(-1)
-    torch.testing.assert_close(logprobs, wanted, atol=1e-5, rtol=1e-5)
+    logprobs, entropies = policy.score(collate(several, CPU), 0.7)
+    wanted = []
+    for sample in several:
+        ids, first = torch.tensor(np.concatenate([sample.prompt, sample.response])).long(), len(sample.prompt)
+        with torch.no_grad():
+            distribution = (policy.model(input_ids=ids[None]).logits[0, first - 1 : -1] / 0.7).log_softmax(-1)
+        own = distribution.gather(-1, ids[first:, None]).squeeze(-1)
+        wanted.append(torch.stack([own, -(distribution.exp() * distribution).sum(-1)]))
+    torch.testing.assert_close(torch.stack([logprobs, entropies]), torch.cat(wanted, dim=1), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("stage", range(4))

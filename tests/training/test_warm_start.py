@@ -18,20 +18,16 @@ TRACES = [{"prompt": p.prompt, "response": f"The answer is \\boxed{{{p.answer}}}
 SETTINGS = WarmStart(traces=24, batch_size=4, learning_rate=1e-2, warmup_steps=2)
 
 
-def test_prompts_are_encoded_as_rollouts_encode_them(policy):
-    encoded = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
+@pytest.mark.parametrize("prefix", ["", "The"])
+def test_prompts_are_encoded_as_rollouts_encode_them_with_the_response_prefix(policy, prefix):
+    given = PromptFormat(math="{prompt}", response_prefix=prefix)
+    encoded = warm_start.encode(TRACES, policy.tokenizer, given)[0]
     for problem, sample in zip(sums(24), encoded, strict=True):
-        assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, [problem], FORMAT)[0]
+        assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, [problem], given)[0]
+        assert user_message(problem, given) == problem.prompt
         assert sample.response[-1] == policy.tokenizer.eos_token_id
-        assert policy.tokenizer.decode(sample.response[:-1]) == f"The answer is \\boxed{{{problem.answer}}}."
-
-
-def test_a_response_prefix_belongs_to_the_prompt(policy):
-    given = PromptFormat(math="{prompt}", response_prefix="The")
-    (sample,) = warm_start.encode(TRACES[:1], policy.tokenizer, given)[0]
-    assert tuple(sample.prompt) == prompt_ids(policy.tokenizer, sums(1), given)[0]
-    assert user_message(sums(1)[0], given) == TRACES[0]["prompt"]
-    assert policy.tokenizer.decode(sample.response[:-1]).startswith(" answer is")
+        response = f"The answer is \\boxed{{{problem.answer}}}.".removeprefix(prefix)
+        assert policy.tokenizer.decode(sample.response[:-1]) == response
 
 
 def test_a_prefix_with_which_the_template_ends_is_not_added_again(policy, monkeypatch):
