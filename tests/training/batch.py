@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -96,6 +97,10 @@ def gradient(policy: Policy) -> dict[str, torch.Tensor]:
 
 def weights(policy: Policy) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in policy.whole_model().named_parameters()}
+
+
+def same_bits(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def largest_difference(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

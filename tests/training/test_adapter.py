@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
 from ratchet.data_curation.base.protocol import Request, Sampling
@@ -16,7 +17,7 @@ from ratchet.training.learner import Learner
 from ratchet.training.policy import BETAS, Policy
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.errors import RatchetError
-from tests.training.batch import groups, largest_difference, stage
+from tests.training.batch import groups, largest_difference, same_bits, stage
 
 LORA = Lora(rank=4, alpha=8)
 
@@ -38,10 +39,6 @@ def values(policy: Policy) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in trained(policy.model).items()}
 
 
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
-
-
 @pytest.mark.parametrize("zero_stage", [0, 2])
 def test_only_the_adapter_learns(alone, micro_model, zero_stage):
     policy = adapted(micro_model, zero_stage=zero_stage)
@@ -58,8 +55,6 @@ def test_only_the_adapter_learns(alone, micro_model, zero_stage):
 
 
 def test_gradients_are_those_of_pefts_own_forward(alone, micro_model):
-    from peft import LoraConfig, get_peft_model
-
     policy = learned(micro_model)
     base = AutoModelForCausalLM.from_pretrained(micro_model)
     config = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
@@ -107,12 +102,17 @@ def test_saved_and_sent_weights_are_merged(alone, micro_model, tmp_path, dtype):
     plain = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype=getattr(torch, dtype))
     start = AutoModelForCausalLM.from_pretrained(micro_model, dtype=getattr(torch, dtype))
     wanted = dict(plain.named_parameters())
-    assert same(dict(policy.weights()), wanted) and same(dict(policy.whole_model().named_parameters()), wanted)
+    assert same_bits(dict(policy.weights()), wanted) and same_bits(
+        dict(policy.whole_model().named_parameters()), wanted
+    )
     changed = {name for name, weight in start.named_parameters() if not torch.equal(weight, wanted[name])}
     assert changed == {name for name in wanted if "_proj" in name}, "not the head, the embedding and the norms"
     ids = torch.tensor([[5, 9, 17, 40]])
     merged, beside = (model.eval()(input_ids=ids).logits.float() for model in (plain, policy.model))
     torch.testing.assert_close(merged, beside, atol=2e-5 if dtype == "float32" else 0.05, rtol=0)
+    if dtype == "float32":
+        read = PeftModel.from_pretrained(start, str(tmp_path / "model" / DIRECTORY)).merge_and_unload()
+        assert same_bits(dict(policy.weights()), dict(read.named_parameters())), "as PEFT reads the adapter"
 
 
 def test_merging_in_bfloat16_keeps_changes_below_its_precision(alone, micro_model):
@@ -137,27 +137,17 @@ def test_merging_in_bfloat16_keeps_changes_below_its_precision(alone, micro_mode
     assert kept / wanted == pytest.approx(1, abs=0.1)
 
 
-def test_peft_reads_the_saved_adapter(alone, micro_model, tmp_path):
-    from peft import PeftModel
-
-    policy = learned(micro_model)
-    policy.save_model(tmp_path / "model")
-    base = AutoModelForCausalLM.from_pretrained(micro_model)
-    merged = PeftModel.from_pretrained(base, str(tmp_path / "model" / DIRECTORY)).merge_and_unload()
-    assert same(dict(policy.weights()), dict(merged.named_parameters()))
-
-
 def test_the_next_stage_continues_the_adapter(alone, micro_model, tmp_path, capsys):
     policy = learned(micro_model)
     policy.save_model(tmp_path / "model")
     model = str(tmp_path / "model")
-    assert same(values(adapted(micro_model, model, seed=7)), values(policy))
+    assert same_bits(values(adapted(micro_model, model, seed=7)), values(policy))
     assert "a new one" not in capsys.readouterr().err
     (tmp_path / "other").mkdir()
     learned(micro_model, seed=3).save_model(tmp_path / "other" / "model")
     for base, lora in ((micro_model, Lora(rank=2, alpha=8)), (str(tmp_path / "other" / "model"), LORA)):
         fresh = adapted(base, model, lora)
-        assert same(dict(fresh.weights()), dict(policy.weights())), "a new adapter on the merged weights"
+        assert same_bits(dict(fresh.weights()), dict(policy.weights())), "a new adapter on the merged weights"
         assert all((weight == 0).all() for name, weight in values(fresh).items() if "lora_B" in name)
         assert "a new one starts on its weights" in capsys.readouterr().err
 
@@ -175,7 +165,7 @@ def test_a_resumed_run_ends_with_the_same_bits(alone, micro_model, tmp_path, zer
     _, state = Checkpoints(tmp_path, other).restore()
     resumed.load_state_dict(state["learner"])
     resumed.learn(groups(2, other.version), 1.0)
-    assert same(values(other), values(policy)) and same(dict(other.weights()), dict(policy.weights()))
+    assert same_bits(values(other), values(policy)) and same_bits(dict(other.weights()), dict(policy.weights()))
     directory = tmp_path / "step-00000002"
     size = sum(file.stat().st_size for file in (directory / "engine").rglob("*"))
     assert size < 4 * sum(w.numel() for w in policy.model.parameters()), "without the base"

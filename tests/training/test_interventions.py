@@ -14,11 +14,12 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.interventions import AppliedIntervention, Interventions
+from ratchet.training.learner import Learner
 from ratchet.training.specification import TrainingSpec
 from tests.training.batch import largest_difference, weights
 from tests.training.conftest import sums
-from tests.training.test_curriculum import curriculum, ids, others, stage, walk
-from tests.training.test_main import timeless_part
+from tests.training.processes import timeless_part
+from tests.training.test_curriculum import curriculum, ids, stage, walk
 
 RESET_ON_PLATEAU = {"when": {"plateau": 2}, "do": "reset"}
 
@@ -123,32 +124,6 @@ def test_prompts_must_leave_room_for_the_longest_response_that_may_come():
     assert stage(interventions=[RESET_ON_PLATEAU], validate_every=1).validates
 
 
-def test_a_resumed_stage_takes_the_same_interventions(monkeypatch):
-    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 3)
-    interventions = [
-        RESET_ON_PLATEAU,
-        {"when": {"truncated_above": 0.4}, "do": {"max_response_tokens": 24}},
-        {"when": {"at_step": 5}, "do": {"mix": {"math": 1, "logic": 2}, "reset": True}},
-        {"when": {"plateau": 7}, "do": "stop"},
-    ]
-    settings = stage(interventions=interventions, validate_every=1, steps=40)
-    scores = [0.1, 0.3, 0.2, 0.2, 0.3, 0.25, 0.31, 0.3, 0.2, 0.25, 0.28, 0.2, 0.31, 0.1, 0.1, 0.2]
-    metrics = [{"truncated": 0.1 * (i % 7)} for i in range(16)]
-    whole = curriculum(settings)
-    expected = run(whole, 16, scores, metrics)
-    kinds = {"reset", "max_response_tokens 24", "stop", "reset, mix logic 2 math 1"}
-    assert {each.title for each in expected} == kinds and whole.finished
-    for stop in range(1, 14):
-        first = curriculum(settings)
-        before = run(first, stop, scores, metrics)
-        problems = {"math": sums(12), "logic": others(8, "logic")}
-        second = Curriculum(settings, 0, problems, lambda problem: True)
-        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-        assert second.stage == first.stage
-        assert before + run(second, 16, scores[stop:], metrics[stop:]) == expected
-        assert second.state_dict() == whole.state_dict()
-
-
 def test_what_is_kept_does_not_grow_with_the_steps():
     settings = Stage(
         name="s", domain="math", max_response_tokens=16, steps=10**6,
@@ -170,7 +145,7 @@ def settings_of_every_kind() -> Recipe:
         {"when": {"truncated_above": 0.0}, "do": {"unfinished_penalty": 0.5}},
         {"when": {"at_step": 4}, "do": {"mix": {"math": 1, "code": 1}}},
         {"when": {"plateau": 2}, "do": {"rollouts": 6, "reset": True}},
-        {"when": {"at_step": 7}, "do": "stop"},
+        {"when": {"plateau": 6}, "do": "stop"},
     ]
     stage = {
         "name": "all-kinds", "domain": "math", "max_response_tokens": 10, "steps": 20, "rollouts": 4,
@@ -187,7 +162,7 @@ def settings_of_every_kind() -> Recipe:
     )
 
 
-def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_was_not(
+def test_a_stage_interrupted_after_each_step_ends_with_the_weights_of_one_that_was_not(
     alone, micro_model, tmp_path, monkeypatch
 ):
     """Each interruption strikes once the step's checkpoint is there; the stage then goes on in a new policy."""
@@ -226,40 +201,20 @@ def test_a_stage_interrupted_after_each_kind_ends_with_the_weights_of_one_that_w
         files = [(work / f"{name}.jsonl").read_text().splitlines() for name in ("metrics", "decisions", "samples")]
         return [[timeless_part(json.loads(line)) for line in lines] for lines in files]
 
-    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 1)
+    monkeypatch.setattr("ratchet.training.interventions.OVER_STEPS", 2)
+    reset, resets = Learner.reset, []
+    monkeypatch.setattr(Learner, "reset", lambda self, **given: (resets.append(given), reset(self, **given)))
     whole = go_on(tmp_path / "whole")
     decisions = [AppliedIntervention.of(line) for line in written(tmp_path / "whole")[1]]
     kinds = {each.step: each.title for each in decisions}
     assert {"reset", "stop", "max_response_tokens 14", "unfinished_penalty 0.5", "mix code 1 math 1"} <= {
         each.title for each in decisions
     } and any("rollouts" in each.changed for each in decisions), kinds
-    for step in [0, *sorted(kinds)[:-1]]:  # 0: with the floors, before the first step
+    assert len(resets) == sum(bool(each.reset) for each in decisions) > 1, "each is carried out"
+    for step in range(7):  # 0: with the floors, before the first step
         assert go_on(tmp_path / "broken", until=step) is None
     assert largest_difference(whole, go_on(tmp_path / "broken")) == 0
     assert written(tmp_path / "whole") == written(tmp_path / "broken")
-
-
-def test_a_reset_that_is_taken_is_carried_out(alone, micro_model, tmp_path):
-    """The same stage ends with other weights: its optimizer has begun again."""
-    from ratchet.training import process
-
-    pq.write_table(to_table(sums(40)), tmp_path / "math.parquet")
-
-    def trained(*interventions: dict) -> dict[str, torch.Tensor]:
-        stage = {
-            "name": "rl", "domain": "math", "max_response_tokens": 10, "steps": 4, "rollouts": 4,
-            "prompts_per_batch": 4, "learning_rate": 1e-3, "advanced": {"entropy_bonus": 0.01},
-            "interventions": interventions,
-        }  # fmt: skip
-        prompt = {"math": "{prompt}"}
-        recipe = {"name": "micro", "model": {"prompt": prompt}, "training": {"stages": [stage]}}
-        spec = TrainingSpec.of(
-            Recipe.model_validate(recipe), kind="stage", stage="rl", model_dir=str(micro_model),
-            problems={"math": tmp_path / "math.parquet"}, work_dir=tmp_path / str(len(interventions)),
-        )  # fmt: skip
-        return weights(process._stage(spec)[0])
-
-    assert largest_difference(trained(), trained({"when": {"at_step": 2}, "do": "reset"})) > 0
 
 
 def guarded(*interventions, **settings) -> Curriculum:

@@ -24,8 +24,9 @@ from tests.training.batch import (
     largest_difference,
     learn_in_parts,
     learner,
+    same_bits,
     weights,
-)
+)  # fmt: skip
 from tests.training.processes import of_no_group
 
 TOLERANCE = 2e-5
@@ -165,8 +166,7 @@ def machines(micro_model, tmp_path_factory) -> dict:
 
 @pytest.mark.parametrize("what", ["read", "learned", "restored", "resumed"])
 def test_a_copy_of_the_weights_on_each_machine_changes_no_bit(machines, what):
-    one, other = machines[f"{what} False"], machines[f"{what} True"]
-    assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    assert same_bits(machines[f"{what} False"], machines[f"{what} True"])
 
 
 def test_most_weights_are_gathered_within_a_machine(machines):
