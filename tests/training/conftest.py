@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.model import GrownModel
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.serving.local_pool import VerifierPool
 
 MICRO = GrownModel(
     hidden_size=32, layers=2, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
@@ -47,6 +50,12 @@ def alone() -> None:
     ranks.join()
 
 
+@pytest.fixture(scope="session")
+def pool() -> Iterator[VerifierPool]:
+    with VerifierPool(workers=1) as open_pool:
+        yield open_pool
+
+
 @pytest.fixture
 def policy(alone: None, micro_model: str, monkeypatch):
     from ratchet.training.logprobs import TILES
@@ -54,3 +63,34 @@ def policy(alone: None, micro_model: str, monkeypatch):
 
     monkeypatch.setitem(TILES, "cpu", (7, 4096))
     return Policy(micro_model, Hardware(), Optimizer())
+
+
+@pytest.fixture(scope="session")
+def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
+    """The micro model after a short warm start, so that some answers are right and some are wrong."""
+    from ratchet.data_curation.base.prompts import PromptFormat
+    from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
+    from ratchet.training import warm_start
+    from ratchet.training.checkpoint import Checkpoints
+    from ratchet.training.journal import Journal
+    from ratchet.training.policy import Policy
+
+    work = tmp_path_factory.mktemp("learned")
+    policy = Policy(micro_model, Hardware(), Optimizer())
+    traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
+    samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
+    settings = WarmStart(batch_size=16, learning_rate=1e-2)
+    metrics = Journal(work / "metrics.jsonl", 0, 0)
+    warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)
+    policy.save_model(work / "model")
+    return work / "model"
+
+
+@pytest.fixture(scope="session")
+def straight(learnt_model, tmp_path_factory) -> Path:
+    """A stage that was left alone."""
+    from tests.training.processes import finish
+
+    work = tmp_path_factory.mktemp("straight")
+    finish(work, learnt_model)
+    return work

@@ -19,13 +19,6 @@ work.mkdir(exist_ok=True)
 with plan_run(Recipe(name="one"), load_settings()) as run:
     try:
         follow = MetricsFollower(run, "", work / "metrics.jsonl")
-        run_worker(
-            run,
-            "ratchet.training.launch",
-            spec,
-            Draft(work, StepResult()),
-            "stage",
-            follow,
-        )
+        run_worker(run, "ratchet.training.launch", spec, Draft(work, StepResult()), "stage", follow)
     except RatchetError as error:
         sys.exit(f"error: {error}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,18 +14,7 @@ from ratchet.infra.recipe.training import Hardware
 from ratchet.training.sampler import Sampler, open_sampler
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
-from tests.training.processes import alive
-from tests.training.test_main import (  # noqa: F401
-    ENVIRONMENT,
-    RECIPE,
-    ROOT,
-    STEPS,
-    learnt_model,
-    metrics,
-    start,
-    weights,
-)
-from tests.waiting import happens
+from tests.training.processes import ENVIRONMENT, RECIPE, ROOT, STEPS, done, finish, kill_when, metrics, weights
 
 KIND = "lab_engine:LabEngine"
 THREAD = """# the same, sampled from on a thread of its own
@@ -59,42 +46,27 @@ def lab(tmp_path_factory, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_stage_with_an_engine_of_ones_own_learns_what_it_learns_with_ours(micro_model, tmp_path):
-    made = {}
-    for kind in ("transformers", KIND):
-        recipe = RECIPE.model_dump(mode="json")
-        recipe["training"] |= {"engine": {"kind": kind}, "stages": [{**recipe["training"]["stages"][0], "steps": 3}]}
-        work = tmp_path / kind.replace(":", "-")
-        assert start(work, Path(micro_model), recipe=recipe).wait() == 0, (work / "log").read_text()
-        made[kind] = weights(work)
-    lines = metrics(work)
-    assert [line["weight_version"] for line in lines] == sorted({line["weight_version"] for line in lines})
-    assert max(line["weight_probe"] for line in lines) < 1e-5
-    assert made[KIND] == made["transformers"]
-
-
-@pytest.mark.slow
-def test_a_stage_learns_while_it_samples_what_it_learns_otherwise_also_killed(learnt_model, tmp_path):  # noqa: F811
-    """Up to the order in which numbers are added, and what AdamW makes of that."""
+def test_a_stage_with_an_engine_of_ones_own_learns_what_it_learns_with_ours(learnt_model, tmp_path):
+    """Bit for bit. While it samples and killed, up to the order in which numbers are added, and what AdamW makes of
+    that."""
     found, lab = {}, "lab_thread:Thread"
-    for name, kind in (("at once", "transformers"), ("meanwhile", lab), ("killed", lab)):
+    for name, kind in (("ours", "transformers"), ("own", KIND), ("meanwhile", lab), ("killed", lab)):
         recipe, work = RECIPE.model_dump(mode="json"), tmp_path / name
         recipe["training"]["engine"] = {"kind": kind}
         recipe["training"]["hardware"]["micro_batch_tokens"] = 60
-        running = start(work, learnt_model, recipe=recipe)
         if name == "killed":
-            assert happens(lambda: len(metrics(tmp_path / "killed")) >= 3), (work / "log").read_text()
-            running.send_signal(signal.SIGKILL)
-            running.wait()
-            assert happens(lambda: not alive(tmp_path / "killed"))
-            running = start(work, learnt_model, recipe=recipe)
-        assert running.wait() == 0, (work / "log").read_text()
+            kill_when(lambda work=work: done(work) >= 3, work, learnt_model, recipe=recipe)
+        finish(work, learnt_model, recipe=recipe)
         assert [line["step"] for line in metrics(work)] == list(range(1, STEPS + 1))
         found[name] = load_file(work / "work" / "model" / "model.safetensors")
+    assert weights(tmp_path / "ours") == weights(tmp_path / "own")
+    lines = metrics(tmp_path / "own")
+    assert [line["weight_version"] for line in lines] == sorted({line["weight_version"] for line in lines})
+    assert max(line["weight_probe"] for line in lines) < 1e-5
     assert max(line.get("learned_early", 0.0) for line in metrics(work)) > 0.2
-    assert not any("learned_early" in line for line in metrics(tmp_path / "at once"))
+    assert not any("learned_early" in line for line in metrics(tmp_path / "ours"))
     for name in ("meanwhile", "killed"):
-        for parameter, weight in found["at once"].items():
+        for parameter, weight in found["ours"].items():
             torch.testing.assert_close(found[name][parameter], weight, atol=1e-4, rtol=0)
 
 

@@ -8,44 +8,33 @@ from ratchet.training.rollout import check_infra_errors, judged
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.batch import rollout
 
 PROBLEM = Problem("p", "math", "What is 3 plus 4?", answer="7")
 
 
-def test_every_completion_is_judged_once_and_truncated_ones_fail():
+@pytest.mark.parametrize(("prefix", "end"), [("", ""), ("<think>", "</think>"), ("<think>", "")])
+def test_every_completion_is_judged_once_with_its_prefix_and_truncated_ones_fail(pool, prefix, end):
     answers = [("\\boxed{7}", "stop"), ("\\boxed{8}", "stop"), ("no answer", "stop"), ("\\boxed{7} and so", "length")]
-    with VerifierPool(workers=1) as pool:
-        for prefix in ("", "<think>"):
-            end = "</think>" if prefix else ""
-            given = [(PROBLEM, Completion(i, end + text, reason, 5)) for i, (text, reason) in enumerate(answers)]
-            found = sorted(judged(pool, prefix, given), key=lambda each: each[1].key)
-            assert [completion.key for _, completion, _ in found] == [0, 1, 2, 3]
-            outcomes = [verdict.outcome for _, _, verdict in found]
-            assert outcomes[:2] == [Outcome.PASSED, Outcome.FAILED]
-            assert Outcome.PASSED not in outcomes[2:]
+    given = [(PROBLEM, Completion(i, end + text, reason, 5)) for i, (text, reason) in enumerate(answers)]
+    found = sorted(judged(pool, prefix, given), key=lambda each: each[1].key)
+    assert [completion.key for _, completion, _ in found] == [0, 1, 2, 3]
+    outcomes = [verdict.outcome for _, _, verdict in found]
+    thought_ends = bool(end) or not prefix
+    assert outcomes[:2] == ([Outcome.PASSED, Outcome.FAILED] if thought_ends else [Outcome.UNPARSEABLE] * 2)
+    assert Outcome.PASSED not in outcomes[2:]
 
 
-def test_a_verdict_does_not_wait_for_the_last_response():
-    with VerifierPool(workers=1) as pool:
+def test_a_verdict_does_not_wait_for_the_last_response(pool):
+    def responses():
+        yield PROBLEM, Completion(0, "\\boxed{7}", "stop", 5)
+        while pool.queued or pool.running:
+            time.sleep(0.01)
+        yield PROBLEM, Completion(1, "and so", "length", 5)
+        raise AssertionError("the first verdict is there")
 
-        def responses():
-            yield PROBLEM, Completion(0, "\\boxed{7}", "stop", 5)
-            while pool.queued or pool.running:
-                time.sleep(0.01)
-            yield PROBLEM, Completion(1, "and so", "length", 5)
-            raise AssertionError("the first verdict is there")
-
-        found = judged(pool, "", responses())
-        assert {next(found)[1].key, next(found)[1].key} == {0, 1}
-
-
-def test_the_response_prefix_is_part_of_what_is_judged():
-    with VerifierPool(workers=1) as pool:
-        given = [(PROBLEM, Completion(0, "I never stop thinking \\boxed{7}", "stop", 5))]
-        ((_, _, verdict),) = judged(pool, "<think>", given)
-        assert verdict.outcome is Outcome.UNPARSEABLE
+    found = judged(pool, "", responses())
+    assert {next(found)[1].key, next(found)[1].key} == {0, 1}
 
 
 def test_too_many_infra_errors_stop_the_run():

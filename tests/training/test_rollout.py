@@ -1,12 +1,8 @@
 import json
-import threading
-import time
-from itertools import chain, islice
-from random import Random
+from itertools import islice
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +16,6 @@ from ratchet.training import process, ranks
 from ratchet.training.rollout import RolloutWorker, _decode_batches
 from ratchet.training.sampler import Sampler
 from ratchet.training.specification import TrainingSpec
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.conftest import sums
 
 
@@ -33,39 +28,6 @@ def test_decode_batches_hold_every_problem_once_and_are_even(count, samples, bat
     assert max(sizes) * samples <= batch_size or max(sizes) == 1
 
 
-def share_out(ranks_of: int, prompts: int, rollouts: int, batch_size: int) -> list[list[int]]:
-    """Which prompts each rank decodes, the ranks being threads that begin 0 to 100 ms apart. Each has room for
-    `batch_size` responses, and what it has begun is not over before all ranks have started."""
-    batches = _decode_batches(sums(prompts), rollouts, batch_size, ranks_of)
-    store, late, started = torch.distributed.HashStore(), Random(0), threading.Barrier(ranks_of)
-    skew, decoded = [late.uniform(0, 0.1) for _ in range(ranks_of)], [[] for _ in range(ranks_of)]
-
-    def one(rank: int) -> None:
-        time.sleep(skew[rank])
-        own, left = ranks.assigned(len(batches), store, 0, rank, ranks_of)
-        for number, share in enumerate(chain([own], ([turn] for turn in left))):
-            for turn in share:  # an engine draws as long as there is room
-                decoded[rank] += [int(p.problem_id.removeprefix("sum-")) for p in batches[turn]]
-            if not number:
-                started.wait()
-
-    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(ranks_of)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return decoded
-
-
-@pytest.mark.parametrize("prompts", [32, 128, 130])
-def test_ranks_that_start_late_find_their_share(prompts):
-    """A few could decode all of it."""
-    decoded = share_out(32, prompts, rollouts=16, batch_size=256)
-    assert sorted(p for each in decoded for p in each) == list(range(prompts))
-    sizes = sorted(map(len, decoded))
-    assert sizes[0] >= prompts // 32 and sizes[-1] <= -(-prompts // 32)
-
-
 def test_who_has_finished_takes_from_who_has_most_left():
     store = torch.distributed.HashStore()
     deals = [ranks.assigned(14, store, 0, rank, 4) for rank in range(4)]  # 4, 4, 3 and 3
@@ -74,12 +36,6 @@ def test_who_has_finished_takes_from_who_has_most_left():
     assert [list(own) for own, _ in deals[:3]] == [[8, 12], [9, 13], [6, 10]]
     assert not [turn for _, left in deals for turn in left]
     assert list(ranks.assigned(3, store, 1, 0, 1)[0]) == [0, 1, 2]  # a deal knows nothing of the one before
-
-
-@pytest.fixture(scope="module")
-def pool():
-    with VerifierPool(workers=1) as open_pool:
-        yield open_pool
 
 
 def test_what_is_sampled_does_not_depend_on_how_it_is_cut(policy, pool):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +24,14 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from tests.training.batch import groups, learner, stage
 from tests.training.conftest import sums
-from tests.training.processes import alive
-from tests.training.test_main import (  # noqa: F401
+from tests.training.processes import (
     RECIPE,
-    learnt_model,
+    done,
+    finish,
+    kill_when,
     metrics,
     rollouts,
+    sampling,
     start,
     timeless_part,
     weights,
@@ -157,7 +158,7 @@ def test_staleness_is_what_the_lengths_ask_for_and_the_limit_holds_when_they_gro
     assert 1 <= mean[0.3] < 1.5 < mean[1.2] < mean[3.0] <= 4 and max(extended.values()) < 0.2
 
 
-@pytest.mark.parametrize("staleness", [1, 2, 4])
+@pytest.mark.parametrize("staleness", [1, 3])
 @pytest.mark.parametrize("beside", [True, False])
 def test_it_continues_after_any_step_as_if_nothing_had_happened(alone, staleness, beside):
     curriculum, batches, worker = world(staleness, beside=beside)
@@ -255,33 +256,10 @@ def recipe(staleness: int, **hardware) -> dict:
     return {"recipe": asked}
 
 
-def done(work: Path) -> int:
-    """Steps whose metrics are written."""
-    path = work / "work" / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.is_file() else 0
-
-
-def finish(work: Path, model: Path, **changes) -> None:
-    assert start(work, model, **changes).wait() == 0, (work / "log").read_text()
-
-
-def kill_when(seen, work: Path, model: Path, **changes) -> None:
-    """Start the stage, and kill its launcher alone once `seen()`: all others must follow."""
-    launcher = start(work, model, **changes)
-    while launcher.poll() is None and not seen():
-        time.sleep(0.0005)
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    assert happens(lambda: not alive(work) and not sampling(work))
-    assert not (work / "work" / "status.json").exists(), "it had ended already"
-
-
 def assert_same(straight: Path, other: Path, model: Path, steps: int) -> list[dict]:
     """The metrics of each step of both."""
     assert weights(straight) == weights(other) != (model / "model.safetensors").read_bytes()
     lines, same = ([timeless_part(line) for line in metrics(work)] for work in (straight, other))
-    for line in lines + same:
-        line.pop("weight_version", None)  # counted from the start of the process
     assert lines == same and [line["step"] for line in lines] == list(range(1, steps + 1))
     assert lines[0]["staleness"] == 0 and lines[0]["mismatch_largest"] < 1e-4  # exact before the first update
     assert max(line.get("weight_probe", 0.0) for line in lines) < 1e-4
@@ -291,8 +269,17 @@ def assert_same(straight: Path, other: Path, model: Path, steps: int) -> list[di
     return lines
 
 
+def killed_once(work: Path, model: Path, asked: dict) -> list[dict]:
+    """The metrics of a stage that was killed, after it has ended like one that was not."""
+    straight, killed = work / "straight", work / "killed"
+    finish(straight, model, **asked)
+    kill_when(lambda: done(killed) >= 7, killed, model, **asked)
+    finish(killed, model, **asked)
+    return assert_same(straight, killed, model, 24)
+
+
 @pytest.mark.slow
-def test_a_stage_killed_in_any_phase_ends_bit_for_bit_where_the_other_does(learnt_model, tmp_path):  # noqa: F811
+def test_a_stage_killed_in_any_phase_ends_bit_for_bit_where_the_other_does(learnt_model, tmp_path):
     asked, straight, killed = recipe(2), tmp_path / "straight", tmp_path / "killed"
     finish(straight, learnt_model, **asked)
     files = killed / "work" / "checkpoints"
@@ -318,35 +305,14 @@ def test_a_stage_killed_in_any_phase_ends_bit_for_bit_where_the_other_does(learn
 
 
 @pytest.mark.slow
-def test_in_the_trainer_responses_span_updates_too_and_a_kill_changes_nothing(learnt_model, tmp_path):  # noqa: F811
-    asked, straight, killed = recipe(1, processes=2, zero_stage=3), tmp_path / "straight", tmp_path / "killed"
-    asked["recipe"]["training"]["engine"] = {"kind": "transformers", "beside": False}
-    finish(straight, learnt_model, **asked)
-    kill_when(lambda: done(killed) >= 7, killed, learnt_model, **asked)
-    finish(killed, learnt_model, **asked)
-    lines = assert_same(straight, killed, learnt_model, 24)
-    assert max(line["staleness_max"] for line in lines) == 1 and min(line["older_tokens"] for line in lines[1:]) < 1
-    assert max(line["several_versions"] for line in lines) > 0.5 and lines[-1]["unfinished_prompts"] == 0
-
-
-@pytest.mark.slow
-def test_two_ranks_with_half_of_the_weights_each_end_bit_for_bit_where_they_would_have(learnt_model, tmp_path):  # noqa: F811
-    asked, straight, killed = recipe(1, processes=2, zero_stage=3), tmp_path / "straight", tmp_path / "killed"
-    finish(straight, learnt_model, **asked)
-    kill_when(lambda: done(killed) >= 7, killed, learnt_model, **asked)
-    finish(killed, learnt_model, **asked)
-    lines = assert_same(straight, killed, learnt_model, 24)
-    assert {line["staleness"] for line in lines[1:]} == {1.0}
-
-
-def sampling(work: Path) -> list[int]:
-    """The sampling processes of a stage."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            own = f"TMPDIR={work / 'tmp'}".encode() in (process / "environ").read_bytes().split(b"\0")
-            if own and b"ratchet.infra.inference.sampling_process" in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:  # it ended while we looked
-            continue
-    return found
+@pytest.mark.parametrize("beside", [True, False])
+def test_two_ranks_with_half_of_the_weights_each_end_bit_for_bit_where_they_would_have(learnt_model, tmp_path, beside):
+    """Without a process that samples beside the trainer, responses span updates too."""
+    asked = recipe(1, processes=2, zero_stage=3)
+    asked["recipe"]["training"]["engine"] = {"kind": "transformers", "beside": beside}
+    lines = killed_once(tmp_path, learnt_model, asked)
+    if beside:
+        assert {line["staleness"] for line in lines[1:]} == {1.0}
+    else:
+        assert max(line["staleness_max"] for line in lines) == 1 and min(line["older_tokens"] for line in lines[1:]) < 1
+        assert max(line["several_versions"] for line in lines) > 0.5 and lines[-1]["unfinished_prompts"] == 0

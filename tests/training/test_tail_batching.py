@@ -18,7 +18,6 @@ from ratchet.training.curriculum import Curriculum
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.training.rollout import RolloutWorker
 from ratchet.training.sampler import Sampler
-from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.training.batch import FAILED, PASSED, rollout, stage
 from tests.training.conftest import sums
 
@@ -94,7 +93,7 @@ def test_no_response_is_selected_by_its_length():
     """Each group that is learned from is, response by response, the one its draw would have had without waiting, so an
     epoch's groups, and with a fixed policy the sum of their gradients, are the same."""
     curriculum, batches, _ = world()
-    lengths, unconditional, waited = [], [], 0
+    learned = waited = 0
     for batch, collected in run(curriculum, batches, 200):
         for group in collected.groups:
             step = batch.drawn.get(group.problem_id, batch.step)
@@ -103,12 +102,8 @@ def test_no_response_is_selected_by_its_length():
             assert [len(each.response) for each in group.rollouts] == expected
             truncated = [drawn_length(group.problem_id, step, sample) > LONGEST for sample in range(4)]
             assert [each.truncated for each in group.rollouts] == truncated
-            lengths.append(np.mean(expected))
-    assert 0.1 < waited / len(lengths) < 0.3
-    for number in range(4000):
-        unconditional.append(np.mean([min(LONGEST, drawn_length(f"x{number}", 0, sample)) for sample in range(4)]))
-    error = np.hypot(np.std(lengths) / len(lengths) ** 0.5, np.std(unconditional) / len(unconditional) ** 0.5)
-    assert abs(np.mean(lengths) - np.mean(unconditional)) < 4 * error
+            learned += 1
+    assert 0.1 < waited / learned < 0.3
 
 
 def test_most_steps_are_short_and_have_as_many_prompts_as_asked():
@@ -159,17 +154,14 @@ def test_what_excludes_it_is_refused_with_the_reason(settings, why):
         stage(tail_batching=0.25, **settings)
 
 
-def test_a_prompt_that_waited_is_sampled_with_the_random_numbers_of_its_draw(policy):
+def test_a_prompt_that_waited_is_sampled_with_the_random_numbers_of_its_draw(policy, pool):
     """By a real engine: with the same policy the response begins as it did, and goes on."""
     problems = sums(6)
-    with VerifierPool(workers=1) as pool:
-        worker = RolloutWorker(
-            policy, Sampler(policy, EmbeddedEngine(policy, 64)), pool, PromptFormat(math="{prompt}"), 64
-        )
-        short = worker.run(problems, 2, Sampling(max_tokens=20), (0, "s", 3), {})
-        waiting = {r.problem_id: 3 for r in short if r.truncated}
-        later = [problem for problem in problems if problem.problem_id in waiting]
-        whole = worker.run(later, 2, Sampling(max_tokens=60), (0, "s", 9), {}, None, waiting)
+    worker = RolloutWorker(policy, Sampler(policy, EmbeddedEngine(policy, 64)), pool, PromptFormat(math="{prompt}"), 64)
+    short = worker.run(problems, 2, Sampling(max_tokens=20), (0, "s", 3), {})
+    waiting = {r.problem_id: 3 for r in short if r.truncated}
+    later = [problem for problem in problems if problem.problem_id in waiting]
+    whole = worker.run(later, 2, Sampling(max_tokens=60), (0, "s", 9), {}, None, waiting)
     before = {(r.problem_id, r.sample): r.response for r in short}
     assert waiting
     for each in whole:

@@ -13,16 +13,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.processes import process_group
-from tests.training.test_main import (  # noqa: F401  pytest finds fixtures by their names
-    ENVIRONMENT,
-    RECIPE,
-    STEPS,
-    learnt_model,
-    metrics,
-    specification,
-    straight,
-    weights,
-)
+from tests.training.processes import ENVIRONMENT, RECIPE, STEPS, metrics, specification, weights
 from tests.waiting import happens
 
 ADDRESSES = ("10.93.71.1", "10.93.71.2")
@@ -87,10 +78,7 @@ def on_both(hosts: list[Host], spec: Path, environment: dict[str, str]) -> Itera
 
 @pytest.mark.slow
 def test_a_cable_that_is_pulled_is_told_and_a_second_run_ends_with_the_same_weights(
-    hosts,
-    straight,  # noqa: F811
-    learnt_model,  # noqa: F811
-    tmp_path,
+    hosts, straight, learnt_model, tmp_path
 ):
     environment = ENVIRONMENT | {"RATCHET_JUDGE_TOKEN": secrets.token_hex(8), "RATCHET_HOME": str(tmp_path)}
     recipe = RECIPE.model_dump(mode="json")

