@@ -20,7 +20,7 @@ import inspect
 import json
 import os
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import nullcontext
 from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -165,51 +165,14 @@ class Devices(TorchFunctionMode):
 # ------------------------------------------------------------------------------------ streams, torch.cuda
 
 
-class Event:
+class Idle:
+    """A stream or an event: whatever it is asked for, it has done."""
+
     def __init__(self, *_: Any, **__: Any) -> None:
-        note("event")
+        pass
 
-    def record(self, stream: Any = None) -> None:
-        note("record")
-
-    def wait(self, stream: Any = None) -> None:
-        note("wait")
-
-    def synchronize(self) -> None:
-        note("synchronize event")
-
-    def query(self) -> bool:
-        return True
-
-    def elapsed_time(self, other: "Event") -> float:
-        return 0.0
-
-
-class Stream:
-    def __init__(self, *_: Any, **__: Any) -> None:
-        note("stream")
-
-    def wait_stream(self, other: "Stream") -> None:
-        note("wait_stream")
-
-    def wait_event(self, event: Event) -> None:
-        note("wait_event")
-
-    def record_event(self, event: Event | None = None) -> Event:
-        (event := event or Event()).record(self)
-        return event
-
-    def synchronize(self) -> None:
-        note("synchronize stream")
-
-    def query(self) -> bool:
-        return True
-
-
-@contextmanager
-def _on_stream(stream: Any) -> Any:
-    note("on stream")
-    yield
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: self
 
 
 def _set_device(device: Any) -> None:
@@ -229,7 +192,7 @@ def _properties(device: Any = None) -> Any:
 def install(gpus: int) -> None:
     """Before anything imports DeepSpeed, which looks once for an accelerator."""
     os.environ["DS_ACCELERATOR"] = "cuda"
-    cuda, stream = torch.cuda, Stream()
+    cuda, stream = torch.cuda, Idle()
     for name in NO_OPS:
         setattr(cuda, name, lambda *args, **kwargs: None)
     for name in ZEROS:
@@ -237,13 +200,13 @@ def install(gpus: int) -> None:
     cuda.is_available = cuda.is_initialized = cuda.is_bf16_supported = lambda *args, **kwargs: True
     cuda.is_current_stream_capturing = lambda: False
     cuda.device_count, cuda.current_device, cuda.set_device = lambda: gpus, lambda: State.current or 0, _set_device
-    cuda.Stream, cuda.Event, cuda.stream = Stream, Event, _on_stream
+    cuda.Stream, cuda.Event, cuda.stream = Idle, Idle, nullcontext
     cuda.current_stream = cuda.default_stream = lambda device=None: stream
     cuda.get_device_properties, cuda.get_device_name = _properties, lambda device=None: _properties().name
     cuda.get_device_capability, cuda.get_rng_state = lambda device=None: (9, 0), lambda *args: torch.get_rng_state()
     cuda.mem_get_info = lambda device=None: (_properties().total_memory, _properties().total_memory)
     cuda.nvtx.range_push = cuda.nvtx.range_pop = lambda *args: None
-    torch.Tensor.record_stream = lambda tensor, stream: note("record_stream")
+    torch.Tensor.record_stream = lambda tensor, stream: None
     torch.Tensor.pin_memory = lambda tensor, *args: tensor
     run_backward = torch.autograd._engine_run_backward
 

@@ -1,4 +1,5 @@
-"""The first hour on GPUs, rehearsed: every part on CPU ranks and under the stub of CUDA, and what its report says."""
+"""The first hour on GPUs, rehearsed: every part on CPU ranks and under the stub of CUDA, and what its report says; with
+it the proof that is a part of it."""
 
 from __future__ import annotations
 
@@ -16,6 +17,13 @@ from tests.training.processes import of_no_group
 from tests.training.test_stub_accelerator import Job, recipe, run
 
 ROOT = Path(__file__).resolve().parents[2]
+BROKEN = """
+import runpy, sys
+from ratchet.training.logprobs import ChunkedLogProbabilities
+def broken(*_): raise RuntimeError("no kernel")
+ChunkedLogProbabilities.apply = broken
+runpy.run_module("benchmarks.gpu_proof", run_name="__main__")
+"""
 
 
 def hour(*arguments: str | Path) -> str:
@@ -72,7 +80,16 @@ def test_the_whole_hour_on_two_cpu_ranks(tmp_path):
     assert {"start of processes", "an iteration of 64 responses", "update, as in the recipe", "doctor: update"} <= {
         *rows
     }
-    assert "training step" in report["proof"] and any("resume" in line for line in report["doctor"])
+    assert any("resume" in line for line in report["doctor"])
+    proof = report["proof"]
+    assert "failed" not in proof and "no time was left" not in proof and "NOT" not in proof
+    parts = [line.split("|")[1].strip() for line in proof.splitlines() if line.startswith("| ")][1:]
+    assert len([part for part in parts if part.startswith("attention")]) == 8
+    assert parts[-7:] == [
+        "training step", "training step", "decoding against the trainer, float32 logits",
+        "decoding against the trainer, rounded logits", "bfloat16 against float32", "checkpoint written",
+        "checkpoint read",
+    ]  # fmt: skip
     update = rows["update, as in the recipe"]
     assert f"{update['measured'] / update['planned']:.2f} | {update['constant']}" in said
     assert f"of {len([row for row in rows.values() if 'measured' in row])} assumptions are off by more than" in said
@@ -84,3 +101,12 @@ def test_what_has_no_time_left_is_said_and_the_report_is_whole(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert "ended when its time was over" in report["parts"][0]["state"]
     assert {part["state"] for part in report["parts"]} > {"no time was left"} and "no time was left" in said
+
+
+@pytest.mark.slow
+def test_what_fails_in_the_proof_is_a_row_and_the_rest_goes_on(tmp_path):
+    command = [sys.executable, "-c", BROKEN, "--tiny", "--write", str(tmp_path / "table.md")]
+    subprocess.run(command, cwd=ROOT, env=of_no_group(), check=True)
+    said = (tmp_path / "table.md").read_text()
+    assert "| log-probabilities |  |  |  |  | failed: RuntimeError: no kernel |" in said
+    assert "| attention, packed, one sequence | 64 |" in said

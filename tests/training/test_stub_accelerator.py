@@ -17,8 +17,8 @@ import pytest
 from ratchet.infra.recipe.recipe import Recipe
 from tests.evaluation.conftest import benchmark_files, random_model  # noqa: F401  pytest finds fixtures by name
 from tests.evaluation.conftest import spec as evaluation_spec  # noqa: F401
+from tests.training.processes import ENVIRONMENT, RECIPE, ROOT, specification
 from tests.training.stub_accelerator import disagreement
-from tests.training.test_main import ENVIRONMENT, RECIPE, ROOT, specification
 
 
 def recipe(model: str = "", **hardware: Any) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def test_everything_that_trains_and_samples(count, micro_model, evaluation_spec,
         work / "start", micro_model, kind="warm_start", stage=None, traces=str(work / "traces.parquet"),
         recipe=recipe(micro_model, processes=count, zero_stage=3),
     )  # fmt: skip
-    jobs["pass rates"] = Job.of_training(
-        work / "rates", micro_model, kind="pass_rates", recipe=recipe(processes=count, zero_stage=2)
-    )
+    limited = recipe(processes=count, zero_stage=2)
+    limited["training"]["stages"][0]["max_pass_rate"] = 0.9
+    jobs["pass rates"] = Job.of_training(work / "rates", micro_model, kind="pass_rates", recipe=limited)
     jobs["preflight"] = preflight(work / "preflight", micro_model)
     evaluation_spec["training"]["hardware"]["processes"] = count
     evaluation = Job(work / "evaluation", **evaluation_spec)
