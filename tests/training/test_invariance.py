@@ -149,7 +149,7 @@ def test_everything_dealt_is_given_once(two):
 
 
 @pytest.mark.parametrize("stage", range(4))
-def test_two_ranks_go_on_where_they_stopped_and_one_cannot(micro_model, two, stage):
+def test_two_ranks_go_on_where_they_stopped_and_one_cannot(alone, micro_model, two, stage):
     out, found = two
     assert largest_difference(found[f"weights {stage}"], found[f"resumed {stage}"]) == 0
     policy, _ = learner(micro_model, Hardware(zero_stage=stage, micro_batch_tokens=60))
