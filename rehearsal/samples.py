@@ -105,7 +105,7 @@ def _files(path: str, place: str) -> list[Path]:
     except RatchetError as error:
         raise RatchetError(
             f"{error} For a rehearsal without it, put a few rows in the same layout at SAMPLES/{place}, with the "
-            "file's published name, and give --samples SAMPLES."
+            "file's published name, and give --rows DIR."
         ) from error
 
 

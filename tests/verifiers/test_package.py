@@ -40,7 +40,7 @@ def test_bad_input_gets_a_verdict():
     assert verify(Problem.of("math", answer="1"), "Is it 1?").outcome is Outcome.UNPARSEABLE
     assert verify(Problem.of("math", answer="1"), "It is 1.", JudgeSettings()).outcome is Outcome.UNPARSEABLE
     assert verify(Problem.of("math", answer="1"), "It is 1.").passed
-    with pytest.raises(RatchetError, match="There is no domain 'maths'. Did you mean 'math'"):
+    with pytest.raises(RatchetError, match=r"There is no domain 'maths'\. Did you mean 'math'"):
         verify(Problem.of("maths", answer="1"), "\\boxed{1}")
 
 
