@@ -41,7 +41,7 @@ if importlib.util.find_spec("ratchet") is None:  # not installed: its folders ar
 
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed  # noqa: E402
 from ratchet.infra.inference.attention import attention  # noqa: E402
-from ratchet.infra.inference.products import product  # noqa: E402
+from ratchet.infra.inference.matmul import product  # noqa: E402
 from ratchet.infra.recipe.model import GrownModel  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
 from ratchet.training import cluster, growth, ranks  # noqa: E402
@@ -220,7 +220,7 @@ class Proof:
     def rounding(self) -> Iterator[Row]:
         """bfloat16 against float32, of the same weights and tokens; and an engine that decodes against the trainer,
         with logits in float32 and rounded to the model's type."""
-        from ratchet.infra.inference import own_path, transformers_engine
+        from ratchet.infra.inference import model_code, transformers_engine
         from ratchet.training.losses.terms import mismatch
         from ratchet.training.model import ScoredModel, load_model
 
@@ -234,7 +234,7 @@ class Proof:
         for head in ("float32", "rounded"):
             with ExitStack() as stack:
                 if head == "rounded":
-                    for module in (own_path, tiles):
+                    for module in (model_code, tiles):
                         stack.enter_context(mock.patch.object(module, "logits", rounded_logits))
                 engine = transformers_engine.TransformersEngine(model, self.policy.tokenizer, 64)
                 started = time.perf_counter()

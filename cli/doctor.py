@@ -71,10 +71,10 @@ def _machine(settings: Settings) -> Iterator[Check]:
 def _sandbox() -> Iterator[Check]:
     """The level of the isolation ladder on which code is judged, and the attacks tried on it."""
     from ratchet.verifiers.sandbox.linux import landlock_abi
-    from ratchet.verifiers.sandbox.server import LEVELS, demand
+    from ratchet.verifiers.sandbox.server import LEVELS, require_isolation
 
     try:
-        machine = demand()
+        machine = require_isolation()
     except RatchetError as error:
         yield False, "code sandbox", str(error)
         return
@@ -89,11 +89,11 @@ def _sandbox() -> Iterator[Check]:
 
 def _compiler() -> Iterator[Check]:
     """The C++ compiler of this machine, if there is one; only problems in C++ need it."""
-    from ratchet.verifiers.code.compiled import Workshop, toolchain
+    from ratchet.verifiers.code.compiled import CppSandbox, toolchain
     from ratchet.verifiers.sandbox.server import SandboxFault
 
     try:
-        with warnings.catch_warnings(action="ignore"), Workshop() as shop:
+        with warnings.catch_warnings(action="ignore"), CppSandbox() as shop:
             shop.start()
     except (RatchetError, SandboxFault) as error:
         yield True, "C++ compiler", f"none: {error}"

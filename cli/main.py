@@ -32,7 +32,7 @@ from ratchet.cli.preflight import preflight
 from ratchet.cli.rehearse import rehearse
 from ratchet.cli.renamed import answer_old_names
 from ratchet.cli.rollouts import rollouts
-from ratchet.cli.run_flow import load_with, run_flow
+from ratchet.cli.run_flow import load_with_overrides, run_flow
 from ratchet.cli.show import show
 from ratchet.cli.stopped import say_where_it_stopped
 from ratchet.cli.terminal import console, errors
@@ -111,7 +111,7 @@ def run(
 
     Example: `ratchet run tiny --set training.stages.0.steps=20`
     """
-    loaded, overrides = load_with(recipe, set_, seed)
+    loaded, overrides = load_with_overrides(recipe, set_, seed)
     run_flow("pipeline", loaded, (), dry_run, home, overrides, decision=(approve, reject))
 
 
@@ -145,7 +145,7 @@ def curate(
     `--check FILE` runs nothing: it shows three rows beside their published fields, and counts what looks wrong.
     `--dry-run` checks the recipe's inputs and steps.
 
-    STEP: normalise, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
+    STEP: normalize, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
     length, curated.
 
     Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
@@ -159,7 +159,7 @@ def curate(
         raise RatchetError("Give --only or --from, not both.")
     files = {"inputs": input_, "benchmarks": benchmarks}
     given = [f"curation.{domain}.{name}={json.dumps(paths)}" for name, paths in files.items() if paths]
-    loaded, overrides = load_with(recipe, set_, seed, *given)
+    loaded, overrides = load_with_overrides(recipe, set_, seed, *given)
     if check:
         from ratchet.cli.inspection import show_previews
 
@@ -190,7 +190,7 @@ def train(
 
     Example: `ratchet train tiny --stage math-44 --model checkpoint/math-36-1a2b3c4d5e6f --dry-run`
     """
-    loaded, overrides = load_with(recipe, set_, seed)
+    loaded, overrides = load_with_overrides(recipe, set_, seed)
     run_flow("train", loaded, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
 
 
@@ -218,7 +218,7 @@ def evaluate(
     from ratchet.tasks.evaluation import select_benchmarks
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
-    loaded, overrides = load_with(recipe, set_)
+    loaded, overrides = load_with_overrides(recipe, set_)
     if not model and loaded.model.path and Path(loaded.model.path).expanduser().is_dir():
         model = loaded.model.path
     if not model:

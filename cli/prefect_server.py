@@ -17,7 +17,7 @@ from pathlib import Path
 from uuid import UUID
 
 from ratchet.data_curation.base.files import disk_errors, exclusive
-from ratchet.data_curation.base.waiting import by_proxy, saying
+from ratchet.data_curation.base.slow_calls import proxy_note, say_if_slow
 from ratchet.infra.settings import Settings, address_in
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 from ratchet.verifiers.errors import RatchetError
@@ -125,13 +125,13 @@ def prefect_elsewhere() -> str:
 def require_answer(api: str) -> None:
     """Raises RatchetError if no server answers at this address; an HTTP error is an answer."""
     try:
-        with saying(f"Waiting for the Prefect server at {api} …"):
+        with say_if_slow(f"Waiting for the Prefect server at {api} …"):
             urllib.request.urlopen(f"{api}/health", timeout=10).close()
     except urllib.error.HTTPError:
         pass
     except (OSError, ValueError) as error:
         raise RatchetError(
-            f"The Prefect server at PREFECT_API_URL, {api}{by_proxy(api)}, does not answer "
+            f"The Prefect server at PREFECT_API_URL, {api}{proxy_note(api)}, does not answer "
             f"({getattr(error, 'reason', error)}). Start it, or unset PREFECT_API_URL: then this command starts its "
             "own."
         ) from error

@@ -13,6 +13,7 @@ RENAMED = {
     ("doctor", "--delete"): "ratchet gc --delete",
     ("evaluate", "--benchmarks"): "--benchmark",
     ("rehearse", "--samples"): "--rows",
+    ("show", "gates"): "ratchet show approvals",
     ("train", "--from"): "--model",
     ("train", "--machine"): "ratchet plan --machine",
     ("verify", "--solutions"): "--input",

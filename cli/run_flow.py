@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ratchet.tasks.run_context import PlannedStep
 
 
-def load_with(
+def load_with_overrides(
     recipe: str, set_: Sequence[str] | None, seed: int | None = None, *further: str
 ) -> "tuple[Recipe, list[str]]":
     """Load the recipe with the overrides of a command; returns both."""

@@ -1,4 +1,4 @@
-"""`ratchet show`: artifacts, runs, files, rows of raw data, recipes, and gates."""
+"""`ratchet show`: artifacts, runs, files, rows of raw data, recipes, and approvals."""
 
 import os.path
 import re
@@ -28,7 +28,8 @@ def show(
         str,
         artifact(
             "An artifact, by its name or key or the beginning of one; a kind of artifact; a run; a file; a recipe; "
-            "`recipes`; `schema` (of recipe files); `gates`; or a row: `problem_id`, SOURCE:ROW, or some of its text."
+            "`recipes`; `schema` (of recipe files); `approvals`; or a row: `problem_id`, SOURCE:ROW, or some of its "
+            "text."
         ),
     ] = "",
     used_by: Annotated[bool, typer.Option("--used-by", help="Show what was made from it, down to the scores.")] = False,
@@ -60,8 +61,8 @@ def show(
     settings = load_settings(home)
     if what == "recipes":
         _list_recipes(full)
-    elif what == "gates":
-        _list_gates(settings)
+    elif what == "approvals":
+        _list_approvals(settings)
     elif what == "schema":
         print_json(recipe_schema())
     elif run or recipe:
@@ -153,7 +154,7 @@ def _list_recipes(ablations: bool) -> None:
         hint(f"And {hidden} ablations, each of one change: `ratchet show recipes --full`")
 
 
-def _list_gates(settings: Settings) -> None:
+def _list_approvals(settings: Settings) -> None:
     from ratchet.infra.store.approvals import Approvals
 
     if output.json:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ratchet.cli.terminal import clean, columns, console, output, print_json, say
 from ratchet.data_curation.decontamination.overlaps import shared_runs
-from ratchet.data_curation.tokens import tokenise
+from ratchet.data_curation.tokens import tokenize_texts
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.row_history import Chain, Visit, chains, copies, find, other_row, visits
@@ -105,7 +105,7 @@ def _explain(visit: Visit, store: ArtifactStore) -> None:
 
 def _side_by_side(prompt: str, name: str, other: str, ngram: int) -> Table:
     """Both texts, with every shared run of tokens marked."""
-    tokens = tokenise([prompt, other])
+    tokens = tokenize_texts([prompt, other])
     (a, b, end), spans = tokens.bounds.tolist(), ([], [])
     shortest = max(min(ngram, b - a, end - b), 1)
     for mine, its, length in shared_runs(tokens.hashes[a:b], tokens.hashes[b:end], shortest):

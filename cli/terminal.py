@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ratchet.data_curation.base.waiting import saying
+from ratchet.data_curation.base.slow_calls import say_if_slow
 from ratchet.tasks.progress import printable
 
 
@@ -72,7 +72,7 @@ def spinner(text: str, where: Console = console) -> Iterator[None]:
     if output.quiet:
         yield
         return
-    with where.status(text) if where.is_terminal else saying(text):
+    with where.status(text) if where.is_terminal else say_if_slow(text):
         yield
 
 

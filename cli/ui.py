@@ -15,7 +15,7 @@ import typer
 from ratchet.cli.options import Home
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import console, say, spinner
-from ratchet.data_curation.base.waiting import saying
+from ratchet.data_curation.base.slow_calls import say_if_slow
 from ratchet.infra.settings import Settings, is_server, load_settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import bound_socket, process_group
@@ -122,7 +122,7 @@ def _catch_up(settings: Settings) -> None:
 
     mirror = start_mirror(settings)
     try:
-        with saying("Waiting for MLflow to receive earlier runs, a minute at most …"):
+        with say_if_slow("Waiting for MLflow to receive earlier runs, a minute at most …"):
             mirror.wait(60)
     except subprocess.TimeoutExpired:
         mirror.terminate()

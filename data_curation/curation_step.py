@@ -194,6 +194,6 @@ def _filtered(step: ProblemFilter, table: pa.Table) -> Split:
     )
 
 
-def own_code(domain: str) -> list[str]:
+def curation_code(domain: str) -> list[str]:
     """Import paths of the code that reads a domain's problems and rejects them."""
     return [*code_of([domain]), domain_of(domain).curation]

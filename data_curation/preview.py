@@ -3,7 +3,7 @@ what looks wrong.
 
     print(*preview_file("train.jsonl", "math").lines(), sep="\\n")
 
-Only the first rows are read; the step `normalise` reads all of them by the same functions.
+Only the first rows are read; the step `normalize` reads all of them by the same functions.
 """
 
 import json

@@ -23,7 +23,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import JUDGED_FIELDS, problem_id
 from ratchet.verifiers.serving.rows import COLUMN, decode
 
-STEP = "normalise"
+STEP = "normalize"
 RULES = ("malformed", "other_domain", "empty")
 WINDOW_RULES = (*RULES, "outside_window")
 Window = tuple[date, date]  # from the first day up to, but not including, the second
@@ -141,7 +141,7 @@ class RawBatch:
     names: Sequence[str] = ()
 
 
-def normalise(batch: RawBatch) -> Split:
+def normalize(batch: RawBatch) -> Split:
     """Convert a batch to problems and rejected rows: `malformed`, `other_domain`, `empty`, `outside_window`."""
     file, convert = batch.file, batch.file.converter()
     problems: list[Row] = []

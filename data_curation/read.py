@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ratchet.data_curation.curation_step import BATCH_ROWS
-from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalise
+from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalize
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
@@ -134,7 +134,7 @@ def read_files(
 def _read(files: Sequence[RawFile], each: Each, max_shortened: float) -> Iterator[Split]:
     """Yield the splits of all batches. Raises RatchetError at the end for a file without a readable row."""
     counts, faults = dict[str, Any](), dict[str, str]()
-    for split in each(normalise, _batches(files)):
+    for split in each(normalize, _batches(files)):
         counts = merged([counts, split.summary])
         for title in split.summary.get("unreadable", {}).keys() - faults.keys():
             first = split.rejected.filter(pc.field("rule") == "malformed")["evidence"][0].as_py()

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
-from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, own_code
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, curation_code
 from ratchet.data_curation.domains import domain_in, plan_of
 from ratchet.data_curation.rules import OTHER_RULES, Rule
 from ratchet.data_curation.settings.curation import Rules
@@ -32,7 +32,7 @@ class FilterByRules(CurationStep):
         return self.settings or context.curation.rules
 
     def code(self, context: StepContext) -> Sequence[str]:
-        return [*own_code(context.domain), *map(OTHER_RULES.path, self.parameters(context).also)]
+        return [*curation_code(context.domain), *map(OTHER_RULES.path, self.parameters(context).also)]
 
     def check(self, context: StepContext) -> None:
         rules_of(context.domain, self.parameters(context))

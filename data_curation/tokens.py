@@ -127,23 +127,23 @@ def look_up(seen: np.ndarray, hashes: np.ndarray, bits: int) -> np.ndarray:
     return seen[(hashes >> np.uint64(64 - bits)).view(np.int64)]
 
 
-def tokenise(texts: Texts) -> Tokens:
+def tokenize_texts(texts: Texts) -> Tokens:
     """Tokenize all texts, at tens of megabytes per second. A null is a text without tokens."""
     raw, offsets = _bytes(texts)
-    return _tokenise(bytes(raw), offsets)
+    return _tokenize(bytes(raw), offsets)
 
 
-def tokenised_batches(texts: Texts) -> Iterator[Tokens]:
+def tokenize_batches(texts: Texts) -> Iterator[Tokens]:
     """Tokenize texts in batches that fit the processor's cache; at least one."""
     raw, offsets = _bytes(texts)
     first = 0
     while first < len(offsets) - 1:
         last = int(np.searchsorted(offsets, offsets[first] + _BATCH_BYTES, side="right")) - 1
         last = max(last, first + 1)
-        yield _tokenise(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
+        yield _tokenize(bytes(raw[offsets[first] : offsets[last]]), offsets[first : last + 1] - offsets[first])
         first = last
     if len(offsets) == 1:
-        yield _tokenise(b"", offsets)
+        yield _tokenize(b"", offsets)
 
 
 def byte_span(text: str, start: int, end: int) -> list[int]:
@@ -173,7 +173,7 @@ def _bytes(texts: Any) -> tuple[memoryview, np.ndarray]:
     return memoryview(data or b"")[offsets[0] :], offsets - offsets[0]
 
 
-def _tokenise(written: bytes, written_offsets: np.ndarray) -> Tokens:
+def _tokenize(written: bytes, written_offsets: np.ndarray) -> Tokens:
     raw, origin = folded_bytes(written.lower(), written_offsets)
     offsets = written_offsets if origin is None else origin.now(written_offsets)
     kinds = np.frombuffer(raw.translate(_ASCII_KINDS), np.uint8)

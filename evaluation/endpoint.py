@@ -9,7 +9,7 @@ import pyarrow as pa
 from ratchet.data_curation.base.openai_engine import EndpointUnreachable, OpenAIEngine
 from ratchet.data_curation.base.protocol import Engine, Request
 from ratchet.evaluation.sampling import Generations, Stored, missing_of, stored_row
-from ratchet.evaluation.spec import Batch, Plan
+from ratchet.evaluation.spec import EvaluationPlan, RequestBatch
 from ratchet.verifiers.errors import RatchetError
 
 PATIENCE_S = 86_400.0
@@ -25,13 +25,13 @@ class EndpointGenerations(Generations):
     """
 
     def __init__(
-        self, plan: Plan, waiting: Callable[[str], None], engine: Engine | None = None,
+        self, plan: EvaluationPlan, waiting: Callable[[str], None], engine: Engine | None = None,
         report: Callable[[str], None] = lambda benchmark: None,
     ) -> None:  # fmt: skip
         super().__init__(plan, report)
         self.waiting, self._engine = waiting, engine
 
-    def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
+    def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:
         todo = {(batch.position, asked.key): asked for batch in missing for asked in missing_of(batch, stored)}
         requests = (
             Request(key=key, seed=asked.seed, messages=({"role": "user", "content": asked.message},))

@@ -33,9 +33,9 @@ from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
 from ratchet.evaluation.sampling import SampledGenerations
 from ratchet.evaluation.scores import score, without_nan
-from ratchet.evaluation.spec import SEED, Plan, load_plan, read_spec
-from ratchet.infra.launching.first_verdicts import load_domains
+from ratchet.evaluation.spec import SEED, EvaluationPlan, load_plan, read_spec
 from ratchet.infra.launching.group import STATUS
+from ratchet.infra.launching.preload import load_domains
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.verifiers.domain import Domain
 from ratchet.verifiers.domains import domain_of
@@ -64,7 +64,7 @@ QUESTIONS_SCHEMA = pa.schema(
 """Stored with the evaluation, so that its report needs no other file."""
 
 
-def evaluate(spec_path: Path, plan: Plan) -> None:
+def evaluate(spec_path: Path, plan: EvaluationPlan) -> None:
     """Sample, grade and score. Raises RatchetError for errors that the user can fix."""
     work_dir, training = plan.spec.work_dir, plan.spec.training
     (work_dir / STATUS).unlink(missing_ok=True)
@@ -87,7 +87,7 @@ def evaluate(spec_path: Path, plan: Plan) -> None:
         _status(work_dir, "finished", "")
 
 
-def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
+def _write_generations(plan: EvaluationPlan, graded: Iterable[pa.Table]) -> None:
     """A row group a batch: memory never holds more than one."""
     path = plan.spec.work_dir / GENERATIONS
     with (
@@ -99,7 +99,7 @@ def _write_generations(plan: Plan, graded: Iterable[pa.Table]) -> None:
             writer.write_table(table)
 
 
-def _generations(spec_path: Path, plan: Plan) -> SampledGenerations | EndpointGenerations:
+def _generations(spec_path: Path, plan: EvaluationPlan) -> SampledGenerations | EndpointGenerations:
     work_dir = plan.spec.work_dir
 
     def report(benchmark: str) -> None:
@@ -112,7 +112,7 @@ def _generations(spec_path: Path, plan: Plan) -> SampledGenerations | EndpointGe
     return generations
 
 
-def _asked(plan: Plan) -> dict[str, Any]:
+def _asked(plan: EvaluationPlan) -> dict[str, Any]:
     """Model and settings, for the report and for comparisons."""
     spec = plan.spec
     endpoint = spec.model.endpoint
@@ -130,7 +130,7 @@ def _asked(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _write_questions(path: Path, plan: Plan) -> None:
+def _write_questions(path: Path, plan: EvaluationPlan) -> None:
     rows = []
     for name, problems in plan.problems.items():
         flagged = None if plan.spec.contaminated is None else plan.spec.contaminated.get(name, ())
@@ -151,7 +151,7 @@ def _write_questions(path: Path, plan: Plan) -> None:
         pq.write_table(pa.Table.from_pylist(rows, schema=QUESTIONS_SCHEMA), path)
 
 
-def _write_scores(work_dir: Path, plan: Plan) -> None:
+def _write_scores(work_dir: Path, plan: EvaluationPlan) -> None:
     rows = pq.read_table(work_dir / GENERATIONS, columns=SCORED_COLUMNS).to_pandas()
     flagged = plan.spec.contaminated
     benchmarks = {}

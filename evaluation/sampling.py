@@ -37,9 +37,9 @@ from ratchet.data_curation.base.prompts import message_ids
 from ratchet.data_curation.base.protocol import Completion, Request
 from ratchet.evaluation.benchmarks import require_room
 from ratchet.evaluation.generation_store import STORED_SCHEMA, Key, read_part
-from ratchet.evaluation.spec import Batch, GenerationRequest, Plan, load_plan, read_spec
-from ratchet.infra.launching.first_verdicts import load_libraries
+from ratchet.evaluation.spec import EvaluationPlan, GenerationRequest, RequestBatch, load_plan, read_spec
 from ratchet.infra.launching.launcher import on_each_machine
+from ratchet.infra.launching.preload import load_libraries
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, end_with_parent, last_lines, memory_bytes, process_group
@@ -72,7 +72,7 @@ class Generations(ExitStack):
     """All responses of a plan. As a context manager it holds the locks of the stores. `report` is called with the name
     of a benchmark while its batches are sampled, when `done` has grown."""
 
-    def __init__(self, plan: Plan, report: Callable[[str], None] = lambda benchmark: None) -> None:
+    def __init__(self, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None) -> None:
         super().__init__()
         self.plan, self.report = plan, report
         self.done, self.total = 0, sum(len(batch.requests) for batch in plan.batches)
@@ -89,7 +89,7 @@ class Generations(ExitStack):
         """Every batch, as `GENERATION_SCHEMA`: stored ones first, the others as they are sampled. Raises RatchetError
         for errors that the user can fix; finished batches are kept."""
         stored = self._stored()
-        missing: list[Batch] = []
+        missing: list[RequestBatch] = []
         for batch in self.plan.batches:
             if missing_of(batch, stored):
                 missing.append(batch)
@@ -106,20 +106,20 @@ class Generations(ExitStack):
             yield self._table(batch, stored)
 
     @abstractmethod
-    def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
+    def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:
         """The batches that are not stored, as each is complete; their parts are added to `stored`."""
 
     def _stored(self) -> Stored:
         return {name: store.stored() for name, store in self.plan.stores.items()}
 
-    def _table(self, batch: Batch, stored: Stored) -> pa.Table:
+    def _table(self, batch: RequestBatch, stored: Stored) -> pa.Table:
         parts, failed = stored[batch.benchmark], self.given_up.get(batch.benchmark, {})
         samples = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
         rows = [{"benchmark": batch.benchmark, **row} for row in samples]
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 
-def missing_of(batch: Batch, stored: Stored) -> list[GenerationRequest]:
+def missing_of(batch: RequestBatch, stored: Stored) -> list[GenerationRequest]:
     """The requests of a batch whose responses are not stored."""
     return [asked for asked in batch.requests if asked.key not in stored[batch.benchmark]]
 
@@ -127,15 +127,17 @@ def missing_of(batch: Batch, stored: Stored) -> list[GenerationRequest]:
 class SampledGenerations(Generations):
     """The responses of a model in a directory."""
 
-    def __init__(self, spec_path: Path, plan: Plan, report: Callable[[str], None] = lambda benchmark: None) -> None:
+    def __init__(
+        self, spec_path: Path, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None
+    ) -> None:
         super().__init__(plan, report)
         self.spec_path = spec_path
 
-    def _sample(self, missing: Sequence[Batch], stored: Stored) -> Iterator[pa.Table]:
+    def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:
         shutil.rmtree(root := self.plan.spec.work_dir / "sampling", ignore_errors=True)
         directory = root / secrets.token_hex(8)  # where no process of a killed launch can claim a number
         directory.mkdir(parents=True)
-        parts: dict[int, tuple[Batch, list[GenerationRequest], Path]] = {}
+        parts: dict[int, tuple[RequestBatch, list[GenerationRequest], Path]] = {}
         for batch in missing:
             requests = missing_of(batch, stored)
             part = self.plan.stores[batch.benchmark].part([asked.key for asked in requests])
@@ -165,7 +167,7 @@ class SampledGenerations(Generations):
                     deadline = math.inf
                 time.sleep(POLL_S if parts else 0)
 
-    def _count(self, directory: Path, parts: Mapping[int, tuple[Batch, list[GenerationRequest], Path]]) -> bool:
+    def _count(self, directory: Path, parts: Mapping[int, tuple[RequestBatch, list[GenerationRequest], Path]]) -> bool:
         """Count a finished response; True if `done` has grown."""
         taken = [(len(requests), directory / f"{TAKEN}{position}") for position, (_, requests, _) in parts.items()]
         missing = sum(requests - (file.stat().st_size if file.exists() else 0) for requests, file in taken)
@@ -321,7 +323,7 @@ def sample_share(spec_path: Path, directory: Path, index: int) -> None:
         engine.close()
 
 
-def _take(directory: Path, batch: Batch) -> Path | None:
+def _take(directory: Path, batch: RequestBatch) -> Path | None:
     """The batch's file if this process has taken it, None if another had."""
     file = directory / f"{TAKEN}{batch.position}"
     try:
@@ -332,7 +334,7 @@ def _take(directory: Path, batch: Batch) -> Path | None:
 
 
 def _prompts(
-    plan: Plan, tokenizer: Any, todo: Sequence[tuple[Batch, Sequence[GenerationRequest]]]
+    plan: EvaluationPlan, tokenizer: Any, todo: Sequence[tuple[RequestBatch, Sequence[GenerationRequest]]]
 ) -> dict[str, tuple[int, ...]]:
     """The token ids of every prompt, by its digest. Raises RatchetError, before sampling starts, if one is too long."""
     config = json.loads((Path(str(plan.spec.model.directory)) / "config.json").read_text())

@@ -18,7 +18,7 @@ from ratchet.evaluation.generation_store import GenerationStore, Key
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.keys import in_key
 from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
-from ratchet.infra.recipe.load import explained
+from ratchet.infra.recipe.load import fault_lines
 from ratchet.infra.recipe.recipe import Verification
 from ratchet.infra.recipe.training import Hardware, Training
 from ratchet.infra.store.own_code import own_code
@@ -65,7 +65,7 @@ def read_spec(path: str | Path) -> EvaluationSpec:
     except OSError as error:
         raise RatchetError(f"cannot read the evaluation spec {path}: {error.strerror}") from error
     except ValidationError as error:
-        raise RatchetError(f"evaluation spec {path}: {'; '.join(explained(error))}") from error
+        raise RatchetError(f"evaluation spec {path}: {'; '.join(fault_lines(error))}") from error
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class GenerationRequest:
 
 
 @dataclass(frozen=True)
-class Batch:
+class RequestBatch:
     """Responses that are decoded and graded together."""
 
     position: int
@@ -91,7 +91,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """All requests of an evaluation, in an order that depends only on the spec."""
 
     spec: EvaluationSpec
@@ -127,13 +127,13 @@ class Plan:
         return Sampling(temperature=asked.temperature, top_p=asked.top_p, max_tokens=asked.max_tokens)
 
     @cached_property
-    def batches(self) -> tuple[Batch, ...]:
+    def batches(self) -> tuple[RequestBatch, ...]:
         """The batches by benchmark, problem and sample, of `hardware.rollout_batch` requests; smaller on several
         machines, so that each process has a batch.
 
         The samples of a problem are adjacent, so that an engine reads their prompt once. A batch has one benchmark.
         """
-        batches: list[Batch] = []
+        batches: list[RequestBatch] = []
         size = self.hardware.rollout_batch
         if self.hardware.machines > 1:
             asked = sum(len(self.problems[b.name]) * b.samples for b in self.spec.evaluation.benchmarks)
@@ -150,7 +150,7 @@ class Plan:
                     )
             for start in range(0, len(requests), size):
                 chunk = tuple(requests[start : start + size])
-                batches.append(Batch(len(batches), benchmark.name, chunk))
+                batches.append(RequestBatch(len(batches), benchmark.name, chunk))
         return tuple(batches)
 
     @cached_property
@@ -174,6 +174,6 @@ class Plan:
         }
 
 
-def load_plan(spec: EvaluationSpec) -> Plan:
+def load_plan(spec: EvaluationSpec) -> EvaluationPlan:
     """Load the plan of an evaluation. Raises RatchetError for an invalid benchmark."""
-    return Plan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in spec.evaluation.benchmarks})
+    return EvaluationPlan(spec, {b.name: load_problems(b, spec.problems[b.name]) for b in spec.evaluation.benchmarks})

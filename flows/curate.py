@@ -24,7 +24,7 @@ def curate(run: RunContext, domain: str) -> Artifact:
     raw = step.raw_files(run, domain, settings)
     held_out = step.held_out(run, domain, settings)
 
-    problems, attempts = step.normalise(run, domain, settings, raw), None
+    problems, attempts = step.normalize(run, domain, settings, raw), None
     datasets = [problems]
     for each in listed:
         if each.needs_teacher and not has_teacher:

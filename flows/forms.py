@@ -115,7 +115,7 @@ class CurationChanges(Changes):
     """The settings of each step; empty ones keep the recipe's value."""
 
     inputs: Annotated[tuple[str, ...], At("curation.{domain}.inputs")] = ()
-    """Step `normalise`: raw files, directories, or data sets on the Hub."""
+    """Step `normalize`: raw files, directories, or data sets on the Hub."""
     rules: RulesChanges = RulesChanges()
     """Step `rules`."""
     benchmarks: Annotated[tuple[str, ...], At("curation.{domain}.benchmarks")] = ()

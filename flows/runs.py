@@ -61,7 +61,7 @@ def open_run(
         raise
     finally:
         reporter.show_cached()
-        run.resident.close()
+        run.fork_server.close()
         tracking.event("end", run.root, status=status)
         run.tracked = tracking.close(TRACKING_S)
         if (server := mlflow_address(settings.tracking_uri)) and (page := run_page(settings, run.root, server)):

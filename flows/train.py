@@ -6,12 +6,12 @@ from ratchet.flows.curate import curate_each
 from ratchet.flows.flow import flow
 from ratchet.flows.runs import note_cpu_overrides
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.tasks.approval import gate
+from ratchet.tasks.approval import wait_for_approval
 from ratchet.tasks.evaluation import check_evaluation, evaluate_model, given_checkpoint, validation_problems
 from ratchet.tasks.registration import register
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.traces import warm_start_traces
-from ratchet.tasks.training import check_mixes, check_model, train_stage, warm_start
+from ratchet.tasks.training import check_prompt_counts, check_trainable_model, stage_checkpoint, warm_start
 from ratchet.verifiers.errors import RatchetError
 
 
@@ -38,31 +38,31 @@ def train(run: RunContext, curated: dict[str, Artifact] | None = None, only: str
     if not curated:
         check_evaluation(run)
     problems = curated or curate_each(run)
-    check_mixes(recipe.training.stages, problems)
+    check_prompt_counts(recipe.training.stages, problems)
     training = list(problems.values())
-    gate(run, "curated", training)
+    wait_for_approval(run, "curated", training)
 
     run.phase("Train")
     note_cpu_overrides(run)
     if start:
         checkpoint = given_checkpoint(run, start)
         if checkpoint.kind == "model":
-            check_model(run, recipe.training, str(checkpoint.path))
+            check_trainable_model(run, recipe.training, str(checkpoint.path))
     else:
         traces = warm_start_traces(run, problems) if recipe.training.warm_start else None
         checkpoint = warm_start(run, traces)
     evaluations = []
     if "start" in recipe.evaluation.after and not only:
         evaluations.append(evaluate_model(run, checkpoint, "start", training))
-    gate(run, "start", [checkpoint], evaluations)
+    wait_for_approval(run, "start", [checkpoint], evaluations)
     stages = recipe.training.stages[names.index(only) if only and start else 0 :]
     for stage in stages:
-        checkpoint = train_stage(run, stage, checkpoint, problems, validation_problems(run, stage))
+        checkpoint = stage_checkpoint(run, stage, checkpoint, problems, validation_problems(run, stage))
         if stage.name in recipe.evaluation.after and only in ("", stage.name):
             evaluations.append(evaluate_model(run, checkpoint, stage.name, training))
         if stage.name == only:
             break
-        gate(run, stage.name, [checkpoint], evaluations)
+        wait_for_approval(run, stage.name, [checkpoint], evaluations)
     if not only:
         register(run, checkpoint, evaluations)
     return Trained(checkpoint, tuple(evaluations))

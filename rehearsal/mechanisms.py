@@ -88,7 +88,7 @@ def mechanisms(recipe: Recipe, evidence: Evidence) -> list[Mechanism]:
 
 def _curation(domain: str, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     curation, steps = recipe.curation[domain], steps_of(domain, recipe.curation[domain])
-    problems, curated = evidence.find("problems", f"{domain}-normalise"), evidence.find("problems", f"{domain}-curated")
+    problems, curated = evidence.find("problems", f"{domain}-normalize"), evidence.find("problems", f"{domain}-curated")
     read = (_column(problems.kept, "source") + _column(problems.rejected, "source")) if problems else Counter()
     kept = _column(curated.kept, "source") if curated else Counter()
     inputs = _inputs(curation.inputs, problems)
@@ -137,7 +137,7 @@ def _filter(domain: str, step: str, evidence: Evidence, generated: bool) -> Mech
     artifact = evidence.find("problems", f"{domain}-{step}")
     rules = _rules(artifact)
     if step == "rules" and plan_of(domain).rules == (no_answer,):
-        rules += _rules(evidence.find("problems", f"{domain}-normalise"))
+        rules += _rules(evidence.find("problems", f"{domain}-normalize"))
     words = ", ".join(f"{rule} {count}" for rule, count in rules.most_common()) or "no row dropped"
     kept = artifact.manifest.counts["kept"] if artifact else 0
     return Mechanism(f"{domain}: {step}", (generated or bool(rules)) and kept > 0, f"{words}; {kept} kept", artifact)

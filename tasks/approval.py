@@ -1,4 +1,4 @@
-"""Gates at which a run waits for a person's approval, where its recipe has them."""
+"""Approvals: a run waits for a person where its recipe says so."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,9 @@ from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.verifiers.errors import RatchetError
 
 
-def gate(run: RunContext, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()) -> None:
+def wait_for_approval(
+    run: RunContext, name: str, artifacts: Sequence[Artifact], evaluations: Sequence[Artifact] = ()
+) -> None:
     """Pass if the recipe has no gate of this name, or these artifacts are approved. Otherwise the run ends here with a
     message, or is suspended if Prefect can start it again. Raises RatchetError when they were rejected.
 
@@ -53,7 +55,7 @@ def decide(plan: Sequence[PlannedStep], settings: Settings, approved: bool, reas
     RatchetError when there is none."""
     asked = next((step.approval for step in plan if step.approval), None)
     if asked is None:
-        raise RatchetError("No run with these settings waits for approval. `ratchet show gates` lists all.")
+        raise RatchetError("No run with these settings waits for approval. `ratchet show approvals` lists all.")
     approval = asked.decided(approved, reason=reason)
     Approvals(settings).save(approval)
     return approval

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation import funnel
 from ratchet.data_curation.base.draft import REJECTED, DatasetResult, Draft
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
-from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, on_disk, own_code
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, curation_code, on_disk
 from ratchet.data_curation.preview import preview_file
 from ratchet.data_curation.raw_batches import Window
 from ratchet.data_curation.read import has_columns, open_raw_file, read_files, read_problems
@@ -36,10 +36,10 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import NotGiven
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
-from ratchet.verifiers.workers import in_order
+from ratchet.verifiers.workers import ordered_map
 
 HELD_OUT = Step(run_context.HELD_OUT, 18, "problems")
-NORMALISE = Step("normalise", 22, "problems")
+NORMALIZE = Step("normalize", 23, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 
@@ -93,7 +93,7 @@ def benchmark_problems(
         parameters["source"] = source
     title = f"benchmark {name}" if named else f"held out {shown or (source or name).replace('_', ' ')}"
     return run_step(
-        run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=own_code(domain)
+        run, HELD_OUT, name, parameters=parameters, inputs=files, make=make, title=title, code=curation_code(domain)
     )
 
 
@@ -106,7 +106,7 @@ def read_benchmark(
         yield read_problems(file.path, domain, mapped, source, window, max_shortened=1)  # items are compared, not asked
 
 
-def normalise(run: RunContext, domain: str, settings: Curation, raw: Sequence[Artifact]) -> Artifact:
+def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Artifact]) -> Artifact:
     """Read the files, remove templates, and give each problem its content identity."""
     paths, columns = [file.path for file in raw], settings.columns
     names = source_names(paths)
@@ -121,7 +121,7 @@ def normalise(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
         each = partial(in_batches, run.reporter, run.recipe.workers)
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
 
-    return split_step(run, NORMALISE, domain, settings, raw, parameters, work, code=own_code(domain))
+    return split_step(run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain))
 
 
 def _show_previews(
@@ -225,7 +225,7 @@ def in_batches(
 ) -> Iterator[Split]:  # fmt: skip
     """Yield the splits of all batches, made by several processes (0: one per core), and report progress."""
     rows_judged = 0
-    for split in in_order(judge, batches, workers):
+    for split in ordered_map(judge, batches, workers):
         yield split
         rows_judged += split.summary["rows_in"]
         reporter.progress(rows_judged, rows, {})

@@ -32,7 +32,7 @@ from ratchet.tasks.curation import benchmark_problems
 from ratchet.tasks.inputs import GENERATED, given_files
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
-from ratchet.tasks.training import MetricsFollower, check_machines, check_model, run_worker
+from ratchet.tasks.training import MetricsFollower, check_machines, check_trainable_model, run_worker
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError, nearest
 
@@ -149,7 +149,7 @@ def given_model(run: RunContext, model: str) -> Subject:
         return Endpoint(model=name, base_url=base_url)
     artifact = given_checkpoint(run, model)
     if artifact.kind == "model":
-        check_model(run, run.recipe.training, str(artifact.path), trained=False)
+        check_trainable_model(run, run.recipe.training, str(artifact.path), trained=False)
     return artifact
 
 
@@ -206,7 +206,7 @@ def evaluate_model(
         sampled = isinstance(subject, Artifact)
         run_worker(
             run, "ratchet.evaluation.main", spec, draft, f"evaluate-{label}", follow, once=True, here=not sampled,
-            resident=sampled and recipe.training.engine.kind == "transformers",
+            forkable=sampled and recipe.training.engine.kind == "transformers",
         )  # fmt: skip
         (draft.path / "progress.jsonl").unlink(missing_ok=True)  # times are not part of the content
         scores = json.loads((draft.path / "scores.json").read_text())
@@ -241,7 +241,7 @@ def _check(run: RunContext, subject: Subject, benchmarks: Sequence[Chosen]) -> N
     stored answers is not checked: these may suffice, and the evaluation waits for it."""
     if isinstance(subject, Artifact):
         check_machines(run.settings, run.recipe.training)
-        lengths.check_evaluation(run, subject, benchmarks)
+        lengths.check_evaluation_length(run, subject, benchmarks)
         return
     generations = run.settings.home / "generations"
     stored = (json.loads(file.read_text()) for file in generations.glob("*/settings.json"))

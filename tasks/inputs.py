@@ -14,10 +14,10 @@ from pydantic import PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from ratchet.data_curation.base.bounds import CountOrZero, Number
 from ratchet.data_curation.base.draft import Draft
 from ratchet.data_curation.base.hub import hub_address, hub_answers
-from ratchet.data_curation.base.waiting import by_proxy
+from ratchet.data_curation.base.slow_calls import proxy_note
 from ratchet.data_curation.readers.sources import NotFetched, local_files
 from ratchet.infra.recipe.evaluation import CATALOG
-from ratchet.infra.recipe.load import explain
+from ratchet.infra.recipe.load import fault_sentence
 from ratchet.infra.recipe.recipe import Generator
 from ratchet.infra.store.artifacts import UNKNOWN, Artifact
 from ratchet.tasks.run_context import PlannedStep, RunContext
@@ -106,7 +106,7 @@ def check_settings(name: str, function: Callable[..., Any], settings: Mapping[st
         except PydanticSchemaGenerationError:  # a type of the user's own
             continue
         except ValidationError as error:
-            problems = [explain({**fault, "loc": (where, setting, *fault["loc"])}) for fault in error.errors()]
+            problems = [fault_sentence({**fault, "loc": (where, setting, *fault["loc"])}) for fault in error.errors()]
             raise RatchetError("; ".join(problems)) from error
 
 
@@ -136,9 +136,9 @@ def _to_fetch(run: RunContext, name: str, error: NotFetched) -> Artifact:
         if hub_answers():
             raise error
         raise RatchetError(
-            f"The Hub{by_proxy(hub_address())} cannot be reached, and files are not downloaded yet: check the network "
-            "(HF_ENDPOINT, HF_HUB_OFFLINE), or use `hf download --repo-type dataset NAME` elsewhere and give the "
-            "directory."
+            f"The Hub{proxy_note(hub_address())} cannot be reached, and files are not downloaded yet: check the "
+            "network (HF_ENDPOINT, HF_HUB_OFFLINE), or use `hf download --repo-type dataset NAME` elsewhere and give "
+            "the directory."
         )
 
     absent = Artifact("hub", name, UNKNOWN + name, Path(name))

@@ -27,7 +27,7 @@ MOST_BYTES = 50 << 20
 """Most bytes of a benchmark file that is read for a plan."""
 
 
-def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) -> None:
+def check_stage_length(run: RunContext, model: Model, stage: Stage, start: Artifact) -> None:
     """Raises RatchetError if no prompt fits beside the stage's longest response."""
     positions, _ = _model_facts(run, model, start)
     if positions and stage.longest_response >= positions:
@@ -38,7 +38,9 @@ def check_stage(run: RunContext, model: Model, stage: Stage, start: Artifact) ->
         )
 
 
-def check_evaluation(run: RunContext, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]) -> None:
+def check_evaluation_length(
+    run: RunContext, subject: Artifact, benchmarks: Sequence[tuple[Benchmark, Artifact]]
+) -> None:
     """Raises RatchetError if the longest response to a question does not fit, as far as the questions can be read now,
     and for questions that cannot be graded."""
     recipe = run.recipe

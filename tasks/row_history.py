@@ -132,9 +132,9 @@ def _chains(run: RunRecord) -> Iterator[Chain]:
     """Chains of a run, by the inputs that it recorded: a manifest may name an earlier input with the same content."""
     datasets = [s for s in run.steps if s.output.kind == "problems" and s.inputs and s.output.finished]
     named = [(s.output.manifest.step, s.inputs[0].key, s.output) for s in datasets]
-    steps = {read: output for step, read, output in named if step not in ("normalise", "held_out", "curated")}
+    steps = {read: output for step, read, output in named if step not in ("normalize", "held_out", "curated")}
     curated = {read: output for step, read, output in named if step == "curated"}
-    for chain in [[output] for step, _, output in named if step == "normalise"]:
+    for chain in [[output] for step, _, output in named if step == "normalize"]:
         while following := steps.get(chain[-1].key):
             chain.append(following)
         yield Chain(run.run_id, tuple(chain), curated.get(chain[0].key))

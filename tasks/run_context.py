@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ratchet.data_curation.settings.curation import CURATION_STEPS, Steps
-from ratchet.infra.launching.resident import Resident
+from ratchet.infra.launching.fork_server import ForkServer
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.approvals import Approval
@@ -74,7 +74,9 @@ class RunContext:
     """The steps that were chosen."""
     children: dict[str, str] = field(default_factory=dict)
     """The steps' runs in the journal, by the keys of their outputs."""
-    resident: Resident = field(default_factory=lambda: Resident("ratchet.training.launch", "ratchet.evaluation.main"))
+    fork_server: ForkServer = field(
+        default_factory=lambda: ForkServer("ratchet.training.launch", "ratchet.evaluation.main")
+    )
     """A process that runs this machine's process groups, one after the other."""
 
     @property

@@ -23,7 +23,7 @@ from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import PlannedStep, RunContext
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.sandbox.server import demand
+from ratchet.verifiers.sandbox.server import require_isolation
 
 CONTEXTS = {"checkpoint": "training", "evaluation": "evaluation"}
 """MLflow's context of a data set, by the kind of artifact made from it; otherwise `input`."""
@@ -221,7 +221,7 @@ def record_isolation(
     """Record how this machine confines the programs that the step judges; with reward servers, only if the step also
     runs programs `here`. Raises RatchetError when the isolation is less than `verification` demands."""
     if here or not reward_servers:
-        draft.result.isolation = str(demand(verification.minimum_isolation))
+        draft.result.isolation = str(require_isolation(verification.minimum_isolation))
 
 
 def judged_math(verification: Verification, domains: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ratchet.data_curation.base.draft import Draft, StepResult
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail, read_lines
 from ratchet.data_curation.base.prompts import with_templates
-from ratchet.data_curation.base.waiting import saying
+from ratchet.data_curation.base.slow_calls import say_if_slow
 from ratchet.evaluation.spec import EvaluationSpec
 from ratchet.infra.inference import unused_libraries_hidden
 from ratchet.infra.inference.engine import ENGINES
@@ -106,7 +106,7 @@ def warm_start(run: RunContext, traces: Artifact | None) -> Artifact:
     def check() -> None:
         launcher_of(run.settings).check(hardware.machines)
         if recipe.model.path:
-            check_model(run, recipe.training, recipe.model.path)
+            check_trainable_model(run, recipe.training, recipe.model.path)
 
     return run_step(
         run, WARM_START, "start", parameters=parameters, inputs=inputs, make=partial(_train, run, spec),
@@ -118,7 +118,7 @@ def _lora(training: Training) -> dict[str, Any]:
     return {"lora": lora} if (lora := training.advanced.lora) else {}
 
 
-def check_model(run: RunContext, training: Training, path: str, trained: bool = True) -> None:
+def check_trainable_model(run: RunContext, training: Training, path: str, trained: bool = True) -> None:
     """Raises RatchetError for a faulty model, or one that would be computed as another model. Called while the run is
     planned, before any work."""
     if not run.planning:
@@ -138,7 +138,7 @@ def check_model(run: RunContext, training: Training, path: str, trained: bool = 
         check_support(path, config, trained, training.hardware.packed, training.engine.kind == "transformers")
 
 
-def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:
+def check_prompt_counts(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> None:
     """Raises RatchetError if curation kept too few problems of a domain for a stage's batches."""
     for stage in stages:
         kept = {domain: problems[domain].kept for domain in stage.domains}
@@ -146,7 +146,7 @@ def check_mixes(stages: Sequence[Stage], problems: Mapping[str, Artifact]) -> No
         check_prompts(stage, counts, "`ratchet show ROW` gives the reason for each row that curation dropped.")
 
 
-def check_choices(stage: Stage) -> list[str]:
+def check_loss_and_advantage(stage: Stage) -> list[str]:
     """The import paths of the stage's loss and advantage. Raises RatchetError if one is unknown, or if one of the
     user's own fails when it is tried."""
     try:  # shipped ones are not imported here, because that imports torch
@@ -176,13 +176,13 @@ def loss_trial(stage: Stage) -> "LossTrial | None":
     return try_loss(stage)
 
 
-def train_stage(
+def stage_checkpoint(
     run: RunContext, stage: Stage, start: Artifact, problems: Mapping[str, Artifact], validation: Mapping[str, Artifact]
 ) -> Artifact:
     """Train one stage from the checkpoint `start`, and return its checkpoint."""
     recipe = run.recipe
     engine, validated = recipe.training.engine, [b.domain for b in recipe.evaluation.benchmarks if b.name in validation]
-    code = [*check_choices(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
+    code = [*check_loss_and_advantage(stage), ENGINES.path(engine.kind), *code_of([*stage.domains, *validated])]
     problems = {domain: problems[domain] for domain in stage.domains}
     spec = _stage_spec(recipe, "stage", stage, start, problems)
     facts: dict[str, Any] = {"validation": {name: artifact.kept for name, artifact in validation.items()}}
@@ -202,7 +202,7 @@ def train_stage(
 
     def check() -> None:
         check_machines(run.settings, recipe.training)
-        lengths.check_stage(run, recipe.model, stage, start)
+        lengths.check_stage_length(run, recipe.model, stage, start)
 
     return run_step(
         run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=partial(_train, run, spec, start=start),
@@ -241,7 +241,7 @@ def check_machines(settings: Settings, training: Training) -> None:
 def _silence_of(reward_servers: tuple[str, ...]) -> str:
     """The reason why no reward server can be used; asked once for all stages."""
     try:
-        with saying(f"Waiting for the reward servers {', '.join(reward_servers)} …"):
+        with say_if_slow(f"Waiting for the reward servers {', '.join(reward_servers)} …"):
             open_pool(reward_servers).close()
     except RatchetError as error:
         return str(error)
@@ -317,14 +317,14 @@ def _run_spec(run: RunContext, spec: TrainingSpec, draft: Draft[Any], follow: "M
         record_isolation(draft, spec.verification, training.reward_servers)
     run_worker(
         run, "ratchet.training.launch", spec.model_copy(update={"work_dir": draft.path}), draft, name, follow,
-        resident=True,
+        forkable=True,
     )  # fmt: skip
     shutil.rmtree(draft.path / "checkpoints", ignore_errors=True)  # only the model is kept
 
 
 def run_worker(
     run: RunContext, module: str, spec: TrainingSpec | EvaluationSpec, draft: Draft[Any], name: str,
-    follow: "MetricsFollower", *, once: bool = False, here: bool = False, resident: bool = False,
+    follow: "MetricsFollower", *, once: bool = False, here: bool = False, forkable: bool = False,
 ) -> None:  # fmt: skip
     """Run a module as a worker process group to its end and follow its metrics; run it again if it loses its machines.
     A group that finished in a killed run is not run again. `here`: on this machine, even with SLURM. Raises
@@ -335,7 +335,7 @@ def run_worker(
     log = spec_file.with_name(f"{draft.path.name}.log")
     argv = (run.settings.python, "-P", "-m", module, str(spec_file))
     hardware = spec.training.hardware
-    group = ProcessGroup(argv, hardware.machines, hardware.processes, draft.path, log, once, resident)
+    group = ProcessGroup(argv, hardware.machines, hardware.processes, draft.path, log, once, forkable)
     wanted = spec.model_dump_json(indent=1)
     again = spec_file.is_file() and spec_file.read_text() == wanted
     spec_file.parent.mkdir(parents=True, exist_ok=True)
@@ -345,7 +345,7 @@ def run_worker(
     while state != "finished":
         furthest = follow.tail.furthest
         try:
-            result = run_group(group, launcher_of(settings, run.resident), follow.poll, run.reporter.note)
+            result = run_group(group, launcher_of(settings, run.fork_server), follow.poll, run.reporter.note)
         except JobPreempted as reason:
             follow.poll()
             attempts = ATTEMPTS if follow.tail.furthest > furthest else attempts - 1

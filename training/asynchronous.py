@@ -29,7 +29,7 @@ from ratchet.data_curation.base.protocol import Completion, Request, Sampling, c
 from ratchet.infra.inference.engine import InferenceEngine
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
-from ratchet.training.curriculum import Batch, Curriculum
+from ratchet.training.curriculum import Curriculum, PromptBatch
 from ratchet.training.groups import Group, Rollout, rewarded, rollout_from_json, rollout_to_json, with_advantages
 from ratchet.training.metrics import Metrics, describe
 from ratchet.training.rollout import TRUNCATED, RolloutWorker, check_infra_errors
@@ -128,7 +128,7 @@ class AsyncSampler:
         self._last_ended, self._round_seconds = math.inf, 0.0
         self._metrics = Metrics()  # of the last batch
 
-    def collect(self, batch: Batch) -> Collected:
+    def collect(self, batch: PromptBatch) -> Collected:
         """Return the batch of this step; then begin prompts, and the round beside its update, or both before the batch.
         Raises RatchetError if too many verdicts were infrastructure errors."""
         prompts, waited = self._curriculum.batch_prompts, time.perf_counter()
@@ -173,13 +173,13 @@ class AsyncSampler:
             updated.append(replace(each, rollouts=own))
         self.in_flight = updated
 
-    def _go_on(self, batch: Batch, step: int) -> None:
+    def _go_on(self, batch: PromptBatch, step: int) -> None:
         """Begin as many prompts as are missing, to learn from in `step` or later, and the next round."""
         wanted = in_flight_wanted(self._rounds, self._curriculum.batch_prompts, self._most_rounds)
         self._begin(batch, wanted - len(self.in_flight), step)
         self._start(batch)
 
-    def _begin(self, batch: Batch, count: int, step: int) -> None:
+    def _begin(self, batch: PromptBatch, count: int, step: int) -> None:
         """Begin at most `count` prompts, to learn from in `step` or later."""
         nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
         problems = self._curriculum.begin(count, step)
@@ -190,7 +190,7 @@ class AsyncSampler:
             rollouts = tuple(Rollout(name, domain, i, prompt, *nothing, *unjudged) for i in range(batch.rollouts))
             self.in_flight.append(InFlight(problem, batch.step, batch.stage.max_response_tokens, rollouts))
 
-    def _start(self, batch: Batch) -> None:
+    def _start(self, batch: PromptBatch) -> None:
         """Let the engine go on with every unfinished response, with the policy's current weights."""
         unfinished = [(each, r) for each in self.in_flight for r in each.rollouts if each.left(r)]
         if not unfinished:
@@ -245,7 +245,7 @@ class AsyncSampler:
         spans[step] = spans.get(step, 0) + fresh
         return replace(rollout, version=step, spans=tuple(spans.items()))
 
-    def _groups(self, chosen: Sequence[InFlight], batch: Batch) -> list[Group]:
+    def _groups(self, chosen: Sequence[InFlight], batch: PromptBatch) -> list[Group]:
         rollouts = [r for each in chosen for r in each.rollouts]
         check_infra_errors(rollouts, self._max_infra_errors)
         return self._with_advantages(chosen, batch.stage)

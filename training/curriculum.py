@@ -28,7 +28,7 @@ Decision = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Batch:
+class PromptBatch:
     """One step's prompts, domain by domain, and settings."""
 
     stage: Stage  # with this step's settings
@@ -62,7 +62,7 @@ class CurriculumState:
     streams: dict[str, Stream] = field(default_factory=dict)  # by domain; none before `Curriculum.start`
     tokens: dict[str, float] = field(default_factory=dict)  # mean response length when a problem was last sampled
     waiting: dict[str, int] = field(default_factory=dict)  # the step in which it was drawn, by problem id
-    cap: int | None = None  # tokens; see `Batch`
+    cap: int | None = None  # tokens; see `PromptBatch`
 
 
 class Curriculum:
@@ -163,14 +163,14 @@ class Curriculum:
         left = {domain: share for domain, share in self.stage.mix.items() if self.state.streams[domain].active}
         return allot(self._first.prompts_per_batch, left)
 
-    def draw(self) -> Batch:
+    def draw(self) -> PromptBatch:
         """The current step's batch. The state does not change."""
         stage = self.stage
         rollouts, temperature = (_scheduled(value, self.epoch) for value in (stage.rollouts, stage.temperature))
-        batch = Batch(stage, self.state.step, self.epoch, self.draw_more(self._places()), rollouts, temperature)
+        batch = PromptBatch(stage, self.state.step, self.epoch, self.draw_more(self._places()), rollouts, temperature)
         return self._tail_batched(batch) if stage.advanced.tail_batching else batch
 
-    def _tail_batched(self, batch: Batch) -> Batch:
+    def _tail_batched(self, batch: PromptBatch) -> PromptBatch:
         """The batch with more prompts and a cap. Or, without one, a batch of prompts that wait; at the end of the
         epoch, of all that is left."""
         ((domain, stream),) = self.state.streams.items()
@@ -182,7 +182,7 @@ class Curriculum:
         ids = self._next(domain, math.ceil(places * (1 + batch.stage.advanced.tail_batching)))
         return replace(batch, problems=tuple(self._problems[i] for i in ids), cap=self.state.cap)
 
-    def defer(self, batch: Batch, longest: Mapping[str, int]) -> None:
+    def defer(self, batch: PromptBatch, longest: Mapping[str, int]) -> None:
         """Make the prompts wait whose longest response has more tokens than the batch's cap, and set the next cap from
         this batch's lengths, so that it keeps about `prompts_per_batch` prompts."""
         if batch.drawn:
@@ -296,7 +296,7 @@ class Curriculum:
         self.state.step += 1
         return self.state.step
 
-    def report(self, batch: Batch) -> dict[str, float]:
+    def report(self, batch: PromptBatch) -> dict[str, float]:
         """Metrics of the step that has ended."""
         active, history = self.active, self.interventions
         report = {

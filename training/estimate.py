@@ -13,7 +13,7 @@ from ratchet.training.machine import ENGINE_START_S, FORK_S, PROCESS_START_S, Ma
 from ratchet.training.memory import RankMemory
 from ratchet.training.rollout_log import LOGPROB_BYTES, ROLLOUT_BYTES
 from ratchet.training.shape import Shape
-from ratchet.training.simulation import Decoder, Engines, Sampled, response_lengths
+from ratchet.training.simulation import DecodingCosts, Engines, Sampled, response_lengths
 from ratchet.training.step_time import decoder_of, update_seconds, verdict_seconds
 from ratchet.verifiers.errors import RatchetError
 
@@ -51,7 +51,7 @@ class Estimate:
     """Bytes on disk of a step's kept rollouts."""
     restart_seconds: float
     """Seconds to read the last checkpoint, without starting processes and repeating steps."""
-    decoder: Decoder
+    decoder: DecodingCosts
     """Rates of one of the stage's engines."""
     start: float
     """Seconds until a new process group samples: loading libraries, the model from disk, the engine."""

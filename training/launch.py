@@ -1,7 +1,7 @@
 """Start this machine's ranks of a warm start or a stage: `python -m ratchet.training.launch SPEC.json [HOST:PORT]`.
 
 Equals `torchrun … -m ratchet.training.main SPEC.json`, except that without a GPU torch, transformers and DeepSpeed are
-loaded once, here or for all stages of a run in `infra.launching.resident`, and the ranks are forked. With a GPU each
+loaded once, here or for all stages of a run in `infra.launching.fork_server`, and the ranks are forked. With a GPU each
 rank starts fresh, because CUDA does not survive a fork. With several machines the command runs on each of them; they
 meet at HOST:PORT on one of them.
 """
@@ -15,8 +15,8 @@ import threading
 import time
 from pathlib import Path
 
-from ratchet.infra.launching.first_verdicts import load_domains, load_libraries
 from ratchet.infra.launching.group import STATUS
+from ratchet.infra.launching.preload import load_domains, load_libraries
 from ratchet.training import main as one_rank
 from ratchet.training import ranks
 from ratchet.training.specification import TrainingSpec

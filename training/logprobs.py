@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from ratchet.infra.inference.own_path import own_logits
-from ratchet.infra.inference.products import by_onednn, logits, onednn
+from ratchet.infra.inference.matmul import by_onednn, logits, onednn
+from ratchet.infra.inference.model_code import own_logits
 
 TILES = {"cpu": (1024, 4096), "cuda": (4096, 16_384)}
 """Tokens and vocabulary entries of the logits that exist at once, by device: tokens x vocabulary is never held. On a

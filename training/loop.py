@@ -12,11 +12,11 @@ from ratchet.training import ranks
 from ratchet.training.alarms import Alarms
 from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.journal import Journals
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, Utilization, samples_to_read, step_record
 from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.rollout_source import RolloutSource
+from ratchet.training.step_logs import StageLogs
 from ratchet.verifiers.problem import Problem
 
 SAMPLES_EVERY = 20
@@ -27,7 +27,7 @@ KEPT = "kept/"
 
 def train(
     training: Training, curriculum: Curriculum, source: RolloutSource, learner: Learner, validation: "Validation",
-    alarms: Alarms, checkpoints: Checkpoints, journals: Journals, tokenizer: Any,
+    alarms: Alarms, checkpoints: Checkpoints, journals: StageLogs, tokenizer: Any,
 ) -> None:  # fmt: skip
     """Run the stage from the curriculum's state to its end. Collective. The last step always has a checkpoint. Raises
     Stopped after a checkpoint if the stage was asked to end."""

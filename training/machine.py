@@ -178,7 +178,7 @@ def core_flops(dtype: str) -> float:
     counts as a quiet one."""
     import torch  # seconds
 
-    from ratchet.infra.inference.products import product
+    from ratchet.infra.inference.matmul import product
 
     rows, inputs, outputs = LAYER
     hidden, weight = (torch.ones(size, inputs, dtype=getattr(torch, dtype)) for size in (rows, outputs))

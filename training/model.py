@@ -11,6 +11,8 @@ from transformers import AutoModelForCausalLM
 from transformers.initialization import no_init_weights
 
 from ratchet.infra.inference.attention import KIND, whole
+from ratchet.infra.inference.matmul import multiply_by_onednn
+from ratchet.infra.inference.model_code import FULL, SLIDING, stop_randomness, windows
 from ratchet.infra.inference.models import (
     check_model,
     check_saving,
@@ -21,8 +23,6 @@ from ratchet.infra.inference.models import (
     unreadable,
     weight_files,
 )
-from ratchet.infra.inference.own_path import FULL, SLIDING, stop_randomness, windows
-from ratchet.infra.inference.products import multiply_by_onednn
 from ratchet.infra.inference.twin import plain_head
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import ranks

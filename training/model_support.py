@@ -18,7 +18,7 @@ import torch
 from transformers import AutoConfig, GenerationConfig
 
 from ratchet.data_curation.base.protocol import Request, Sampling
-from ratchet.infra.inference.own_path import stop_randomness
+from ratchet.infra.inference.model_code import stop_randomness
 from ratchet.infra.inference.transformers_engine import TransformersEngine
 from ratchet.infra.inference.twin import key as key_of
 from ratchet.infra.inference.twin import small_twin

@@ -12,7 +12,7 @@ from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.recipe.training import Stage
 from ratchet.training import ranks
 from ratchet.training.advantages import GROUP_LOCAL_ADVANTAGES
-from ratchet.training.curriculum import Batch, Curriculum
+from ratchet.training.curriculum import Curriculum, PromptBatch
 from ratchet.training.groups import Group, Rollout, by_domain, group, group_from_json, group_to_json, with_advantages
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, describe
@@ -50,7 +50,7 @@ class OnPolicySampler:
         if worker.sampler.separate_devices and reason and ranks.rank() == 0:
             print(f"stage {stage.name}: learns only when the whole batch is sampled: {reason}", file=sys.stderr)
 
-    def collect(self, batch: Batch) -> Collected:
+    def collect(self, batch: PromptBatch) -> Collected:
         """Sample and judge the batch, and replacements as the stage allows. Collective. Raises RatchetError if too many
         verdicts were infrastructure errors."""
         stage, wanted = self._stage, Counter(problem.domain for problem in batch.problems)
@@ -82,7 +82,7 @@ class OnPolicySampler:
         usable = {domain: fmean(not g.advantages.zero_variance for g in groups) for domain, groups in sampled.items()}
         return {d: math.ceil(count / max(usable[d], LEAST_USABLE)) for d, count in collected.missing.items()}
 
-    def _sample(self, batch: Batch, collected: Collected) -> list[Group]:
+    def _sample(self, batch: PromptBatch, collected: Collected) -> list[Group]:
         sampling = Sampling(temperature=batch.temperature, max_tokens=batch.cap or batch.stage.max_response_tokens)
         again = (f"round {collected.rounds}",) if collected.rounds else ()
         seed_parts = (self._seed, self._stage.name, batch.step, *again)
@@ -155,7 +155,7 @@ def _longest(rollouts: Iterable[Rollout]) -> dict[str, int]:
     return longest
 
 
-def _within_cap(rollouts: list[Rollout], batch: Batch) -> list[Rollout]:
+def _within_cap(rollouts: list[Rollout], batch: PromptBatch) -> list[Rollout]:
     """The rollouts of problems whose every response ended within the batch's cap, if it has one."""
     longest = _longest(rollouts) if batch.cap else {}
     return [each for each in rollouts if not batch.cap or longest[each.problem_id] <= batch.cap]

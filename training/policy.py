@@ -17,8 +17,8 @@ import torch
 from deepspeed.runtime.checkpoint_engine import TorchCheckpointEngine
 from torch import nn
 
+from ratchet.infra.inference.matmul import limit_threads, multiply_by_onednn
 from ratchet.infra.inference.models import max_positions
-from ratchet.infra.inference.products import limit_threads, multiply_by_onednn
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training import ranks
 from ratchet.training.adapter import Adapter, share_frozen, trained

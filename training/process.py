@@ -24,7 +24,6 @@ from ratchet.training.alarms import Alarms
 from ratchet.training.asynchronous import AsyncSampler
 from ratchet.training.checkpoint import Checkpoints, Stopped, writing
 from ratchet.training.curriculum import Curriculum
-from ratchet.training.journal import Journal, Journals
 from ratchet.training.learner import Learner
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.training.pass_rates import rounds, settled
@@ -33,6 +32,7 @@ from ratchet.training.rollout import RolloutWorker, pass_rate
 from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.sampler import open_sampler
 from ratchet.training.specification import TrainingSpec
+from ratchet.training.step_logs import StageLogs, StepLog
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import core_count
@@ -97,8 +97,8 @@ def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
     samples, too_long = warm_start.encode(traces, policy.tokenizer, model.prompt, policy.positions)
     checkpoints = Checkpoints(work / "checkpoints", policy)
     done = (checkpoints.restore() or (0,))[0]
-    metrics = Journal(work / "metrics.jsonl", done, policy.rank)
-    Journal(work / "decisions.jsonl", -1, policy.rank).take(too_long)
+    metrics = StepLog(work / "metrics.jsonl", done, policy.rank)
+    StepLog(work / "decisions.jsonl", -1, policy.rank).take(too_long)
     return policy, "", warm_start.train(settings, seed, samples, policy, checkpoints, metrics, done)
 
 
@@ -144,7 +144,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
                 rates = {i: pass_rate(*count) for line in lines for i, count in line["counts"].items()}
             curriculum.start(rates)
         done = restored[0] if restored else -1
-        journals = Journals(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
+        journals = StageLogs(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
         checks = loop.Validation(seed, worker, validation, spec.evaluation)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None

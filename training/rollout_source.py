@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ratchet.training.curriculum import Batch
+from ratchet.training.curriculum import PromptBatch
 from ratchet.training.groups import Group
 from ratchet.training.metrics import Metrics
 
@@ -31,7 +31,7 @@ class RolloutSource(Protocol):
     """A stage's sampler: on-policy (`on_policy.py`) or with bounded staleness (`asynchronous.py`). The same on every
     rank; all methods but `report` and the state's are collective."""
 
-    def collect(self, batch: Batch) -> Collected:
+    def collect(self, batch: PromptBatch) -> Collected:
         """Sample and judge the step's batch. Raises RatchetError if too many verdicts are infrastructure errors."""
         ...
 

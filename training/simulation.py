@@ -1,5 +1,5 @@
 """Simulate the sampling of one step, response by response: slots that empty, tails that wait, responses that span
-updates. Times are those of `Decoder`, with the rates of `machine.py`; docs/evidence/plan.md compares them with
+updates. Times are those of `DecodingCosts`, with the rates of `machine.py`; docs/evidence/plan.md compares them with
 published ones.
 """
 
@@ -41,7 +41,7 @@ def response_lengths(count: int, longest: int, mean: float) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Decoder:
+class DecodingCosts:
     """Seconds that an engine spends: per iteration, on reading the weights, on reading a cached token, on the
     arithmetic of one response, on reading a token of a prompt, and on exchanging one response's activations between its
     GPUs."""
@@ -76,7 +76,7 @@ class Engines:
     """Engines of one kind: their number, the decode slots of each, and the tokens and responses of a prompt."""
 
     count: int
-    decoder: Decoder
+    decoder: DecodingCosts
     slots: int
     prompt: int
     rollouts: int
@@ -126,7 +126,7 @@ def _groups(prompts: int, rollouts: int, longest: int, mean: float) -> list[list
 
 
 @lru_cache(256)
-def sample(parts: tuple[Part, ...], engines: int, decoder: Decoder, slots: int) -> Sampled:
+def sample(parts: tuple[Part, ...], engines: int, decoder: DecodingCosts, slots: int) -> Sampled:
     """Simulate all engines to their end, each with an even share of the parts and `slots` decode slots. A part starts
     when another ends."""
     shares = [parts[first::engines] for first in range(min(engines, len(parts), ENGINES))]
@@ -138,7 +138,7 @@ def sample(parts: tuple[Part, ...], engines: int, decoder: Decoder, slots: int) 
     return Sampled(seconds, 1 - sum(busy for _, busy in runs) / offered)
 
 
-def _drain(parts: Sequence[Part], decoder: Decoder, slots: int) -> tuple[float, float]:
+def _drain(parts: Sequence[Part], decoder: DecodingCosts, slots: int) -> tuple[float, float]:
     """Seconds, and seconds x responses being decoded."""
     waiting = list(reversed(parts))
     live: list[tuple[int, int]] = []  # (last iteration, tokens in the cache by then)

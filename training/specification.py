@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from ratchet.infra.recipe.evaluation import Evaluation
-from ratchet.infra.recipe.load import explained
+from ratchet.infra.recipe.load import fault_lines
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.recipe import Recipe, Verification
 from ratchet.infra.recipe.training import Stage, Training
@@ -71,7 +71,7 @@ class TrainingSpec(BaseModel):
         try:
             return cls.model_validate_json(file.read_text())
         except (ValidationError, OSError) as error:
-            faults = "; ".join(explained(error)) if isinstance(error, ValidationError) else error.strerror
+            faults = "; ".join(fault_lines(error)) if isinstance(error, ValidationError) else error.strerror
             raise RatchetError(f"{file} is not a specification of training: {faults}") from error
 
     @property

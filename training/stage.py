@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.files import write_atomically
 from ratchet.data_curation.base.journal import Tail
 from ratchet.data_curation.base.prompts import PromptFormat
+from ratchet.infra.launching.fork_server import ForkServer
 from ratchet.infra.launching.group import ProcessGroup
 from ratchet.infra.launching.launcher import Local
-from ratchet.infra.launching.resident import Resident
 from ratchet.infra.launching.run_group import run_group
 from ratchet.infra.recipe.model import Model
 from ratchet.infra.recipe.recipe import Recipe
@@ -51,14 +51,14 @@ def train_stage(
         draft.replace(files[domain])
     processes, rates = settings.hardware.processes, None
     spec = TrainingSpec.of(recipe, kind="stage", stage=stage.name, model_dir=str(model), problems=files, work_dir=work)
-    with closing(Resident()) as resident:
+    with closing(ForkServer()) as fork_server:
         if stage.max_pass_rate is not None:
             measure = spec.model_copy(update={"kind": "pass_rates", "work_dir": work / "pass_rates"})
-            rates = _run(measure, processes, follow, resident) / "pass_rates.jsonl"
-        return _run(spec.model_copy(update={"pass_rates": rates}), processes, follow, resident) / "model"
+            rates = _run(measure, processes, follow, fork_server) / "pass_rates.jsonl"
+        return _run(spec.model_copy(update={"pass_rates": rates}), processes, follow, fork_server) / "model"
 
 
-def _run(spec: TrainingSpec, processes: int, follow: Follow, resident: Resident) -> Path:
+def _run(spec: TrainingSpec, processes: int, follow: Follow, fork_server: ForkServer) -> Path:
     """Run the processes of a specification to their end; returns its directory."""
     work = spec.work_dir
     file, metrics = work / "spec.json", Tail(work / "metrics.jsonl")
@@ -72,8 +72,8 @@ def _run(spec: TrainingSpec, processes: int, follow: Follow, resident: Resident)
             follow(record)
 
     argv = (sys.executable, "-P", "-m", "ratchet.training.launch", str(file))
-    group = ProcessGroup(argv, 1, processes, work, work / "log", resident=True)
-    result = run_group(group, Local("", resident), follow_metrics, print)
+    group = ProcessGroup(argv, 1, processes, work, work / "log", forkable=True)
+    result = run_group(group, Local("", fork_server), follow_metrics, print)
     if not result.finished:
         raise RatchetError(result.reason if result.state == "failed" else f"The trainer {result.reason}")
     return work

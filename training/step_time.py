@@ -4,7 +4,7 @@ from ratchet.infra.inference.engine import EngineResources, SamplingWorkload
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.training.machine import ENGINE_START_S, NVLINK, PCIE, PROCESS_START_S, PROGRAM_S, VERDICT_S, Machine
 from ratchet.training.shape import Shape
-from ratchet.training.simulation import Decoder
+from ratchet.training.simulation import DecodingCosts
 
 FORWARD = 1 / 3
 """Share of forward and backward arithmetic that a forward pass takes."""
@@ -39,14 +39,14 @@ def unconfirmed(machine: Machine, rates_measured: bool) -> dict[str, float]:
 
 def decoder_of(
     shape: Shape, work: SamplingWorkload, engine: EngineResources, machine: Machine, share: float
-) -> Decoder:
+) -> DecodingCosts:
     """Seconds that one engine spends, by kind of work."""
     rates = machine.rates
     flops, bandwidth = (engine.gpus * share * rate for rate in (machine.flops, machine.bandwidth * rates.read))
     product, size = 2 * shape.multiplied / flops, 2 if work.hardware.dtype == "bfloat16" else 4
     together = 2 * shape.layers * (engine.gpus > 1 and not machine.is_cpu)  # all-reduces for each token
     sent = 2 * (engine.gpus - 1) / engine.gpus * shape.hidden * size / machine.link_within
-    return Decoder(
+    return DecodingCosts(
         rates.iteration_s + together * ALL_REDUCE_S, work.weights / bandwidth, work.token / bandwidth,
         product / rates.decode, product / rates.update, together * sent,
     )  # fmt: skip

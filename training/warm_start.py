@@ -14,9 +14,9 @@ from ratchet.data_curation.base.protocol import derive_seed
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.training import ranks
 from ratchet.training.checkpoint import Checkpoints, Stopped
-from ratchet.training.journal import Journal
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.policy import MicroBatch, Policy, Sample
+from ratchet.training.step_logs import StepLog
 from ratchet.verifiers.errors import RatchetError
 
 REPORT_EVERY = 25
@@ -86,7 +86,7 @@ def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
 
 
 def train(
-    settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: Journal,
+    settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: StepLog,
     first_step: int,
 ) -> int:  # fmt: skip
     """Make one pass over the traces from `first_step` on; returns its number of steps. Collective. The last step always

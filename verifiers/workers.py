@@ -18,7 +18,9 @@ AHEAD = 2
 """Items submitted per worker before the first result is back: memory grows with it."""
 
 
-def in_order(work: Callable[[Item], Result], items: Iterable[Item], workers: int = 0) -> Generator[Result, None, None]:
+def ordered_map(
+    work: Callable[[Item], Result], items: Iterable[Item], workers: int = 0
+) -> Generator[Result, None, None]:
     """The results of `work` for each item, in order. Both are pickled for `workers` processes (0: one per core). A
     single item, or a single worker, runs in this process."""
     items = iter(items)

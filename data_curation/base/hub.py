@@ -4,7 +4,7 @@ import os
 import threading
 from functools import cache
 
-from ratchet.data_curation.base.waiting import saying
+from ratchet.data_curation.base.slow_calls import say_if_slow
 
 HUB_S, LONGEST_S = 5.0, 15.0
 """Seconds for the request's connection, and for the whole request: a silent resolver of names has limits of its own."""
@@ -37,6 +37,6 @@ def _answers(endpoint: str) -> bool:
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    with saying(f"Waiting for the Hub, {endpoint} …"):
+    with say_if_slow(f"Waiting for the Hub, {endpoint} …"):
         asking.join(LONGEST_S)
     return bool(answered)

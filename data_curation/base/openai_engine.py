@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ratchet.data_curation.base.openai_stream import Answer, CallFailed, Traffic, shown
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling
+from ratchet.data_curation.base.slow_calls import proxy_note, say_if_slow
 from ratchet.data_curation.base.teacher_engine import TeacherEngine
-from ratchet.data_curation.base.waiting import by_proxy, saying
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -350,10 +350,10 @@ def check_endpoint(base_url: str | None, key: str | None) -> None:
     except Exception as error:  # depends on the client's transport
         raise RatchetError(f"{where} is not an address ({error}): write http://HOST:PORT/v1.") from error
     try:
-        with client, saying(f"Waiting for {where} …"):
+        with client, say_if_slow(f"Waiting for {where} …"):
             client.models.list()
     except openai.APIConnectionError as error:
-        way = by_proxy(base_url or "https://api.openai.com")
+        way = proxy_note(base_url or "https://api.openai.com")
         raise EndpointUnreachable(f"{where}{way} {NOBODY_THERE.format(error.__cause__ or error)}") from error
     except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
         raise RatchetError(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ratchet.data_curation.patience import WIDER, patient, unhurried
+from ratchet.data_curation.retry_timeouts import WIDER, patient, unhurried
 from ratchet.data_curation.split import Rejection
 from ratchet.verifiers.code.judge import TestResult, examine
 from ratchet.verifiers.code.problem import DEFAULT_TIME_LIMIT_S

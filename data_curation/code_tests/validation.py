@@ -16,7 +16,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
 from ratchet.data_curation.code_tests.mutation import mutants
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
-from ratchet.data_curation.patience import WIDER
+from ratchet.data_curation.retry_timeouts import WIDER
 from ratchet.data_curation.settings.curation import TestValidation
 from ratchet.data_curation.split import Rejection, Split, add_metadata, partition, set_column
 from ratchet.verifiers.domains import code_of

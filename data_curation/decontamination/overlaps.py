@@ -26,8 +26,8 @@ from ratchet.data_curation.tokens import (
     cut,
     look_up,
     run_hashes,
-    tokenise,
-    tokenised_batches,
+    tokenize_batches,
+    tokenize_texts,
 )
 
 MIN_SHARED_NGRAMS = 3
@@ -67,7 +67,7 @@ class BenchmarkIndex:
     ) -> None:  # fmt: skip
         self.texts, self.names, self.n = list(texts), list(names), n
         self.reworded = Items(self.texts, answers or [None] * len(self.texts), domain)
-        self.tokens = tokenise(self.texts)
+        self.tokens = tokenize_texts(self.texts)
         grams, first = self.tokens.ngrams(n)
         owners = self.tokens.texts[first]
         drawn = np.zeros(len(self.tokens.hashes), bool)
@@ -181,7 +181,7 @@ def find(
     all_facts: dict[int, dict[str, Any]] = {}
     all_rejections: dict[int, Rejection] = {}
     first = 0
-    for tokens in tokenised_batches(texts):
+    for tokens in tokenize_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         rejections: dict[int, tuple[str, dict[str, Any]]] = {}
         for row in sorted({*overlaps, *whole}):
@@ -221,7 +221,7 @@ def find(
 def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamination) -> list[bool]:
     """A mask of the texts that `find` would reject as copies. Far cheaper, since it collects no evidence."""
     verdicts, first = list[bool](), 0
-    for tokens in tokenised_batches(texts):
+    for tokens in tokenize_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         for row in range(len(tokens.bounds) - 1):
             if row in whole or row not in overlaps or settings.preset == "paper":

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from ratchet.data_curation.settings.curation import Deduplication
-from ratchet.data_curation.tokens import Tokens, mixed, tokenise
+from ratchet.data_curation.tokens import Tokens, mixed, tokenize_texts
 
 SCHEME = "affine32"
 """The family of hash functions in datasketch; signatures of different schemes are not comparable."""
@@ -47,7 +47,7 @@ text."""
 
 def shingle(chunks: Iterable[Sequence[str]], *kinds: Kind) -> Iterator[Shingles]:
     """The shingles of all texts, given in chunks, for each kind."""
-    parts = [[kind(tokens) for kind in kinds] for texts in chunks if len(texts) for tokens in [tokenise(texts)]]
+    parts = [[kind(tokens) for kind in kinds] for texts in chunks if len(texts) for tokens in [tokenize_texts(texts)]]
     for kind in range(len(kinds)):
         columns = zip(*(part[kind] for part in parts), strict=True)
         hashes, counts, wholes = (np.concatenate(arrays) for arrays in columns) if parts else _NONE
@@ -151,7 +151,7 @@ def signatures(hashes: np.ndarray, bounds: np.ndarray, permutations: int) -> np.
 
 
 def _fmix32(values: np.ndarray) -> np.ndarray:
-    """The 32-bit finaliser of MurmurHash3, which affine32 applies before it permutes."""
+    """The 32-bit finalizer of MurmurHash3, which affine32 applies before it permutes."""
     values = values ^ (values >> np.uint32(16))
     values = values * np.uint32(0x85EBCA6B)
     values = values ^ (values >> np.uint32(13))

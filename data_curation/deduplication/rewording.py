@@ -23,7 +23,7 @@ from ratchet.data_curation.deduplication.same_problem import (
     sentences,
 )
 from ratchet.data_curation.folding import folded
-from ratchet.data_curation.tokens import Texts, Tokens, bitmap, look_up, mixed, tokenise
+from ratchet.data_curation.tokens import Texts, Tokens, bitmap, look_up, mixed, tokenize_texts
 from ratchet.verifiers.math.tokens import VOCABULARY
 
 LEAST = 0.25
@@ -107,7 +107,7 @@ def templates(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def without_numbers(text: str) -> list[bytes]:
     """The tokens of a text except its numbers, in order."""
-    tokens = tokenise([text])
+    tokens = tokenize_texts([text])
     said = zip(tokens.words(0, len(tokens.hashes)), _Known.of(tokens).weights.tolist(), strict=True)
     return [word for word, weight in said if not word.isdigit() and not weight]
 
@@ -190,7 +190,7 @@ def _sums(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
 def _listed() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hashes, sorted, of the words that are no evidence of a story, their weights as numbers, and their `bitmap`."""
     listed = [*_VALUES, *sorted(INSTRUCTION_WORDS - _VALUES.keys())]
-    tokens = tokenise(listed)
+    tokens = tokenize_texts(listed)
     weights = [sum(int(_WEIGHTS[ord(digit)]) for digit in str(_VALUES.get(word, ""))) % 2**64 for word in listed]
     hashes = tokens.hashes[tokens.bounds[:-1]]
     order = np.argsort(hashes)

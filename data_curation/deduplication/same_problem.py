@@ -19,7 +19,7 @@ import yaml
 from ratchet.data_curation.folding import folded
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
-from ratchet.data_curation.tokens import tokenise
+from ratchet.data_curation.tokens import tokenize_texts
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.math.tokens import VOCABULARY, tokenize
@@ -268,7 +268,7 @@ def _in_digits(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=1 << 10)
 def _all_words(text: str) -> Counter[str]:
-    tokens = tokenise([text])
+    tokens = tokenize_texts([text])
     words = (word.decode(errors="replace") for word in tokens.words(0, len(tokens.hashes)))
     return Counter(word for word in words if word.isalpha())
 

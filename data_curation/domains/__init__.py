@@ -34,9 +34,9 @@ class CurationPlan:
     teacher_steps: InitVar[Any] = None
 
     def __post_init__(self, teacher_steps: Any) -> None:
-        if teacher_steps is not None or "normalise" in self.steps:
+        if teacher_steps is not None or "normalize" in self.steps:
             raise RatchetError(
-                "CurationPlan: steps lists all steps after reading, without 'normalise' and with those that were under "
+                "CurationPlan: steps lists all steps after reading, without 'normalize' and with those that were under "
                 "teacher_steps: steps=('rules', 'decontaminate', 'deduplicate', 'majority_vote', 'length')."
             )
 

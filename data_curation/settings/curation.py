@@ -146,7 +146,7 @@ class Curation(Section):
 
 
 CURATION_STEPS = (
-    "normalise", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts", "majority_vote",
+    "normalize", "rules", "decontaminate", "deduplicate", "validate_tests", "teacher_attempts", "majority_vote",
     "difficulty", "length", "curated",
 )  # fmt: skip
 CurationStep = Annotated[str, WithJsonSchema({"type": "string", "enum": CURATION_STEPS})]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
-from ratchet.data_curation.patience import again
+from ratchet.data_curation.retry_timeouts import again
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.teacher.attempts import ANSWERED, ROWS_AT_ONCE, teacher_columns, with_facts
 from ratchet.verifiers.domains import code_of, domain_of

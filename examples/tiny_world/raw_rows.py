@@ -25,7 +25,7 @@ ACCEPTABLE = {
     "wrong_answer": ("majority_vote:likely_wrong_reference", "majority_vote:*"),
     # No rule rejects them. The teacher cannot read them, so its vote or the difficulty step does.
     "too_brief": ("difficulty:*", "majority_vote:*", "deduplicate:*", "validate_tests:*"),
-    "malformed": ("normalise:malformed",),
+    "malformed": ("normalize:malformed",),
     "wrong_tests": ("validate_tests:golden_fails",),
     "weak_tests": ("validate_tests:weak_tests",),
     "too_few_tests": ("validate_tests:too_few_tests", "validate_tests:weak_tests"),

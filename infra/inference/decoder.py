@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
-from ratchet.infra.inference.own_path import windows
-from ratchet.infra.inference.products import Packed, by_onednn
+from ratchet.infra.inference.matmul import Packed, by_onednn
+from ratchet.infra.inference.model_code import windows
 from ratchet.infra.inference.twin import PLAIN
 
 ROTARY = ("default", "linear", "llama3", "yarn")

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from ratchet.data_curation.base.hub import hub_address, hub_answers
-from ratchet.data_curation.base.waiting import by_proxy
+from ratchet.data_curation.base.slow_calls import proxy_note
 from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
 
@@ -135,7 +135,7 @@ def unreadable(path: str, error: Exception) -> RatchetError:
         reason = "there is no config.json in it"
     elif not is_directory and not hub_answers():
         reason = (
-            f"it is not (all) in the Hub's cache, and {hub_address()}{by_proxy(hub_address())} does not answer. "
+            f"it is not (all) in the Hub's cache, and {hub_address()}{proxy_note(hub_address())} does not answer. "
             f"`hf download {path}` where there is a network, or give the model's directory as model.path"
         )
     return RatchetError(f"cannot read a causal language model from {path}: {reason}")

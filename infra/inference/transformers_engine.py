@@ -17,9 +17,9 @@ from transformers.cache_utils import CacheLayerMixin
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference import attention  # noqa: F401  what the model attends with
 from ratchet.infra.inference.decoder import Decoder, fits
+from ratchet.infra.inference.matmul import float32_head, limit_threads, logits, multiply_by_onednn
+from ratchet.infra.inference.model_code import FULL, SLIDING, own_logits, windows
 from ratchet.infra.inference.models import max_positions, read_model, stop_token_ids
-from ratchet.infra.inference.own_path import FULL, SLIDING, own_logits, windows
-from ratchet.infra.inference.products import float32_head, limit_threads, logits, multiply_by_onednn
 from ratchet.infra.inference.twin import plain_head
 from ratchet.verifiers.errors import RatchetError
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from ratchet.infra.inference.own_path import head_logits, own_logits
+from ratchet.infra.inference.model_code import head_logits, own_logits
 from ratchet.verifiers.errors import RatchetError
 
 PLAIN = ("llama", "mistral", "qwen2", "qwen3")

@@ -22,7 +22,7 @@ def require_vllm(python: str = sys.executable) -> None:
         )
 
 
-def model_shape(config: Any, dtype: Any) -> dict[str, Any]:
+def exchange_fields(config: Any, dtype: Any) -> dict[str, Any]:
     """The fields in which two Hugging Face models must agree to exchange weights and give equal probabilities."""
     names = (
         "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",

@@ -22,7 +22,7 @@ import torch
 
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, check_tokens, completed
 from ratchet.infra.inference.models import check_model, read_generation_config, stop_token_ids
-from ratchet.infra.inference.vllm_common import AGAIN, START_S, model_shape, require_vllm
+from ratchet.infra.inference.vllm_common import AGAIN, START_S, exchange_fields, require_vllm
 from ratchet.verifiers.errors import RatchetError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class VllmEngine:
             raise RatchetError(f"vLLM cannot serve {arguments['model']}: {error}") from error
         self.positions: int = self._llm.model_config.max_model_len
         self.vocabulary: int = self._llm.model_config.get_vocab_size()
-        self.shape = model_shape(self._llm.model_config.hf_config, self._llm.model_config.dtype)
+        self.shape = exchange_fields(self._llm.model_config.hf_config, self._llm.model_config.dtype)
         self.sleeps: bool = arguments["enable_sleep_mode"]
 
     def _step(self) -> None:

@@ -28,7 +28,7 @@ from ratchet.infra.inference.engine import (
     write_weights,
 )
 from ratchet.infra.inference.servers import Servers
-from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, model_shape, require_vllm
+from ratchet.infra.inference.vllm_common import AGAIN, MORE_ROOM, START_S, exchange_fields, require_vllm
 from ratchet.infra.inference.with_vllm import Vllm
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import last_lines, process_group
@@ -208,7 +208,7 @@ class VllmService:
 
 def check_shape(service: VllmService, model: Any) -> None:
     """Raises RatchetError if the server's model cannot take this one's weights, or computes in another type."""
-    mine = model_shape(model.config, model.dtype)
+    mine = exchange_fields(model.config, model.dtype)
     differing = [f"{name} {value} and not {mine[name]}" for name, value in service.shape.items() if value != mine[name]]
     if differing:
         raise RatchetError(

@@ -29,8 +29,8 @@ class ProcessGroup:
     log: Path
     on_one_machine: bool = False
     """True if `argv` runs on one machine only, which then starts processes on all with `on_each_machine`."""
-    resident: bool = False
-    """True if `infra.launching.resident` can run the group's module."""
+    forkable: bool = False
+    """True if `infra.launching.fork_server` can run the group's module."""
 
 
 class JobPreempted(Exception):
@@ -45,7 +45,7 @@ class Running(Protocol):
         ...
 
 
-def forget(group: ProcessGroup) -> None:
+def clear_status(group: ProcessGroup) -> None:
     """Delete the status of an earlier group, and a request to stop it."""
     for name in (STATUS, STOP):
         (group.work / name).unlink(missing_ok=True)

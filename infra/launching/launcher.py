@@ -11,19 +11,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, environment_of_groups, forget
-from ratchet.infra.launching.resident import Resident
+from ratchet.infra.launching.fork_server import ForkServer
+from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, clear_status, environment_of_groups
 from ratchet.infra.launching.slurm import Slurm
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, free_port, process_group
 
 
-def launcher_of(settings: Settings, resident: Resident | None = None) -> "Local | Slurm":
+def launcher_of(settings: Settings, fork_server: ForkServer | None = None) -> "Local | Slurm":
     """The launcher that the settings choose: SLURM, or this machine and a launching command."""
     if settings.slurm:
         return Slurm(settings)
-    return Local(settings.launcher, resident or Resident(), settings.home)
+    return Local(settings.launcher, fork_server or ForkServer(), settings.home)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Local:
     """Processes on this machine, which die with us; or on several, through a command that starts them there."""
 
     on_each: str
-    resident: Resident
+    fork_server: ForkServer
     home: Path | None = None
 
     def check(self, machines: int) -> None:
@@ -41,11 +41,11 @@ class Local:
     def launch(self, group: ProcessGroup, say: Callable[[str], None]) -> AbstractContextManager[Running]:
         """Start a group, or find it running; it ends with the block. `say` gets a message for each wait. Deletes the
         status of an earlier group."""
-        forget(group)
+        clear_status(group)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(self.home), "OMP_NUM_THREADS": threads}
-        if group.resident and group.machines == 1:
-            return self.resident.order(group.argv, group.log, environment)
+        if group.forkable and group.machines == 1:
+            return self.fork_server.run(group.argv, group.log, environment)
         argv = on_each_machine(self.on_each, group.argv, 1 if group.on_one_machine else group.machines)
         return process_group(argv, group.log, environment)
 

@@ -25,8 +25,8 @@ from ratchet.infra.launching.group import (
     STOP,
     JobPreempted,
     ProcessGroup,
+    clear_status,
     environment_of_groups,
-    forget,
 )
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
@@ -60,7 +60,7 @@ class Slurm:
             if number:
                 say(f"SLURM job {number} is doing this work already: following it.")
             else:
-                forget(group)
+                clear_status(group)
                 number = self._submit(name, group)
         except Unreachable as error:
             raise RatchetError(f"SLURM does not answer: {error}. Run the same command again when it does.") from error

@@ -268,7 +268,7 @@ def validate_recipe(data: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(data)
     except ValidationError as error:
-        problems = explained(error, data)
+        problems = fault_lines(error, data)
         apart = " " if len(problems) == 1 else "\n  "
         raise RatchetError(f"{where} is not a valid recipe:{apart}{apart.join(problems)}") from error
 
@@ -355,12 +355,12 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
-def explained(error: ValidationError, data: Any = None) -> list[str]:
+def fault_lines(error: ValidationError, data: Any = None) -> list[str]:
     """A line for each fault in `data`. A list with a refused entry is not also called too short."""
     errors = error.errors()
     inner = {fault["loc"][:-1] for fault in errors}
     return [
-        explain({**fault, "loc": [*_by_names(fault["loc"], data)]})
+        fault_sentence({**fault, "loc": [*_by_names(fault["loc"], data)]})
         for fault in errors
         if fault["type"] != "too_short" or fault["loc"] not in inner
     ]
@@ -377,7 +377,7 @@ def _by_names(places: Sequence[int | str], data: Any) -> Iterator[int | str]:
         data = data if place in WAYS else entry
 
 
-def explain(error: Any) -> str:
+def fault_sentence(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
     places = [place for place in error["loc"] if place not in WAYS]
     location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))

@@ -71,7 +71,7 @@ def test_control_c_leaves_a_clean_terminal_and_says_how_to_go_on(ready_home):
             except OSError:  # the other end is closed
                 break
             shown += part
-        if not interrupted and b"normalise math" in shown:
+        if not interrupted and b"normalize math" in shown:
             interrupted = bool(os.write(ours, b"\x03"))
     assert process.wait() == 130
     text = shown.decode(errors="replace")

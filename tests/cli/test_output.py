@@ -56,7 +56,7 @@ def test_every_command_but_the_servers_has_json_and_quiet_and_a_number_has_bound
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("show", "recipes"), ("show", "gates"), ("show", "tiny"), ("show", "schema"), ("gc",), ("plan", MINI),
+        ("show", "recipes"), ("show", "approvals"), ("show", "tiny"), ("show", "schema"), ("gc",), ("plan", MINI),
         ("doctor", "--contents"), ("run", MINI, "--dry-run"), ("curate", "math", MINI, "--dry-run"),
         ("verify", "math", "--gold", "1/2", "--response", r"\boxed{0.5}"),
     ],
@@ -80,7 +80,7 @@ def test_results_of_a_finished_home_as_json(finished_home, typed):
     ran = said("run", MINI)
     assert ran["artifact"].startswith("report/mini") and ran["table"] and ran["pages"]
     row = said("show", "How", "--recipe", "mini")[0]
-    assert row["problem_id"] and row["steps"][0]["step"] == "normalise"
+    assert row["problem_id"] and row["steps"][0]["step"] == "normalize"
     first = min((finished_home / "tracking").glob("*.jsonl")).stem
     run = said("show", first)
     assert run["run"] == first and run["state"] == "finished after" and run["stages"] and run["made_from"]

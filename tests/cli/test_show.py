@@ -72,14 +72,14 @@ def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_pa
 
 def test_the_reason_of_a_dropped_row_is_whole_in_a_narrow_terminal(tmp_path, monkeypatch):
     settings = load_settings(tmp_path)
-    target = ArtifactStore(settings.artifacts).locate("problems", "math-normalise", "a" * 64)
+    target = ArtifactStore(settings.artifacts).locate("problems", "math-normalize", "a" * 64)
     rows = [{"question": question, "answer": "12"} for question in ("What is it?", " ")]
     (tmp_path / "raw.jsonl").write_text("\n".join(map(json.dumps, rows)))
     split = read_problems(tmp_path / "raw.jsonl", "math")
     with ArtifactStore(settings.artifacts).draft(target, resumable=False) as draft:
         write_splits(draft, [split], 1.0)
         ArtifactStore(settings.artifacts).finish(
-            target, draft, step="normalise", step_version=1, parameters={}, inputs=[], started_at=0
+            target, draft, step="normalize", step_version=1, parameters={}, inputs=[], started_at=0
         )
     monkeypatch.setattr(console, "_width", 40)
     shown = in_process("show", target.ref, "--home", tmp_path)

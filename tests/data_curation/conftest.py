@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from ratchet.data_curation.base.problem_table import to_table
-from ratchet.data_curation.tokens import tokenise
+from ratchet.data_curation.tokens import tokenize_texts
 from ratchet.verifiers.problem import problem_id
 
 
@@ -30,8 +30,8 @@ def shared_data() -> Path:
 
 
 def token_texts(text: str) -> list[tuple[str, int, int]]:
-    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenise` hashes, to read."""
-    tokens = tokenise([text])
+    """The tokens of one text as (folded text, start, end), in bytes of its UTF-8: what `tokenize_texts` hashes."""
+    tokens = tokenize_texts([text])
     spans = [tokens.span(0, place, place) for place in range(len(tokens.hashes))]
     words = tokens.words(0, len(tokens.hashes))
     return [(word.decode(errors="replace"), *span) for word, span in zip(words, spans, strict=True)]

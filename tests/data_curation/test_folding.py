@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.data_curation.folding import folded
-from ratchet.data_curation.tokens import cut, tokenise
+from ratchet.data_curation.tokens import cut, tokenize_texts
 from tests.data_curation.conftest import token_texts
 
 
@@ -43,10 +43,10 @@ MIXED = st.lists(st.text("ab12²³₁½ｘ𝑥é\u0301\u200b\u00ad漢 =\u0338\\f
 
 @given(MIXED)
 def test_positions_are_those_of_the_text_whatever_is_folded_beside_it(texts):
-    tokens = tokenise(texts)
+    tokens = tokenize_texts(texts)
     for number, text in enumerate(texts):
         first, end = tokens.bounds[number : number + 2].tolist()
-        alone = tokenise([text])
+        alone = tokenize_texts([text])
         assert (tokens.hashes[first:end] == alone.hashes).all(), "another text changes nothing"
         spans = [tokens.span(number, place, place) for place in range(first, end)]
         assert spans == [span for _, *ends in token_texts(text) for span in [tuple(ends)]]
@@ -61,4 +61,4 @@ def test_evidence_shows_the_text_as_it_was_written():
     assert [cut(text, span) for _, *span in token_texts(text)] == [
         "Ａ", "ｗｈｅｅｌ", "of", "radius", "𝟕", "²", "²", "ro\u00adlls", "½", "½", "½", "mile",
     ]  # fmt: skip
-    assert np.diff(tokenise([text, text]).bounds).tolist() == [12, 12]
+    assert np.diff(tokenize_texts([text, text]).bounds).tolist() == [12, 12]

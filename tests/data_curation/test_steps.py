@@ -65,7 +65,7 @@ def test_wrong_steps_are_named(steps, named):
 
 
 def test_plans_of_before_are_answered():
-    for old in ({"steps": ("normalise", "rules")}, {"teacher_steps": ("difficulty",)}):
+    for old in ({"steps": ("normalize", "rules")}, {"teacher_steps": ("difficulty",)}):
         with pytest.raises(RatchetError, match="teacher_steps"):
             CurationPlan(plain=lambda row, columns: row, rules=(), **old)
 

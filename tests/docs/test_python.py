@@ -33,7 +33,7 @@ def test_the_snippets_on_curation_run(tmp_path):
     assert done.returncode == 0, done.stderr
     lines = [line.split()[:4] for line in done.stdout.splitlines()[:4]]
     assert lines == [
-        ["train", "4", "normalise", "malformed"], ["train", "2", "rules", "proof"],
+        ["train", "4", "normalize", "malformed"], ["train", "2", "rules", "proof"],
         ["train", "3", "decontaminate", "ngram"], ["train", "1", "deduplicate", "exact"],
     ]  # fmt: skip
     assert "'proof': 1" in done.stdout.splitlines()[4]

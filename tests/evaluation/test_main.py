@@ -16,7 +16,7 @@ from ratchet.evaluation.grading import GRADED_SCHEMA
 from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, _claim_number
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
-from ratchet.infra.launching.resident import Resident
+from ratchet.infra.launching.fork_server import ForkServer
 from ratchet.verifiers.errors import RatchetError
 from tests.evaluation.conftest import changed, sampled, write
 from tests.waiting import happens
@@ -92,19 +92,19 @@ def test_killed_and_continued_on_several_machines_is_the_same_as_never_killed(sp
 
 
 def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec, tmp_path):
-    """Twice, in one resident process; each with two sampling processes."""
+    """Twice, in one fork server; each with two sampling processes."""
     alone = tmp_path / "alone"
     spec_path = write({**spec, "work_dir": str(alone), "store_dir": str(tmp_path / "alone-store")}, tmp_path / "a.json")
     sampled(spec_path)
     assert main(spec_path) == 0
 
-    resident = Resident("ratchet.training.launch", "ratchet.evaluation.main")
+    fork_server = ForkServer("ratchet.training.launch", "ratchet.evaluation.main")
     log, environment = tmp_path / "log", {**os.environ, "PYTHONPATH": str(ROOT)}
 
     def ordered(module: str, spec_path: Path) -> int:
-        with resident.order([sys.executable, "-P", "-m", module, str(spec_path)], log, environment) as order:
-            assert happens(lambda: order.poll() is not None)
-        return order.code
+        with fork_server.run([sys.executable, "-P", "-m", module, str(spec_path)], log, environment) as job:
+            assert happens(lambda: job.poll() is not None)
+        return job.code
 
     ordered("ratchet.training.launch", tmp_path / "absent.json")  # loads what stages need
     assert "FileNotFoundError" in log.read_text()
@@ -117,7 +117,7 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
 
     broken = write({**spec, "evaluations": {}}, tmp_path / "broken.json")
     assert ordered("ratchet.evaluation.main", broken) == 2, log.read_text()
-    resident.close()
+    fork_server.close()
 
 
 def test_every_process_of_every_machine_has_something_to_sample(spec):

@@ -94,5 +94,5 @@ def test_what_on_cpu_sets_is_named_with_training_and_not_with_curation(tmp_path,
         for command in (("curate", "math"), ("train",))
     )
     named = "`on_cpu` section sets training.checkpoint_every"
-    assert "normalise math" in curation and named not in curation
+    assert "normalize math" in curation and named not in curation
     assert named in training

@@ -108,7 +108,7 @@ def lines_of(recipe: str, home: Path) -> Iterator[str]:
 
 def test_keys_of_tiny(tmp_path, matches_golden):
     planned = planned_keys("tiny", tmp_path / "home")
-    assert {facts["step"] for facts in planned} >= {"generate", "normalise", "curated", "train", "evaluate", "report"}
+    assert {facts["step"] for facts in planned} >= {"generate", "normalize", "curated", "train", "evaluate", "report"}
     matches_golden("tiny.json", json.dumps(planned, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -40,7 +40,7 @@ def run_again(home: Path, reporter: ProgressReporter | None = None) -> None:
 @pytest.mark.parametrize(
     ("flipped", "made_from_it"),
     [
-        ("raw/tiny-world-*/math_raw.parquet", "problems/math-normalise-*"),
+        ("raw/tiny-world-*/math_raw.parquet", "problems/math-normalize-*"),
         ("problems/math-rules-*/rejected.parquet", "problems/math-curated-*"),
         ("problems/math-curated-*/kept.parquet", "checkpoint/math-24-*"),
         ("checkpoint/math-24-*/model/model.safetensors", "checkpoint/code-32-*"),

@@ -133,7 +133,7 @@ def test_a_run_of_a_worker_is_suspended_until_a_person_decides(server, finished_
         else:
             server.ask(f"flow_runs/{run}/resume")
         assert "Failed" not in server.wait(run, "Completed")
-    said = server.command("ratchet.cli.main", "show", "gates", "--home", finished_home)
+    said = server.command("ratchet.cli.main", "show", "approvals", "--home", finished_home)
     assert "math-24 approved by whoever resumed the run in Prefect" in said
 
 

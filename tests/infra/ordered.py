@@ -1,4 +1,4 @@
-"""What tests have a resident do: `ordered.py CODE [SECONDS]`."""
+"""The work of the fork server's tests: `ordered.py CODE [SECONDS]`."""
 
 import os
 import sys

@@ -26,7 +26,7 @@ from ratchet.infra.inference.vllm_service import (
     ServedVllm,
     VllmService,
     check_shape,
-    model_shape,
+    exchange_fields,
     own_servers,
 )
 from ratchet.infra.inference.with_vllm import ColocatedVllm, Vllm
@@ -108,7 +108,7 @@ def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
 
 
 def test_a_server_of_another_model_or_type_is_refused(model):
-    mine = model_shape(model.config, model.dtype)
+    mine = exchange_fields(model.config, model.dtype)
 
     def served(**other) -> SimpleNamespace:
         return SimpleNamespace(url="http://x", model="m", shape={**mine, **other})

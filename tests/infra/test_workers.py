@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.workers import AHEAD, in_order
+from ratchet.verifiers.workers import AHEAD, ordered_map
 from tests.waiting import happens
 
 
@@ -34,19 +34,19 @@ def killed(number: int) -> int:
 
 
 def test_results_come_in_the_order_of_the_items_and_from_several_processes() -> None:
-    assert list(in_order(squared, range(40), 2)) == [number * number for number in range(40)]
-    assert os.getpid() not in in_order(where, range(40), 2)
+    assert list(ordered_map(squared, range(40), 2)) == [number * number for number in range(40)]
+    assert os.getpid() not in ordered_map(where, range(40), 2)
 
 
 def test_a_single_item_or_worker_needs_no_process() -> None:
-    assert set(in_order(where, range(9), 1)) == set(in_order(where, [1], 2)) == {os.getpid()}
-    assert list(in_order(where, [], 2)) == []
+    assert set(ordered_map(where, range(9), 1)) == set(ordered_map(where, [1], 2)) == {os.getpid()}
+    assert list(ordered_map(where, [], 2)) == []
 
 
 def test_no_more_items_are_taken_than_the_workers_need_soon() -> None:
     taken: list[int] = []
     items = (taken.append(number) or number for number in range(1000))
-    results = in_order(squared, items, 2)
+    results = ordered_map(squared, items, 2)
     for _ in range(3):
         next(results)
     assert len(taken) <= 3 + 2 * AHEAD + 1
@@ -55,19 +55,19 @@ def test_no_more_items_are_taken_than_the_workers_need_soon() -> None:
 
 def test_what_went_wrong_in_a_process_is_raised_here() -> None:
     with pytest.raises(RatchetError, match=r"row 3 of rows\.jsonl"):
-        list(in_order(refused, range(9), 2))
+        list(ordered_map(refused, range(9), 2))
     with pytest.raises(RatchetError, match="killed"):
-        list(in_order(killed, range(9), 2))
+        list(ordered_map(killed, range(9), 2))
 
 
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal\n"
-        "from ratchet.verifiers.workers import in_order\n"
+        "from ratchet.verifiers.workers import ordered_map\n"
         "from tests.infra.test_workers import where\n"
         "if __name__ == '__main__':\n"
-        "    workers = in_order(where, range(1000), 2)\n"
+        "    workers = ordered_map(where, range(1000), 2)\n"
         "    print(next(workers), flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -9,7 +9,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
-from ratchet.tasks.approval import decide, gate
+from ratchet.tasks.approval import decide, wait_for_approval
 from ratchet.verifiers.errors import RatchetError, Waiting
 from tests.flows.commands import in_process
 
@@ -38,7 +38,7 @@ def come_to(home: Path, problems: Artifact, name: str = "curated") -> str:
     with plan_run(RECIPE, settings) as run:
         run.tracking = Tracking(settings, "tiny")  # no plan any more
         try:
-            gate(run, name, [problems])
+            wait_for_approval(run, name, [problems])
         finally:
             run.tracking.close(wait_s=0)
     return (settings.journals / f"{run.tracking.run_id}.jsonl").read_text()
@@ -48,7 +48,7 @@ def decided(home: Path, problems: Artifact, approved: bool, reason: str = "") ->
     """What `ratchet run --approve` and `--reject` do before the run."""
     settings = load_settings(home)
     with plan_run(RECIPE, settings) as run:
-        gate(run, "curated", [problems])
+        wait_for_approval(run, "curated", [problems])
     decide(run.plan, settings, approved, reason)
 
 
@@ -57,7 +57,7 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
     come_to(tmp_path, first, "math-44")  # no gate of this recipe's
     with pytest.raises(Waiting, match=r"approval of curated: problems/math-aaaaaaaaaaaa \(7 kept, 3 rejected\)"):
         come_to(tmp_path, first)
-    listed = in_process("show", "gates", "--home", tmp_path)
+    listed = in_process("show", "approvals", "--home", tmp_path)
     assert "curated" in listed and "waits" in listed
     decided(tmp_path, first, True)
     journal = come_to(tmp_path, first)
@@ -83,13 +83,13 @@ def test_a_damaged_decision_is_named(made, tmp_path):
     for text, fault in (('{"recipe": "ti', "the file: Invalid JSON"), ('{"recipe": "tiny"}', "gate: Field required")):
         file.write_text(text)
         with pytest.raises(RatchetError, match=rf"{file.name}: {fault}.*delete it and decide again"):
-            in_process("show", "gates", "--home", tmp_path)
+            in_process("show", "approvals", "--home", tmp_path)
 
 
 def test_a_plan_says_where_the_run_will_wait(made, tmp_path):
     problems = made("1", "a")
     with plan_run(RECIPE, load_settings(tmp_path)) as plan:
-        gate(plan, "curated", [problems])
+        wait_for_approval(plan, "curated", [problems])
     assert [step.not_done for step in plan.plan] == ["the run waits here for --approve"]
 
 

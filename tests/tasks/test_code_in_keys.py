@@ -92,9 +92,9 @@ evaluation:
   after: [own]
 """
 TRAINED = {"train own", "pass_rates own", "train theirs", "train of-others", "evaluate own"}
-OF_PLAN = {"held_out test", "normalise sums", "rules sums", "contamination benchmarks"}
+OF_PLAN = {"held_out test", "normalize sums", "rules sums", "contamination benchmarks"}
 OF_DOMAIN = {
-    "held_out test", "normalise sums", "rules sums", "deduplicate sums", "teacher_attempts sums", "difficulty sums",
+    "held_out test", "normalize sums", "rules sums", "deduplicate sums", "teacher_attempts sums", "difficulty sums",
     "train own", "pass_rates own", "evaluate own",
 }  # fmt: skip
 RUN_AGAIN = {
@@ -107,7 +107,7 @@ RUN_AGAIN = {
     "k_advantage.py": {"train theirs"},
     "k_engine.py": TRAINED,
     "k_teacher.py": {"teacher_attempts sums"},
-    "k_env.py": {"generate asked", "normalise asked", "rules asked", "train of-others"},
+    "k_env.py": {"generate asked", "normalize asked", "rules asked", "train of-others"},
     "k_unused.py": set(),
 }
 
@@ -137,7 +137,7 @@ def test_an_edit_runs_the_steps_that_run_the_edited_code(lab, monkeypatch):
         return artifacts.artifact_key(step, version, name, parameters, inputs, whole, code)
 
     monkeypatch.setattr(steps, "artifact_key", spy)
-    monkeypatch.setattr("ratchet.tasks.training.check_model", lambda path: None)
+    monkeypatch.setattr("ratchet.tasks.training.check_trainable_model", lambda path: None)
 
     def planned():
         codes.clear()

@@ -20,7 +20,7 @@ def test_the_card_says_where_the_rows_come_from_and_what_was_done():
         "unprotected": [], "missed": [],
     }  # fmt: skip
     steps = [
-        manifest("normalise", ["raw|file.json"], {"domain": "math"}),
+        manifest("normalize", ["raw|file.json"], {"domain": "math"}),
         manifest("decontaminate", ["x", "aime24"], {"ngram": 9, "coverage": 0.4, "variants": "drop"},
                  items=5, preset="coverage", paper_hits=30, coverage_hits=4, kept_sharing=26,
                  variants=3, passages=1, self_test=self_test),

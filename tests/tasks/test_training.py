@@ -15,7 +15,7 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_mixes
+from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_prompt_counts
 from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
@@ -25,7 +25,7 @@ from tests.training.conftest import sums
 def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):
     recipe = load_recipe("tiny")
     problems = {name: Artifact("problems", name, name, tmp_path / name) for name in ("math", "code")}
-    check_mixes(recipe.training.stages, problems)  # a plan: nothing has been curated yet
+    check_prompt_counts(recipe.training.stages, problems)  # a plan: nothing has been curated yet
     stages = [stage.model_copy(update={"prompts_per_batch": 8}) for stage in recipe.training.stages[-1:]]
     wanted = allot(8, stages[-1].mix)["code"]
     for name in problems:
@@ -36,9 +36,9 @@ def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):
         with pytest.raises(
             RatchetError, match=rf"takes {wanted} prompts of code, and there are {rows}: lower prompts_"
         ):
-            check_mixes(stages, problems)
+            check_prompt_counts(stages, problems)
     pq.write_table(to_table(sums(wanted)), problems["code"].kept)
-    check_mixes(stages, problems)
+    check_prompt_counts(stages, problems)
 
 
 def test_each_training_step_runs_again_for_the_settings_that_it_uses(tmp_path):

@@ -72,15 +72,15 @@ def learnt_model(micro_model, alone, tmp_path_factory) -> Path:
     from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
     from ratchet.training import warm_start
     from ratchet.training.checkpoint import Checkpoints
-    from ratchet.training.journal import Journal
     from ratchet.training.policy import Policy
+    from ratchet.training.step_logs import StepLog
 
     work = tmp_path_factory.mktemp("learned")
     policy = Policy(micro_model, Hardware(), Optimizer())
     traces = [{"prompt": p.prompt, "response": f"\\boxed{{{p.answer}}}"} for p in sums(40)] * 16
     samples = warm_start.encode(traces, policy.tokenizer, PromptFormat(math="{prompt}"))[0]
     settings = WarmStart(batch_size=16, learning_rate=1e-2)
-    metrics = Journal(work / "metrics.jsonl", 0, 0)
+    metrics = StepLog(work / "metrics.jsonl", 0, 0)
     warm_start.train(settings, 0, samples, policy, Checkpoints(work / "checkpoints", policy), metrics, 0)
     policy.save_model(work / "model")
     return work / "model"

@@ -19,7 +19,7 @@ from ratchet.data_curation.base.files import write_atomically
 from ratchet.infra.inference.sampling_process import _replace
 from ratchet.infra.inference.servers import Servers
 from ratchet.infra.inference.transformers_engine import TransformersEngine
-from ratchet.infra.inference.vllm_common import model_shape
+from ratchet.infra.inference.vllm_common import exchange_fields
 from ratchet.infra.inference.vllm_server import VllmServer
 from ratchet.infra.inference.vllm_service import TOKEN_VARIABLE, ServedVllm, VllmService, check_shape, push_files
 from ratchet.verifiers.processes import bound_socket
@@ -44,7 +44,7 @@ class Engine:
 
     def __init__(self, model_dir: str) -> None:
         self._engine, self._version, self._lock = TransformersEngine.load(model_dir), "", threading.Lock()
-        self.shape = model_shape(self._engine.model.config, self._engine.model.dtype)
+        self.shape = exchange_fields(self._engine.model.config, self._engine.model.dtype)
         self.positions = self._engine.model.config.max_position_embeddings
 
     def stream(self, asked, sampling):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from ratchet.infra.inference import attention, own_path, twin
-from ratchet.infra.inference.own_path import own_logits, windows
+from ratchet.infra.inference import attention, model_code, twin
+from ratchet.infra.inference.model_code import own_logits, windows
 from ratchet.training import model_support
 from ratchet.training.logprobs import own_logprobs
 from ratchet.training.model_support import Support, check_support, support
@@ -106,7 +106,7 @@ def test_own_logits_have_the_gradient_of_the_models_own_loss():
     assert torch.allclose(
         entropies, torch.distributions.Categorical(logits=own_logits(model, hidden)).entropy(), atol=1e-5
     )
-    assert model.base_model is model.model and not isinstance(model.model, own_path._Given)
+    assert model.base_model is model.model and not isinstance(model.model, model_code._Given)
 
 
 def test_a_dry_run_says_it(micro_model, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.tasks.training import check_choices, loss_trial
+from ratchet.tasks.training import check_loss_and_advantage, loss_trial
 from ratchet.training.losses.loss import LossOutputs
 from ratchet.training.losses.trial import unread_settings
 from ratchet.verifiers.errors import RatchetError
@@ -54,7 +54,7 @@ def test_a_loss_by_its_import_path_trains(alone, micro_model, my_losses, path):
 )
 def test_a_choice_that_there_is_not_is_told(my_losses, settings, message):
     with pytest.raises(RatchetError, match=message):
-        check_choices(stage(**settings))
+        check_loss_and_advantage(stage(**settings))
 
 
 def scalar(inputs, settings) -> LossOutputs:
@@ -143,7 +143,7 @@ def out_of_range(groups, settings):
 def test_a_plan_tries_what_is_ones_own(settings, message):
     [(field, name)] = settings.items()
     with pytest.raises(RatchetError, match=message):
-        check_choices(stage(**{field: f"{__name__}:{name}"}))
+        check_loss_and_advantage(stage(**{field: f"{__name__}:{name}"}))
 
 
 def test_a_trial_gives_value_and_gradient_and_warns_of_one_without_advantages():

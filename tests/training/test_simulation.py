@@ -4,9 +4,9 @@ from statistics import fmean
 
 import pytest
 
-from ratchet.training.simulation import Decoder, Engines, response_lengths
+from ratchet.training.simulation import DecodingCosts, Engines, response_lengths
 
-UNIT = Decoder(fixed=1.0, weights=0.0, cached=0.0, row=0.0, prompt=0.0)
+UNIT = DecodingCosts(fixed=1.0, weights=0.0, cached=0.0, row=0.0, prompt=0.0)
 """A second an iteration."""
 
 
@@ -38,7 +38,7 @@ def test_an_engine_takes_as_long_as_its_slots_let_it():
 
 
 def test_iterations_are_bound_by_memory_or_by_arithmetic():
-    decoder = Decoder(fixed=0.5, weights=2.0, cached=0.01, row=1.0, prompt=0.1)
+    decoder = DecodingCosts(fixed=0.5, weights=2.0, cached=0.01, row=1.0, prompt=0.1)
     assert decoder.iteration(1, 100) == 0.5 + 3.0
     assert decoder.iteration(8, 100) == 0.5 + 8.0
     alone = Engines(1, decoder, 1, prompt=100, rollouts=1).batch((10,))
@@ -56,12 +56,12 @@ def test_no_step_waits_for_its_longest_response_where_responses_span_steps():
 
 
 def test_what_a_response_had_is_read_again_with_new_weights():
-    reading = Decoder(fixed=0.0, weights=0.0, cached=0.0, row=0.0, prompt=1.0)
+    reading = DecodingCosts(fixed=0.0, weights=0.0, cached=0.0, row=0.0, prompt=1.0)
     engines = Engines(1, reading, 8, prompt=100, rollouts=4)
     assert engines.batch((40,) * 4).seconds == 100, "a prompt once for all responses to it"
     assert engines.spanning((40,) * 4, 40, 2).seconds == 100 + 4 * (100 + 20)
 
 
 def test_gpus_of_one_engine_exchange_more_for_more_responses():
-    decoder = Decoder(fixed=1.0, weights=2.0, cached=0.0, row=0.0, prompt=0.0, exchanged=0.5)
+    decoder = DecodingCosts(fixed=1.0, weights=2.0, cached=0.0, row=0.0, prompt=0.0, exchanged=0.5)
     assert decoder.iteration(1, 0) == 3.5 and decoder.iteration(8, 0) == 7.0

@@ -8,8 +8,8 @@ from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids, user_me
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.training import warm_start
 from ratchet.training.checkpoint import Checkpoints
-from ratchet.training.journal import Journal
 from ratchet.training.policy import Policy
+from ratchet.training.step_logs import StepLog
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import sums
 
@@ -76,7 +76,7 @@ def run(policy: Policy, work, until: int | None = None) -> int:
                 raise KeyboardInterrupt
 
         checkpoints.save = stop_there
-    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, Journal(work / "metrics.jsonl", first, 0), first)
+    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, StepLog(work / "metrics.jsonl", first, 0), first)
     return first
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from ratchet.verifiers.code import compiled
 from ratchet.verifiers.processes import process_group
-from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.sandbox.server import Sandbox, require_isolation
 from ratchet.verifiers.serving.protocol import TOKEN_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +64,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 def at_level(name: str, *layers: str) -> Iterator[Sandbox]:
     """A sandbox on a level, forced; skipped where the machine does not offer it."""
-    offered = demand("D", name)
+    offered = require_isolation("D", name)
     if offered.level != name or not {*layers} <= {*offered.layers}:
         pytest.skip(f"this machine offers {offered} when asked for {name}")
     with Sandbox(at_most=name) as sandbox:

@@ -207,7 +207,7 @@ int main(int count, char **names) {
 
 @needs_compiler
 def test_a_checker_has_its_files_and_leaves_none(level):
-    shop, limits = compiled.workshop(level), Limits(2.0, 2.0, 64 << 20, 1 << 16)
+    shop, limits = compiled.cpp_sandbox(level), Limits(2.0, 2.0, 64 << 20, 1 << 16)
     with shop.build(LISTS, headers={"own.h": b"#include <cstdio>\n#define SAME 42\n"}) as checker:
         for wanted, code in ((b"7", 42), (b"8", 1)):
             argv, files = ["./checker", "answer"], {"answer": wanted}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.verifiers.code.compiled import workshop
+from ratchet.verifiers.code.compiled import cpp_sandbox
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
@@ -113,7 +113,7 @@ def test_programs_in_cpp_are_bounded_too(delegated):
     """Compilers first; then by the operator's own limit, below a program's, which the server therefore never sees."""
     limits = Limits(4.0, 4.0, LIMIT_MB << 20, 1 << 20)
     with Sandbox() as sandbox:
-        shop = workshop(sandbox)
+        shop = cpp_sandbox(sandbox)
         shop.start()
         assert "memory-group" in shop.isolation
         with shop.build("int main() {}") as plain, shop.build(HOG) as hog, shop.build(PIPES) as pipes:

@@ -8,7 +8,7 @@ import pytest
 from ratchet.verifiers.code.judge import judge
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.sandbox import canaries, seccomp, server
-from ratchet.verifiers.sandbox.server import Sandbox, demand
+from ratchet.verifiers.sandbox.server import Sandbox, require_isolation
 from tests.verifiers.programs import LEGAL
 from tests.verifiers.sandbox_world import (
     LEAKY_LANDLOCK,
@@ -35,20 +35,20 @@ def lacking(monkeypatch):
 
 
 def test_the_isolation_of_this_machine_is_on_record():
-    machine = demand()
+    machine = require_isolation()
     assert str(machine).startswith(f"{machine.level}: ") and str(machine).endswith("seccomp+rlimits")
     assert set(machine.stopped) | set(machine.escaped) == set(canaries.NAMES)
 
 
 def test_a_machine_is_attacked_once_in_a_process(monkeypatch):
-    demand()
+    require_isolation()
     monkeypatch.setattr(canaries, "escaped", lambda run: pytest.fail("attacked again"))
     with Sandbox() as sandbox:
         sandbox.start()
 
 
 def test_a_sandbox_that_somebody_kills_under_attack_is_attacked_again(lacking, monkeypatch):
-    whole, escaped, kills = demand(), canaries.escaped, iter([signal.SIGKILL])
+    whole, escaped, kills = require_isolation(), canaries.escaped, iter([signal.SIGKILL])
     server._examine.cache_clear()
 
     def attacked(run):
@@ -58,7 +58,7 @@ def test_a_sandbox_that_somebody_kills_under_attack_is_attacked_again(lacking, m
         return escaped(run)
 
     monkeypatch.setattr(canaries, "escaped", attacked)
-    assert demand() == whole
+    assert require_isolation() == whole
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_sandbox_that_somebody_kills_under_attack_is_attacked_again(lacking, m
 )
 def test_the_level_is_what_is_there_and_holds(layers, expected, said, lacking):
     lacking(*layers)
-    machine = demand("D")
+    machine = require_isolation("D")
     assert machine.level == expected, machine
     assert machine.lacking and said in " ".join(machine.lacking)
     if expected in "BC":

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ratchet.verifiers.sandbox.watch import Machine, Seen, State
+from ratchet.verifiers.sandbox.watch import RunStates, Seen, State
 
 LIMITS = {"test_s": 1.0, "total_s": 4.0, "check_s": 2.0, "memory_bytes": 100}
 JOINED = LIMITS | {"joined": [None, None], "check_bytes": 50}
@@ -12,7 +12,7 @@ END = {"program_exited": True, "companion_exited": True}
 
 
 def run(ticks, limits=LIMITS, has_companion=False):
-    machine = Machine(limits, has_companion)
+    machine = RunStates(limits, has_companion)
     for tick in ticks:
         assert machine.state is not State.DONE
         machine.step(Seen(**tick))
@@ -91,7 +91,7 @@ def test_every_run_ends_and_an_end_is_never_taken_back():
     """All sequences of three ticks of these kinds, then the companion's end."""
     kinds = [{}, {"program_exited": True}, {"test_s": 2.0}, {"resident": 999}, {"check_s": 3.0}, {"stopped": True}]
     for has_companion, ticks in itertools.product((False, True), itertools.product(kinds, repeat=3)):
-        machine, ended = Machine(LIMITS, has_companion), ""
+        machine, ended = RunStates(LIMITS, has_companion), ""
         for tick in (*ticks, END):
             if machine.state is State.DONE:
                 break

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ratchet.verifiers.code.checkers import Checker
-from ratchet.verifiers.code.compiled import DoesNotCompile, Program, Unavailable, workshop
+from ratchet.verifiers.code.compiled import DoesNotCompile, Program, Unavailable, cpp_sandbox
 from ratchet.verifiers.code.problem import DEFAULT_STANDARD
 from ratchet.verifiers.problem import CodeTest
 from ratchet.verifiers.sandbox.runs import Limits, Talker, TestRun
@@ -34,7 +34,9 @@ def check_output(
         execution = sandbox.run(job["source"], job["tests"], limits, entry_point=None, prelude=None)
         return execution.runs[0], execution.spent_s
     standard = output if checker.reads_output else b""
-    ended = workshop(sandbox).run_native(talker.kind, talker.executable, [*talker.argv], standard, limits, talker.files)
+    ended = cpp_sandbox(sandbox).run_native(
+        talker.kind, talker.executable, [*talker.argv], standard, limits, talker.files
+    )
     return replace(ended.run, output=ended.errors or ended.run.output), ended.spent_s
 
 
@@ -77,6 +79,6 @@ def _build(checker: Checker, sandbox: Sandbox) -> Program:
                 "path of that header"
             ) from None
     try:
-        return workshop(sandbox).build(checker.source, DEFAULT_STANDARD, headers)
+        return cpp_sandbox(sandbox).build(checker.source, DEFAULT_STANDARD, headers)
     except (DoesNotCompile, Unavailable) as error:
         raise CheckerFault(f"its checker in C++ cannot be built: {error}") from None

@@ -23,7 +23,7 @@ from ratchet.verifiers.code.problem import DEFAULT_STANDARD, InvalidProblem
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles
 from ratchet.verifiers.sandbox import canaries
 from ratchet.verifiers.sandbox.runs import Execution, Limits, NativeRun, TestRun
-from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, demand
+from ratchet.verifiers.sandbox.server import Sandbox, SandboxFault, require_isolation
 
 STAGE_LIMITS = Limits(test_s=10.0, total_s=10.0, memory_bytes=1 << 30, output_bytes=64 << 20)
 """Limits of each stage: CPU seconds, memory, and the size of what it writes."""
@@ -130,7 +130,7 @@ class Program:
         self.close()
 
 
-class Workshop(Sandbox):
+class CppSandbox(Sandbox):
     """A fork server for C++. Needs landlock: without it, a compiler could read and write everything that its user
     may."""
 
@@ -144,7 +144,7 @@ class Workshop(Sandbox):
             return
         try:
             self.native = toolchain().readable
-            machine = demand(self.minimum, self.at_most)
+            machine = require_isolation(self.minimum, self.at_most)
             if "landlock" not in machine.layers:
                 raise Unavailable(f"programs in C++ need landlock, and this machine offers {machine}")
             self._launch_proven(machine)
@@ -202,11 +202,11 @@ class Workshop(Sandbox):
         return self.run_native("program", program.file, ["./program"], stdin, limits)
 
 
-def workshop(sandbox: Sandbox) -> Workshop:
+def cpp_sandbox(sandbox: Sandbox) -> CppSandbox:
     """The server for C++ that belongs to a sandbox, which closes it."""
     if sandbox.beside is None:
-        sandbox.beside = Workshop(sandbox.minimum, sandbox.at_most)
-    assert isinstance(sandbox.beside, Workshop)
+        sandbox.beside = CppSandbox(sandbox.minimum, sandbox.at_most)
+    assert isinstance(sandbox.beside, CppSandbox)
     return sandbox.beside
 
 
@@ -248,7 +248,7 @@ _escaped: dict[str, list[str]] = {}
 """The attacks that a server does not stop, by its level: tried once per process."""
 
 
-def _attacked(shop: Workshop) -> list[str]:
+def _attacked(shop: CppSandbox) -> list[str]:
     with canaries.targets() as targets:
         facts = targets | {"python": "/bin/sh", "version": "--version"}
         facts = {name: f'"{fact}"' if isinstance(fact, str) else fact for name, fact in facts.items()}
@@ -269,12 +269,12 @@ def _attacked(shop: Workshop) -> list[str]:
     return escaped + (lines[:-1] if lines[-1:] == ["done"] else [f"end the attacks early ({ended.run})"])
 
 
-class Submitted:
+class CppSubmission:
     """One program in C++ that takes the place of a sandbox for the judge. It is built at its first test, and each test
     runs in a process of its own. Close it."""
 
     def __init__(self, sandbox: Sandbox, source: str, standard: str, files: ProgramFiles = NO_FILES) -> None:
-        self._shop, self._source, self._standard, self._files = workshop(sandbox), source, standard, files
+        self._shop, self._source, self._standard, self._files = cpp_sandbox(sandbox), source, standard, files
         self._program: Program | None = None
 
     def run(self, _: str, tests: list[dict[str, Any]], limits: Limits, **__: Any) -> Execution:

@@ -10,7 +10,7 @@ from typing import Any
 from ratchet.verifiers.code.checker_runs import CheckerFault, check_output, checker_process
 from ratchet.verifiers.code.checkers import Checker
 from ratchet.verifiers.code.comparison import short, text_difference, value_difference
-from ratchet.verifiers.code.compiled import DoesNotCompile, Submitted, workshop
+from ratchet.verifiers.code.compiled import CppSubmission, DoesNotCompile, cpp_sandbox
 from ratchet.verifiers.code.problem import CHECKER_TOTAL_FACTOR, InvalidProblem, Request, read_problem
 from ratchet.verifiers.code.published_checks import as_check
 from ratchet.verifiers.outcome import Outcome, Verdict
@@ -115,7 +115,7 @@ class _Judging:
             raise InvalidProblem(f"it allows {', '.join([only, *more])}, and nothing says which the program is in")
         self.run_source, self.modules = self.problem.files.run_in_python(source)
         if (language or only) == "cpp":
-            self.compiled = Submitted(sandbox, source, self.problem.standard, self.problem.files)
+            self.compiled = CppSubmission(sandbox, source, self.problem.standard, self.problem.files)
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
@@ -318,7 +318,7 @@ class _Judging:
             own = self._process()
         except DoesNotCompile as reason:
             return _broken(TestRun("uncompilable", detail=str(reason)))
-        server = self.sandbox if own.job and other.job else workshop(self.sandbox)
+        server = self.sandbox if own.job and other.job else cpp_sandbox(self.sandbox)
         talk = server.converse(own, other, self._limits(), interactor.accepting)
         self.budget_s -= talk.spent_s
         accepts, program = interactor.accepts(talk.interactor), talk.program

@@ -21,7 +21,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.logic import scoring
 from ratchet.verifiers.logic.domain import Logic
 from ratchet.verifiers.processes import run_child
-from ratchet.verifiers.workers import in_order
+from ratchet.verifiers.workers import ordered_map
 
 VERSION = 1
 """Raise it when the same settings and seed would now give other files."""
@@ -59,7 +59,7 @@ def make_puzzles(
 # Everything below runs in the child.
 
 
-class Batch(NamedTuple):
+class PuzzleSet(NamedTuple):
     """The puzzles of one task at one level. `config` differs from the task's defaults; `sizes` are by split."""
 
     task: str
@@ -69,7 +69,7 @@ class Batch(NamedTuple):
     sizes: dict[str, int]
 
 
-def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
+def batches(order: Mapping[str, Any]) -> Iterator[PuzzleSet]:
     """The batches in the order of the recipe. Raises RatchetError for an unknown task, field or level."""
     configs, grades, nothing = order["config"], order["grades"], {"answer": None, "metadata": {}}
     for task in [*order["tasks"], *configs, *grades]:
@@ -89,7 +89,7 @@ def batches(order: Mapping[str, Any]) -> Iterator[Batch]:
             numbers = [number for number in order["levels"] if number < level_count(task)] or [None]
             levels = {number: ({} if number is None else level_config(task, number)) | own for number in numbers}
         for level, config in levels.items():
-            yield Batch(task, level, config, order["seed"], sizes)
+            yield PuzzleSet(task, level, config, order["seed"], sizes)
 
 
 def graded(task: str, grades: Any, fields: set[str]) -> dict[int, dict[str, Any]]:
@@ -123,7 +123,7 @@ def level_config(task: str, level: int) -> dict[str, Any]:
     return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(default, name)}
 
 
-def make(batch: Batch) -> tuple[dict[str, list[str]], dict[str, Any]]:
+def make(batch: PuzzleSet) -> tuple[dict[str, list[str]], dict[str, Any]]:
     """The lines of one task and level by split, and their entry in the report."""
     counts = {"task": batch.task, "level": batch.level, "train": 0, "test": 0, "repeated": 0, "own_answer_refused": 0}
     lines: dict[str, list[str]] = {"test": [], "train": []}
@@ -148,7 +148,7 @@ def make(batch: Batch) -> tuple[dict[str, list[str]], dict[str, Any]]:
     return lines, counts
 
 
-def _items(batch: Batch, split: str, size: int) -> Iterator[dict[str, Any]]:
+def _items(batch: PuzzleSet, split: str, size: int) -> Iterator[dict[str, Any]]:
     dataset, settings = scoring.tasks()[batch.task]
     level = "default" if batch.level is None else batch.level
     source = f"{batch.seed if split == 'train' else 'held out'} {batch.task} {level}"
@@ -174,7 +174,7 @@ def _limited(puzzles: Any, number: int) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _passes_itself(batch: Batch, item: dict[str, Any]) -> bool:
+def _passes_itself(batch: PuzzleSet, item: dict[str, Any]) -> bool:
     """True if the task's own answer, if it has one, passes as a response."""
     if item["answer"] is None or scoring.fault(batch.task, item):
         return item["answer"] is None
@@ -202,7 +202,7 @@ def main() -> None:
     try:
         todo = list(batches(order))
         workers = 0 if sum(sum(batch.sizes.values()) for batch in todo) >= ROWS_FOR_MORE_PROCESSES else 1
-        write(Path(order["directory"]), in_order(make, todo, workers))
+        write(Path(order["directory"]), ordered_map(make, todo, workers))
     except RatchetError as error:
         sys.exit(f"reasoning-gym: {error}")
 

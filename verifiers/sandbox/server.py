@@ -65,7 +65,7 @@ _CONFINING = ("namespaces", "landlock", "seccomp")  # what A, B and C add to the
 
 
 @dataclass(frozen=True)
-class Machine:
+class OfferedIsolation:
     """This machine's best level whose canary attacks were stopped; its layers, outermost first; which attacks were
     stopped and which were not; what prevents better levels. `target` is the level to launch."""
 
@@ -80,7 +80,7 @@ class Machine:
         return f"{self.level}: {'+'.join(self.layers)}"
 
 
-def demand(minimum: str = "C", at_most: str = "A") -> Machine:
+def require_isolation(minimum: str = "C", at_most: str = "A") -> OfferedIsolation:
     """The isolation that this machine offers, at level `at_most` or below. Attacks the sandbox once per process.
 
     Raises RatchetError if that is less than `minimum`. RATCHET_UNSAFE in the environment, which `ratchet --unsafe` sets
@@ -110,7 +110,7 @@ _examining = threading.Lock()
 
 
 @functools.cache
-def _examine(minimum: str, again: bool = True) -> Machine:
+def _examine(minimum: str, again: bool = True) -> OfferedIsolation:
     layers: tuple[str, ...] = ()
     with _Unproven() as sandbox:
         try:
@@ -125,11 +125,11 @@ def _examine(minimum: str, again: bool = True) -> Machine:
     level, layers_needed = _level_of(layers), _CONFINING[[*LEVELS].index(minimum) :]
     lacking = tuple(f"{layer} cannot be used" for layer in layers_needed if not any(layer in name for name in layers))
     if level == "D":
-        return Machine(minimum, level, layers, lacking=lacking)
+        return OfferedIsolation(minimum, level, layers, lacking=lacking)
     unexpected = [name for name in escaped if name not in NOT_STOPPED.get(level, ())]
     if not unexpected:
         stopped = tuple(name for name in canaries.NAMES if name not in escaped)
-        return Machine(minimum, level, layers, stopped, tuple(escaped), lacking)
+        return OfferedIsolation(minimum, level, layers, stopped, tuple(escaped), lacking)
     below = _examine(chr(ord(minimum) + 1))
     reason = f"with {'+'.join(layers)} a program could still {', '.join(unexpected)}"
     return dataclasses.replace(below, lacking=(*lacking, reason, *below.lacking))
@@ -175,9 +175,9 @@ class Sandbox:
         if self.work:
             self.launch("B")
         else:
-            self._launch_proven(demand(self.minimum, self.at_most))
+            self._launch_proven(require_isolation(self.minimum, self.at_most))
 
-    def _launch_proven(self, machine: Machine) -> None:
+    def _launch_proven(self, machine: OfferedIsolation) -> None:
         if self.launch(machine.target) != list(machine.layers):
             raise SandboxFault("the sandbox server started with other layers than before")
         self.isolation = str(machine)

@@ -1,7 +1,7 @@
 """Watch the processes of one program and end them at their limits.
 
-`Machine` decides, by values alone, from what `Watch` measures every tick. A companion is a check or an interactor. The
-rows are looked at in this order; the last two also in the tick in which the program has ended:
+`RunStates` decides, by values alone, from what `Watch` measures every tick. A companion is a check or an interactor.
+The rows are looked at in this order; the last two also in the tick in which the program has ended:
 
     | state     | what a tick shows                            | next                 | ended     | check_ended |
     |-----------|----------------------------------------------|----------------------|-----------|-------------|
@@ -78,7 +78,7 @@ class Seen:
 
 
 @dataclass
-class Machine:
+class RunStates:
     """The states of one run. `limits` are those of `runs.Limits`; for an interactor with `joined`, and with the exit
     codes by which it is `accepting`.
 
@@ -145,7 +145,7 @@ class Watch:
     ) -> None:  # fmt: skip
         self.program, self.companion, self.progress, self.pipes = program, companion, progress, pipes
         self.channel, self.proc = channel, proc
-        self.machine = Machine(limits, companion is not None)
+        self.machine = RunStates(limits, companion is not None)
         self.children = [child for child in (program, companion) if child]
         self.loaded = False
         """True if the program ran out of time while load may be the reason."""

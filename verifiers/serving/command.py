@@ -63,7 +63,7 @@ def _positive(text: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from ratchet.verifiers.sandbox.server import demand
+    from ratchet.verifiers.sandbox.server import require_isolation
     from ratchet.verifiers.serving.local_pool import VerifierPool
 
     try:
@@ -74,7 +74,7 @@ def _serve(options: argparse.Namespace) -> None:
 
     token, source = server_token(options.token_file)
     listening = bound_socket(options.host, options.port, backlog=2048)
-    isolation = str(demand(options.minimum_isolation))
+    isolation = str(require_isolation(options.minimum_isolation))
     address, port = listening.getsockname()[:2]
     with VerifierPool(options.workers, JudgeSettings(minimum_isolation=options.minimum_isolation)) as pool:
         where = f"http://[{address}]:{port}" if ":" in address else f"http://{address}:{port}"

@@ -18,7 +18,7 @@ from ratchet.data_curation.decontamination.overlaps import MIN_SHARED_NGRAMS, Be
 from ratchet.data_curation.domains import plan_of
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.settings.curation import Decontamination
-from ratchet.data_curation.tokens import tokenise
+from ratchet.data_curation.tokens import tokenize_texts
 
 LABELS = Path(__file__).parents[1] / "contamination_labels.jsonl"
 KINDS = ("contaminated", "other numbers", "phrase only")
@@ -42,7 +42,7 @@ def measured(data: Path) -> list[tuple[str, float, bool]]:
         settings = DEFAULTS[domain]
         index = BenchmarkIndex(items.column("prompt").to_pylist(), [("", "")] * len(items), settings.ngram)
         mine = [label for label in labels if (label["benchmark"], label["file"]) == (benchmark, file)]
-        found = index.compare(tokenise([texts_of[file][str(label["row"])] for label in mine]))
+        found = index.compare(tokenize_texts([texts_of[file][str(label["row"])] for label in mine]))
         for row, label in enumerate(mine):
             item = places[str(label["item"])]
             overlap = next((overlap for overlap in found.get(row, ()) if overlap.item == item), None)

@@ -1,11 +1,11 @@
-"""A process that loads libraries once and forks a copy of itself for each order.
+"""A process that loads libraries once and forks a copy of itself for each job.
 
-    python -P -m ratchet.infra.launching.resident MODULE…
+    python -P -m ratchet.infra.launching.fork_server MODULE…
 
-Each line of standard input is an order, JSON {"module", "arguments", "log"}: the `main` of that MODULE runs as in
-`python -m MODULE ARGUMENTS`, with output to the log; the line in reply is its exit code. Before each order
-`MODULE.preload(*ARGUMENTS)` loads what the order needs. If it returns False, forking would not work (CUDA does not
-survive a fork): the process runs the first order itself and ends.
+Each line of standard input is a job, JSON {"module", "arguments", "log"}: the `main` of that MODULE runs as in
+`python -m MODULE ARGUMENTS`, with output to the log; the line in reply is its exit code. Before each job
+`MODULE.preload(*ARGUMENTS)` loads what the job needs. If it returns False, forking would not work (CUDA does not
+survive a fork): the process runs the first job itself and ends.
 """
 
 import gc
@@ -24,8 +24,8 @@ from types import ModuleType
 from ratchet.verifiers.processes import end_with_parent, process_group
 
 
-class Resident:
-    """A client of such a process, which starts with the first order and dies with us. An order for a module that is not
+class ForkServer:
+    """A client of such a process, which starts with the first job and dies with us. A job for a module that is not
     one of `modules` restarts it."""
 
     def __init__(self, *modules: str) -> None:
@@ -35,9 +35,9 @@ class Resident:
         self._open = ExitStack()
 
     @contextmanager
-    def order(self, argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator["Order"]:
+    def run(self, argv: Sequence[str], log: Path, environment: dict[str, str]) -> Iterator["Job"]:
         """Run `argv`, PYTHON -P -m MODULE ARGUMENTS. If it has not ended when the block does, it is ended, together
-        with the resident."""
+        with the fork server."""
         *python, module = argv[:4]
         modules = self._modules if module in self._modules else (module,)
         argv, arguments = [*python, __name__, *modules], argv[4:]
@@ -45,11 +45,11 @@ class Resident:
             self.close()
             self._process = self._open.enter_context(process_group(argv, log, environment, pipes=True))
             self._command = argv, environment
-        order = Order(self._process, {"module": module, "arguments": [*arguments], "log": str(log)})
+        job = Job(self._process, {"module": module, "arguments": [*arguments], "log": str(log)})
         try:
-            yield order
+            yield job
         finally:
-            if order.code is None:
+            if job.code is None:
                 self.close()
 
     def close(self) -> None:
@@ -61,19 +61,19 @@ class Resident:
             self._process = None
 
 
-class Order:
-    """A running order of a resident process."""
+class Job:
+    """A running job of a fork server."""
 
-    def __init__(self, process: subprocess.Popen[bytes], order: dict[str, object]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], job: dict[str, object]) -> None:
         self._process = process
         self.code: int | None = None
         assert process.stdin is not None and process.stdout is not None
         os.set_blocking(process.stdout.fileno(), False)
         with suppress(BrokenPipeError):  # it has ended, which `poll` reports
-            os.write(process.stdin.fileno(), json.dumps(order).encode() + b"\n")
+            os.write(process.stdin.fileno(), json.dumps(job).encode() + b"\n")
 
     def poll(self) -> int | None:
-        """The exit code of the order; None until it has ended."""
+        """The exit code of the job; None until it has ended."""
         assert self._process.stdout is not None
         if self.code is None:
             answer = self._process.stdout.read()
@@ -82,20 +82,20 @@ class Order:
 
 
 def serve() -> None:
-    """Read orders from standard input and run each, as the module's docstring says."""
+    """Read jobs from standard input and run each, as the module's docstring says."""
     answers = os.dup(1)
     os.dup2(2, 1)  # output of libraries is not an answer
     for line in sys.stdin:
-        order = json.loads(line)
-        if (name := order.pop("module")) not in sys.modules:
+        job = json.loads(line)
+        if (name := job.pop("module")) not in sys.modules:
             for hidden in [other for other, loaded in sys.modules.items() if loaded is None]:
                 del sys.modules[hidden]  # by a module that needs it less than this one may
         module = importlib.import_module(name)
-        if not module.preload(*order["arguments"]):
-            _run(module, os.getppid(), **order)
+        if not module.preload(*job["arguments"]):
+            _run(module, os.getppid(), **job)
             return
         gc.freeze()  # no copy walks over what all share, which would also copy its memory
-        child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=order)
+        child = multiprocessing.get_context("fork").Process(target=_run, args=(module, os.getpid()), kwargs=job)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # only after the copy has ended
         child.start()
         try:

@@ -9,7 +9,7 @@ from ratchet.verifiers.problem import Problem
 
 CODE = """
 import sys
-from ratchet.infra.launching.first_verdicts import load_domains
+from ratchet.infra.launching.preload import load_domains
 load_domains(sys.argv[1])
 print("reasoning_gym" in sys.modules, "py3langid" in sys.modules)
 """

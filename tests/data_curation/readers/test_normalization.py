@@ -42,5 +42,5 @@ def test_every_row_of_every_file_is_accounted_for(tmp_path):
     ]
     split = joined(read_files(files, "math", max_shortened=1))
     assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
-    assert set(split.rejected.column("step").to_pylist()) == {"normalise"}
+    assert set(split.rejected.column("step").to_pylist()) == {"normalize"}
     assert split.summary["files"] == {"a.json (math)": 2, "b.json (math)": 1}

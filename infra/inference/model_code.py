@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers.modeling_outputs import MoeModelOutputWithPast
 
-from ratchet.infra.inference.products import logits
+from ratchet.infra.inference.matmul import logits
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 RANDOM = ("drop", "jitter")

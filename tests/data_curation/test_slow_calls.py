@@ -7,18 +7,18 @@ import pytest
 
 from ratchet.data_curation.base import waiting
 from ratchet.data_curation.base.openai_engine import EndpointUnreachable, check_endpoint
-from ratchet.data_curation.base.waiting import by_proxy, saying
+from ratchet.data_curation.base.slow_calls import proxy_note, say_if_slow
 from ratchet.verifiers.processes import free_port
 
 
 def test_what_takes_long_is_said_once(monkeypatch, capsys):
     monkeypatch.setattr(waiting, "QUIET_S", 0.05)
     said = threading.Event()
-    with saying("Waiting for the Hub …"):
+    with say_if_slow("Waiting for the Hub …"):
         said.wait(0.5)
     assert capsys.readouterr().err == "Waiting for the Hub …\n"
     monkeypatch.setattr(waiting, "QUIET_S", 60.0)
-    with saying("Waiting for nothing …"):
+    with say_if_slow("Waiting for nothing …"):
         pass
     assert capsys.readouterr().err == ""
 
@@ -39,9 +39,9 @@ def test_the_proxy_that_refuses_is_named_without_its_password(monkeypatch):
     port = free_port()
     monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{port}")
     way = f" (by the environment's proxy 127.0.0.1:{port})"
-    assert by_proxy("https://example.org/v1") == way and by_proxy("http://example.org/v1") == ""
+    assert proxy_note("https://example.org/v1") == way and proxy_note("http://example.org/v1") == ""
     with pytest.raises(EndpointUnreachable) as refused:
         check_endpoint("https://example.org/v1", None)
     assert f"https://example.org/v1{way} cannot be reached" in str(refused.value) and "secret" not in str(refused.value)
     monkeypatch.setenv("no_proxy", "example.org")
-    assert by_proxy("https://example.org/v1") == ""
+    assert proxy_note("https://example.org/v1") == ""

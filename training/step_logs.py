@@ -13,7 +13,7 @@ from ratchet.training.rollout_log import Keep, RolloutLog
 from ratchet.verifiers.errors import RatchetError
 
 
-class Journal:
+class StepLog:
     """One file of records with a `step`. Rank 0 writes it; other ranks do nothing."""
 
     def __init__(self, path: Path, last_step: int, rank: int) -> None:
@@ -42,12 +42,12 @@ class Journal:
             self._lines.sync()
 
 
-class Journals:
+class StageLogs:
     """A stage's files, continued after `last_step`."""
 
     def __init__(self, work: Path, last_step: int, rank: int, keep: Keep = "all", logprobs: bool = False) -> None:
         files = (work / f"{name}.jsonl" for name in ("metrics", "decisions", "samples"))
-        self.metrics, self.decisions, self.samples = (Journal(file, last_step, rank) for file in files)
+        self.metrics, self.decisions, self.samples = (StepLog(file, last_step, rank) for file in files)
         self.rollouts = RolloutLog(work, keep, last_step, rank, logprobs)
         self._bad_batch = work / "bad_batch.json" if rank == 0 else None
 

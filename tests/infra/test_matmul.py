@@ -6,7 +6,7 @@ from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from ratchet.infra.inference import products
-from ratchet.infra.inference.products import (
+from ratchet.infra.inference.matmul import (
     NARROW,
     Linear,
     Packed,

@@ -11,7 +11,7 @@ QUIET_S = 5.0
 
 
 @contextmanager
-def saying(line: str) -> Iterator[None]:
+def say_if_slow(line: str) -> Iterator[None]:
     """Print `line` to standard error if the block takes longer than five seconds."""
     timer = threading.Timer(QUIET_S, lambda: print(line, file=sys.stderr, flush=True))
     timer.daemon = True
@@ -22,7 +22,7 @@ def saying(line: str) -> Iterator[None]:
         timer.cancel()
 
 
-def by_proxy(address: str) -> str:
+def proxy_note(address: str) -> str:
     """The environment's proxy for this address, in parentheses and without its password; "" if there is none."""
     parts, proxies = urlsplit(address), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
