@@ -49,7 +49,7 @@ def decontaminate(
 ) -> None:
     """Drop rows that share text with benchmark items, recording which item, where and how much.
 
-    Example: `ratchet decontaminate --input train.parquet --benchmark math500.json --output clean`
+    Example, with your files: `ratchet decontaminate --input train.parquet --benchmark test.json --output clean`
     """
     from pydantic import ValidationError
 

@@ -34,7 +34,7 @@ def deploy(
     A worker of the pool runs what is started from the UI, the API or a schedule: `prefect worker start --pool NAME`, in
     an environment with Ratchet. Run the command again to update the deployments.
 
-    Example: `ratchet deploy my-recipe.yaml --pool gpus`
+    Example, with a Prefect server that has a pool `gpus`: `ratchet deploy tiny --pool gpus`
     """
     if not pool:
         raise RatchetError(

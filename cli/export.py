@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 export = typer.Typer(
     help="Export problems, checkpoints and recipes for other trainers and the Hugging Face Hub.\n\n"
-    "Example: `ratchet export problems problems/math-curated --format trl --output exported`"
+    "Example, after `ratchet run tiny`: `ratchet export problems problems/math-curated --format trl --output exported`"
 )
 
 Output = Annotated[Path, typer.Option("--output", help="The directory to write to.")]
@@ -55,7 +55,7 @@ def problems(
     The directory has a Parquet file for each split and a README that says how to train with it. All domains can be
     exported; with `--data-source` the problems that verl's function cannot judge are left out and counted.
 
-    Example: `ratchet export problems problems/math-curated-1a2b3c4d5e6f --format trl --output data/math`
+    Example, after `ratchet run tiny`: `ratchet export problems problems/math-curated --format trl --output exported`
     """
     from ratchet.data_curation.base.files import disk_errors
     from ratchet.data_curation.base.prompts import PromptFormat
@@ -113,7 +113,9 @@ def hub(
 
     The login is the Hub's: HF_TOKEN, or `hf auth login`. Files that are there already are not sent again.
 
-    Example: `ratchet export hub checkpoint/math-60-1a2b3c4d5e6f --push my-org/my-model --private`
+    Example, after `ratchet run tiny`: `ratchet export hub checkpoint/math-60 --output repository`
+
+    Example, with a login: `ratchet export hub checkpoint/math-60 --push my-org/my-model --private`
     """
     from ratchet.infra.store.artifacts import ArtifactStore
     from ratchet.tasks import publication
@@ -138,7 +140,7 @@ def runs(
 ) -> None:
     """Write a recipe's curriculum as runs of another trainer: one for each stage.
 
-    Example: `ratchet export runs acereason-7b --for verl --output runs`
+    Example, after `ratchet run tiny`: `ratchet export runs tiny --for verl --output runs`
     """
     from ratchet.flows.curate import curated_problems
     from ratchet.infra.recipe import load_recipe

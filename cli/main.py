@@ -109,7 +109,7 @@ def run(
     waits at a gate (`approve` in its recipe) continues with `--approve`; results are approved once, whatever run makes
     them again.
 
-    Example: `ratchet run tiny --set training.stages.0.steps=20`
+    Example: `ratchet run tiny --set training.stages.math-36.steps=20`
     """
     loaded, overrides = load_with_overrides(recipe, set_, seed)
     run_flow("pipeline", loaded, (), dry_run, home, overrides, decision=(approve, reject))
@@ -148,7 +148,9 @@ def curate(
     STEP: normalize, rules, decontaminate, deduplicate, validate_tests, teacher_attempts, majority_vote, difficulty,
     length, curated.
 
-    Example: `ratchet curate math examples/math_files --input math_train.json --benchmark math500.json`
+    Example: `ratchet curate math tiny`
+
+    Example, with your files: `ratchet curate math examples/math_files --input train.json --benchmark test.json`
     """
     from ratchet.data_curation.settings.curation import Steps
     from ratchet.infra.recipe.load import shipped_recipes
@@ -188,7 +190,7 @@ def train(
     A single stage starts from the checkpoint before it, or from `--model`. `ratchet plan` estimates the time and memory
     of each stage.
 
-    Example: `ratchet train tiny --stage math-44 --model checkpoint/math-36-1a2b3c4d5e6f --dry-run`
+    Example, after `ratchet run tiny`: `ratchet train tiny --stage math-44 --model checkpoint/math-36 --dry-run`
     """
     loaded, overrides = load_with_overrides(recipe, set_, seed)
     run_flow("train", loaded, (None, stage, model), dry_run, home, overrides, decision=(approve, reject))
@@ -202,7 +204,10 @@ def evaluate(
         options.artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model"),
     ] = "",
     benchmarks: Annotated[
-        list[str] | None, options.benchmark("A benchmark of the recipe, or a known one; repeatable.", "--benchmark")
+        list[str] | None,
+        options.benchmark(
+            "A benchmark of the recipe, or a known one; repeatable, or separated by commas.", "--benchmark"
+        ),
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, max=65536, help="Responses per question.")] = None,
     set_: options.Overrides = None,
@@ -213,7 +218,7 @@ def evaluate(
 
     Responses sampled before with the same settings are reused.
 
-    Example: `ratchet evaluate tiny --model checkpoint/math-60-1a2b3c4d5e6f --samples 64`
+    Example, after `ratchet run tiny`: `ratchet evaluate tiny --model checkpoint/math-60 --samples 64`
     """
     from ratchet.tasks.evaluation import select_benchmarks
 
@@ -250,9 +255,9 @@ def compare(
 
     A run is named by its id, its name (the newest of that name), or its id in MLflow.
 
-    Example: `ratchet compare evaluation/start-1a2b3c4d5e6f evaluation/math-60-6f5e4d3c2b1a`
+    Example, after `ratchet run tiny`: `ratchet compare evaluation/start evaluation/math-60`
 
-    Example: `ratchet compare tiny-seed0-pipeline tiny-seed1-pipeline`
+    Example, also after `ratchet run tiny --seed 1`: `ratchet compare tiny-seed0-pipeline tiny-seed1-pipeline`
     """
     if len(what) < 2:
         raise RatchetError("Name two or more evaluations (`ratchet show evaluation` lists them), or two runs.")
@@ -280,7 +285,7 @@ def report(
 ) -> None:
     """Write the report of stored evaluations: gains, and every score with its error bar and its query.
 
-    Example: `ratchet report report/tiny-1a2b3c4d5e6f`
+    Example, after `ratchet run tiny`: `ratchet report report/tiny`
     """
     from ratchet.infra.recipe import Recipe
 

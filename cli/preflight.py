@@ -17,7 +17,9 @@ def preflight(recipe: RecipeName, set_: Overrides = None, home: Home = None) -> 
     Links, versions, disk, endpoints, the judge, the longest step of each stage, sampling, a checkpoint, a killed rank:
     each gets a line. `ratchet plan` then uses the measured rates. The exit code is 1 if a check fails.
 
-    Example: `ratchet preflight acereason-14b --home /shared/acereason`
+    Example: `ratchet preflight tiny`
+
+    Example, on its cluster: `ratchet preflight acereason-14b --home /shared/acereason`
     """
     from ratchet.flows.preflight import preflight as checks
     from ratchet.infra.recipe import load_recipe

@@ -50,7 +50,7 @@ def rollouts(
     A stage that is still training is read by its directory: the unfinished one in `artifacts/.drafts`, or the `work`
     of `train_stage`.
 
-    Example: `ratchet rollouts checkpoint/math-60 --step 40:60 --outcome failed --full`
+    Example, after `ratchet run tiny`: `ratchet rollouts checkpoint/math-60 --step 40:60 --outcome failed --full`
     """
     from ratchet.training.rollout_log import FACTS, READ, read_rollouts, rollout_files
 

@@ -49,9 +49,9 @@ def show(
 ) -> None:
     """Show an artifact and its lineage, the progress of a run, the history of a row, or a recipe.
 
-    Example: `ratchet show evaluation/math-60-1a2b3c4d5e6f`
+    Example, after `ratchet run tiny`: `ratchet show evaluation/math-60`
 
-    Example: `ratchet show 'How far from its start does it stop?'`
+    Example, after `ratchet run tiny`: `ratchet show 'How far from its start does it stop?'`
 
     Example: `ratchet show tiny > mine.yaml`
     """

@@ -94,9 +94,9 @@ def verify(
 
     Example: `ratchet verify math --gold '1/2' --response 'So \\boxed{0.5}'`
 
-    Example: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
+    Example, with your files: `ratchet verify code --problems kept.parquet --input answers.jsonl --output judged.jsonl`
 
-    Example: `ratchet verify --rollouts checkpoint/math-60 --step 40:60`
+    Example, after `ratchet run tiny`: `ratchet verify --rollouts checkpoint/math-60 --step 40:60`
     """
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.domains import use_domains
