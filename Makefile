@@ -52,7 +52,7 @@ CPU_TORCH := https://download.pytorch.org/whl/cpu
 $(READY): pyproject.toml verifiers/pyproject.toml data_curation/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Ratchet needs Python 3.11 or newer; $(PYTHON) is `$(PYTHON) -V`. Use: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
-	@echo "Setting up $(VENV): a few minutes, once."
+	@echo "Setting up $(VENV): two minutes or more, once."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt pip setuptools wheel
 	@command -v nvidia-smi > /dev/null || $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt --no-deps \

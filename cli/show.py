@@ -51,7 +51,7 @@ def show(
 
     Example, after `ratchet run tiny`: `ratchet show evaluation/math-60`
 
-    Example, after `ratchet run tiny`: `ratchet show 'How far from its start does it stop?'`
+    Example, after `ratchet run tiny`: `ratchet show 'How many balls are there?'`
 
     Example: `ratchet show tiny > mine.yaml`
     """

@@ -35,7 +35,7 @@ class Verification(Section):
     """Verification of responses, and the isolation that it needs."""
 
     math: Literal["strict", "either"] = "strict"
-    """`either` also accepts answers that math-verify accepts (`pip install 'ratchet-rl[math-verify]'`), as ProRL does:
+    """`either` also accepts answers that math-verify accepts (`pip install '.[math-verify]'`), as ProRL does:
     a few more right answers, and some wrong ones (docs/reference/math_verifier.md)."""
     minimum_isolation: NotInKey[Literal["A", "B", "C"]] = "C"
     """The lowest rung of the isolation ladder (docs/explanation/sandbox.md) on which a model's code may run. C works in
