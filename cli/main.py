@@ -285,7 +285,7 @@ def report(
 ) -> None:
     """Write the report of stored evaluations: gains, and every score with its error bar and its query.
 
-    Example, after `ratchet run tiny`: `ratchet report report/tiny`
+    Example, after `ratchet run tiny`: `ratchet report evaluation/start evaluation/math-60`
     """
     from ratchet.infra.recipe import Recipe
 
