@@ -218,7 +218,7 @@ def evaluate(
 
     Responses sampled before with the same settings are reused.
 
-    Example, after `ratchet run tiny`: `ratchet evaluate tiny --model checkpoint/math-60 --samples 64`
+    Example, after `ratchet run tiny`: `ratchet evaluate tiny --model checkpoint/math-44 --samples 64`
     """
     from ratchet.tasks.evaluation import select_benchmarks
 

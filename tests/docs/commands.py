@@ -1,4 +1,4 @@
-"""The commands that the documentation names, found in its pages."""
+"""The commands that the documentation names, found in its pages and in the examples of `--help`."""
 
 import re
 import shlex
@@ -11,9 +11,11 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+HELP = sorted((ROOT / "cli").glob("*.py"))
 OURS = ("ratchet", "ratchet-judge", "make", "python", "pytest")
 SHELL = ("", "bash", "sh", "console")
 _INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:ratchet|ratchet-judge|make|python|pytest) [^`\n]+)`(?!`)")
+_EXAMPLE = re.compile(r"Example[^:\n]*: `(ratchet [^`\n]+)`")
 _SETTING = re.compile(r"[A-Z][A-Z0-9_]*=")
 
 
@@ -32,7 +34,13 @@ class Command:
 
 
 def commands() -> list[Command]:
-    return [command for page in PAGES for command in _of_page(page)]
+    return [*(one for page in PAGES for one in _of_page(page)), *(one for file in HELP for one in _of_help(file))]
+
+
+def _of_help(file: Path) -> Iterator[Command]:
+    """The examples in docstrings of commands, to be typed as they are."""
+    for example in _EXAMPLE.findall(file.read_text().replace(r"\\", "\\")):
+        yield from _command(str(file.relative_to(ROOT)), example, in_block=True)
 
 
 def _of_page(page: Path) -> Iterator[Command]:

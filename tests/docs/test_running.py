@@ -1,4 +1,5 @@
-"""The commands of each page, typed as they stand, in a directory like a reader's: against finished runs in small."""
+"""The commands of each page and the examples of `--help`, typed as they stand, in a directory like a reader's: against
+finished runs in small."""
 
 import gzip
 import json
@@ -77,6 +78,8 @@ def tiny(tmp_path_factory) -> Path:
     ]
     (directory / "math_train.json").write_text(json.dumps(rows[:50]))
     (directory / "math500.json").write_text(json.dumps(rows[55:]))
+    for name, of_mine in (("train", "math_train"), ("test", "math500")):
+        (directory / f"{name}.json").symlink_to(f"{of_mine}.json")
     pq.write_table(pa.Table.from_pylist(rows[:50]), directory / "train.parquet")
     (directory / "held_out").mkdir()
     (directory / "held_out" / "more.json").write_text(json.dumps(rows[50:55]))
@@ -181,7 +184,8 @@ def write_programs(directory: Path) -> None:
     """The curated code problems with their golden solutions as answers."""
     curated = sorted((directory / "home" / "artifacts" / "problems").glob("code-curated-*"))[-1]
     problems = pq.read_table(curated / "kept.parquet")
-    pq.write_table(problems, directory / "problems.parquet")
+    for name in ("problems", "kept"):
+        pq.write_table(problems, directory / f"{name}.parquet")
     answers = [{"problem_id": row["problem_id"], "code": row["golden_solutions"][0]} for row in problems.to_pylist()]
     (directory / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
 
