@@ -155,7 +155,7 @@ def test_sampling_follows_the_tempered_distribution():
         torch.testing.assert_close(found, wanted, atol=3e-5, rtol=0)
 
 
-def test_top_k_and_top_p_keep_what_they_should_and_renormalise():
+def test_top_k_and_top_p_keep_what_they_should_and_renormalize():
     probabilities = torch.tensor([0.05, 0.4, 0.1, 0.3, 0.15])
     logits = probabilities.log()
     torch.testing.assert_close(
