@@ -42,8 +42,8 @@ def test_chats_and_pairs_are_taken_as_they_stand(tmp_path, row):
 def test_a_mapped_prompt_leaves_the_response_its_usual_name(tmp_path):
     traces, _ = read(tmp_path / "t.jsonl", [{"ask": "What is 1 + 1?", "response": "2"}], {"prompt": "ask"})
     assert pairs(traces) == [("What is 1 + 1?", "2")]
-    with pytest.raises(RatchetError, match="no column 'aks'"):
-        check_columns(tmp_path / "t.jsonl", "math", {"prompt": "aks"})
+    with pytest.raises(RatchetError, match="no column 'demand'"):
+        check_columns(tmp_path / "t.jsonl", "math", {"prompt": "demand"})
     (tmp_path / "u.jsonl").write_text('{"ask": "What is 1 + 1?", "reply": "2"}')
     with pytest.raises(RatchetError, match="unknown math format, its columns are ask, reply"):
         check_columns(tmp_path / "u.jsonl", "math", {})

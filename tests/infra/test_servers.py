@@ -1,5 +1,5 @@
 """Several servers as one engine, with servers that answer at once, in threads of this process; the death of a real one
-is told in `test_vllm_engine.py`."""
+is in `test_vllm_engine.py`."""
 
 import threading
 
