@@ -229,7 +229,7 @@ def with_recipe(trapped: Path) -> Path:
 def test_a_run_of_a_worker_imports_nothing_from_the_users_folder(server, with_recipe, finished_home):
     deploy = ("deploy", "mine.yaml", "--pool", "here", "--home", finished_home)
     server.command("ratchet.cli.main", *deploy, folder=with_recipe)
-    run = server.start("train/train-trapped", overrides=["training.stages.1.steps=3"])
+    run = server.start("train/trapped-train", overrides=["training.stages.1.steps=3"])
     assert "Crashed" not in server.wait(run, "Completed")
 
 
@@ -244,10 +244,10 @@ def test_the_uis_servers_and_a_run_of_its_form_import_nothing_from_the_users_fol
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(argv, cwd=with_recipe, env=environment, **streams) as ui:
         try:
-            while not forms.deployment("report/report"):  # the last that is registered
+            while not forms.deployment("report/trapped-report"):  # the last that is registered
                 assert ui.poll() is None, ui.stdout.read()
                 time.sleep(0.5)
-            run = forms.start("train/train-trapped", overrides=["training.stages.1.steps=4"])
+            run = forms.start("train/trapped-train", overrides=["training.stages.1.steps=4"])
             assert "Crashed" not in forms.wait(run, "Completed")
         finally:
             ui.send_signal(signal.SIGINT)
