@@ -13,7 +13,6 @@ RENAMED = {
     ("doctor", "--delete"): "ratchet gc --delete",
     ("evaluate", "--benchmarks"): "--benchmark",
     ("rehearse", "--samples"): "--rows",
-    ("show", "gates"): "ratchet show approvals",
     ("train", "--from"): "--model",
     ("train", "--machine"): "ratchet plan --machine",
     ("verify", "--solutions"): "--input",
@@ -39,6 +38,8 @@ def answer_old_names(words: Sequence[str]) -> None:
     if command == "serve":
         raise RatchetError("Reward servers have a command of their own: ratchet-judge serve")
     first = next(iter(rest), "--help")
+    if command == "show" and first == "gates":
+        raise RatchetError("`ratchet show gates` is now ratchet show approvals")
     if command == "doctor" and not first.startswith("-"):
         raise RatchetError(f"A recipe is tested by another command: ratchet preflight {first}")
     if command == "export" and not first.startswith("-") and first not in EXPORTS:

@@ -30,7 +30,12 @@ def test_an_old_option_is_answered_with_the_new_one(command, old, new):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("doctor tiny", "preflight tiny"), ("export problems/math --format trl", "export problems")]
+    ("old", "new"),
+    [
+        ("doctor tiny", "preflight tiny"),
+        ("export problems/math --format trl", "export problems"),
+        ("show gates", "show approvals"),
+    ],
 )
 def test_an_old_argument_is_answered_with_the_new_command(old, new):
     with pytest.raises(RatchetError, match=f"ratchet {new}"):

@@ -5,26 +5,26 @@ import threading
 
 import pytest
 
-from ratchet.data_curation.base import waiting
+from ratchet.data_curation.base import slow_calls
 from ratchet.data_curation.base.openai_engine import EndpointUnreachable, check_endpoint
 from ratchet.data_curation.base.slow_calls import proxy_note, say_if_slow
 from ratchet.verifiers.processes import free_port
 
 
 def test_what_takes_long_is_said_once(monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "QUIET_S", 0.05)
+    monkeypatch.setattr(slow_calls, "QUIET_S", 0.05)
     said = threading.Event()
     with say_if_slow("Waiting for the Hub …"):
         said.wait(0.5)
     assert capsys.readouterr().err == "Waiting for the Hub …\n"
-    monkeypatch.setattr(waiting, "QUIET_S", 60.0)
+    monkeypatch.setattr(slow_calls, "QUIET_S", 60.0)
     with say_if_slow("Waiting for nothing …"):
         pass
     assert capsys.readouterr().err == ""
 
 
 def test_an_endpoint_that_is_silent_is_named_while_it_is_waited_for(monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "QUIET_S", 0.05)
+    monkeypatch.setattr(slow_calls, "QUIET_S", 0.05)
     monkeypatch.setattr("ratchet.data_curation.base.openai_engine.CHECK_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from ratchet.infra.inference import products
+from ratchet.infra.inference import matmul
 from ratchet.infra.inference.matmul import (
     NARROW,
     Linear,
@@ -50,9 +50,9 @@ def test_a_frozen_weight_has_no_gradient():
 
 
 def test_small_weights_and_other_types_stay_with_torch():
-    assert by_onednn(torch.zeros(products.LEAST // 16, 16))
-    assert not by_onednn(torch.zeros(products.LEAST // 16 - 1, 16))
-    assert not by_onednn(torch.zeros(products.LEAST // 16, 16, dtype=torch.bfloat16))
+    assert by_onednn(torch.zeros(matmul.LEAST // 16, 16))
+    assert not by_onednn(torch.zeros(matmul.LEAST // 16 - 1, 16))
+    assert not by_onednn(torch.zeros(matmul.LEAST // 16, 16, dtype=torch.bfloat16))
     inputs, weight = torch.randn(3, 8), torch.randn(5, 8)
     assert torch.equal(product(inputs, weight), nn.functional.linear(inputs, weight))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ratchet.infra.inference import products
+from ratchet.infra.inference import matmul
 from ratchet.infra.recipe.training import Hardware
 from ratchet.training import logprobs
 from ratchet.training.checkpoint import Checkpoints
@@ -81,7 +81,7 @@ def test_one_rank(micro_model, alone_gradient, hardware):
     "hardware", [{}, {"zero_stage": 3, "packed": True}, {"activation_checkpointing": True}], ids=str
 )
 def test_products_of_onednn_give_the_same_gradient(micro_model, alone_gradient, hardware, monkeypatch):
-    monkeypatch.setattr(products, "LEAST", 0)
+    monkeypatch.setattr(matmul, "LEAST", 0)
     test_one_rank(micro_model, alone_gradient, hardware)
 
 

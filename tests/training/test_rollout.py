@@ -67,7 +67,8 @@ def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone
     )
     file, kept = tmp_path / process.PASS_RATES, tmp_path / "checkpoints" / f"0-{process.PASS_RATES}"
     assert process._measure_pass_rates(spec) == 14  # one problem of the fifteen has difficulty 7
-    whole, counts = file.read_text(), process._read_counts(file)
+    whole = file.read_text()
+    counts = {i: count for line in whole.splitlines() for i, count in json.loads(line)["counts"].items()}
     # Two equal responses of three settle the decision; a mixed prompt gets all.
     assert len(counts) == 14 and {*map(tuple, counts.values())} <= {(0, 2), (2, 2), (1, 3), (2, 3)}
     lines = kept.read_text().splitlines()

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ratchet.data_curation import patience
+from ratchet.data_curation import retry_timeouts
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.code_tests import validation
 from ratchet.data_curation.code_tests.golden_agreement import QUICK_S, QUICK_WIDER, Case, settle, verdicts
@@ -101,8 +101,8 @@ def test_a_mutant_that_is_only_slow_has_survived(pool):
 
 
 def test_a_golden_solution_somewhat_beyond_its_limit_rejects_no_row(pool, monkeypatch):
-    widened = patience._widened
-    monkeypatch.setattr(patience, "_widened", lambda submission, wider: widened(submission, 10 * wider))
+    widened = retry_timeouts._widened
+    monkeypatch.setattr(retry_timeouts, "_widened", lambda submission, wider: widened(submission, 10 * wider))
     rows = [
         row(name, [spinning(seconds, "len(xs)")], COUNTED[:1]) | {"time_limit_s": 0.1}
         for name, seconds in (("slowed", 0.2), ("slow", 9999))

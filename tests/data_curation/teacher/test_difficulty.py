@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from ratchet.data_curation import patience
+from ratchet.data_curation import retry_timeouts
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.data_curation.teacher.attempts import ATTEMPTS_SCHEMA
 from ratchet.data_curation.teacher.difficulty import grade
@@ -52,8 +52,8 @@ def test_what_is_never_solved_and_what_was_never_tried_are_two_reasons(split):
 
 
 def test_an_attempt_somewhat_beyond_its_time_limit_is_judged_again_with_more(monkeypatch):
-    widened = patience._widened
-    monkeypatch.setattr(patience, "_widened", lambda submission, wider: widened(submission, 10 * wider))
+    widened = retry_timeouts._widened
+    monkeypatch.setattr(retry_timeouts, "_widened", lambda submission, wider: widened(submission, 10 * wider))
     spinning = (
         "```python\nimport time\n\n\ndef solve(x):\n    end = time.process_time() + {}\n"
         "    while time.process_time() < end:\n        pass\n    return x + 1\n```"
