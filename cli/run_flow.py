@@ -114,11 +114,17 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
     from ratchet.tasks.progress import duration
     from ratchet.verifiers.processes import GIB
 
-    trained = {step.output.name for step in plan if step.output.kind == "checkpoint"}
-    chosen = [stage.name for stage in recipe.training.stages if stage.name in trained]
-    stage = chosen[0] if len(chosen) == 1 < len(recipe.training.stages) else ""
+    made = {(step.output.kind, step.output.name) for step in plan if not step.cached}
+    stages = tuple(stage for stage in recipe.training.stages if ("checkpoint", stage.name) in made)
+    if not stages:
+        return "", []
+    evaluated = any(kind == "evaluation" for kind, _ in made)
+    update = {
+        "training": recipe.training.model_copy(update={"stages": stages}),
+        "evaluation": recipe.evaluation if evaluated else recipe.evaluation.model_copy(update={"after": ()}),
+    }
     try:
-        planned = Plan(recipe, settings, stage=stage, curated=curated_files(plan))
+        planned = Plan(recipe.model_copy(update=update), settings, curated=curated_files(plan))
         if planned.assumed:
             return "Time, cost and memory of the stages: `ratchet plan RECIPE`", []
         peak = max(needs.peak for _, needs in planned.stages) * planned.sharing / GIB
