@@ -1,6 +1,5 @@
 """A step of curation: a class with its settings as fields, which keeps or rejects rows (`steps.py` lists them)."""
 
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +16,7 @@ from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.verifiers.domains import code_of, domain_of
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, with_place
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from ratchet.verifiers.serving.pool import Pool
@@ -174,10 +173,8 @@ def _judged(step: ProblemFilter, problem: Problem) -> Mapping[str, Any] | None:
     try:
         evidence: object = step.judge(problem)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
         raise RatchetError(
-            f"the step {step.name} raised {type(error).__name__}: {error} ({Path(place.filename).name}, line "
-            f"{place.lineno}) on {where}. `ratchet --debug` shows the traceback."
+            f"the step {step.name} fails on {where}: {with_place(error)}. `ratchet --debug` shows the traceback."
         ) from error
     if evidence is None or isinstance(evidence, Mapping):
         return evidence

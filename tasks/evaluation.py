@@ -103,9 +103,8 @@ def select_benchmarks(recipe: Recipe, names: Sequence[str], samples: int | None)
         chosen = {name: benchmark.model_copy(update={"samples": samples}) for name, benchmark in chosen.items()}
     if wanted or samples is not None:  # only k that are defined
         for name, benchmark in chosen.items():
-            wanted_at = benchmark.pass_at or recipe.evaluation.pass_at
-            possible = tuple(k for k in wanted_at if k <= benchmark.samples) or (1,)
-            if possible != wanted_at:
+            possible = recipe.evaluation.pass_at_of(benchmark)
+            if possible != (benchmark.pass_at or recipe.evaluation.pass_at):
                 chosen[name] = benchmark.model_copy(update={"pass_at": possible})
     return _updated(recipe, benchmarks=tuple(chosen.values()))
 

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import traceback
 from collections.abc import Iterable
 
 
@@ -33,6 +34,12 @@ def in_words(error: Exception) -> str:
     if isinstance(error, OSError) and (error.filename is not None or error.errno in (errno.ENOSPC, errno.EDQUOT)):
         return f"{error.filename}: {error.strerror}." if error.filename is not None else f"{error.strerror}."
     return ""
+
+
+def with_place(error: Exception) -> str:
+    """An error of the user's own code in words, with the file and line that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:

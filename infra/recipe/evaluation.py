@@ -211,5 +211,5 @@ class Evaluation(Section):
         return benchmarks
 
     def pass_at_of(self, benchmark: Benchmark) -> tuple[int, ...]:
-        """The k of a benchmark's pass@k: its own, or those of `pass_at` up to its number of responses."""
-        return benchmark.pass_at or tuple(k for k in self.pass_at if k <= benchmark.samples) or (1,)
+        """The k of a benchmark's pass@k: its own, or those of `pass_at`, up to its number of responses."""
+        return tuple(k for k in benchmark.pass_at or self.pass_at if k <= benchmark.samples) or (1,)

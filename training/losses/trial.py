@@ -1,6 +1,5 @@
 """Try a loss or an advantage of the user's own while a run is planned, so that a mistake costs no training."""
 
-import traceback
 from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from ratchet.infra.recipe.training import Stage
 from ratchet.training.advantages import ADVANTAGES, GroupRewards
 from ratchet.training.losses import LOSSES
 from ratchet.training.losses.loss import LossInputs, LossOutputs, misshaped, part_of_step
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, with_place
 
 T = TypeVar("T")
 LENGTHS = (2, 3)
@@ -132,7 +131,4 @@ def _attempt(what: str, call: Callable[[], T]) -> T:
     try:
         return call()
     except Exception as error:  # any error of the user's code
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise RatchetError(
-            f"{what} fails: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-        ) from error
+        raise RatchetError(f"{what} fails: {with_place(error)}") from error
