@@ -1,7 +1,7 @@
 """Run or plan one flow for a command."""
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ def run_flow(
     from ratchet.data_curation.settings.curation import Steps
     from ratchet.flows.runs import ON_CPU
     from ratchet.infra.recipe.recipe_warnings import recipe_warnings
+    from ratchet.tasks.run_context import findings
 
     with ExitStack() as stack:
         with spinner("planning: reading the recipe's files and the model…"):  # seconds: torch and Prefect load
@@ -61,19 +62,19 @@ def run_flow(
             training, too_large = _training(recipe, settings, plan)
             faults = [*faults, *too_large]
         if dry_run and output.json:
-            print_json(
-                {"recipe": recipe.name, "on_cpu": recipe.cpu_overrides, "steps": step_facts(plan), "faults": faults}
-            )
+            facts = {"steps": step_facts(plan), "faults": faults, "findings": list(findings(plan))}
+            print_json({"recipe": recipe.name, "on_cpu": recipe.cpu_overrides, **facts})
         elif dry_run:
             show_steps(plan)
             if recipe.cpu_overrides and any(step.output.kind in ("checkpoint", "evaluation") for step in plan):
                 hint(ON_CPU.format(", ".join(recipe.cpu_overrides)))
             for warning in recipe_warnings(recipe) if trained else ():
                 console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
-            for summary, warnings in _own_losses(recipe, plan):
-                if summary:
-                    hint(summary)
-                for warning in filter(None, warnings):
+            for line in findings(plan):
+                warning = line.removeprefix("! ")
+                if warning == line:
+                    hint(line)
+                else:
                     console.print(f"[yellow]![/] {escape(warning)}", soft_wrap=True)
             if training:
                 hint(training)
@@ -135,20 +136,6 @@ def _training(recipe: "Recipe", settings: Settings, plan: "Sequence[PlannedStep]
         f"Training and evaluation: about {hours} and {peak:.2g} GiB on {planned.machine}; more by `ratchet plan RECIPE`"
     )
     return line, [*filter(None, [planned.too_large])]
-
-
-def _own_losses(recipe: "Recipe", plan: "Sequence[PlannedStep]") -> "Iterator[tuple[str, tuple[str, ...]]]":
-    """Summary and warnings of the planned stages' losses and advantages of the user's own, as tried."""
-    from ratchet.tasks.training import loss_trial
-
-    planned = {step.output.name for step in plan if step.output.kind == "checkpoint"}
-    for stage in recipe.training.stages:
-        if stage.name in planned and (trial := loss_trial(stage)):
-            yield trial.summary, (trial.warning,)
-        if stage.name in planned and stage.loss_settings:
-            from ratchet.training.losses.trial import unread_settings
-
-            yield "", (unread_settings(stage),)
 
 
 def _decided(plan: "Sequence[PlannedStep]", settings: Settings, approve: bool, reject: str) -> bool:

@@ -100,7 +100,7 @@ def verify(
     """
     from ratchet.infra.recipe import load_recipe
     from ratchet.infra.recipe.domains import use_domains
-    from ratchet.verifiers.domains import DOMAINS, declare_domains, domain_of
+    from ratchet.verifiers.domains import declare_domains, domain_of, load_domain
     from ratchet.verifiers.registry import add_to_import_path
     from ratchet.verifiers.submission import JudgeSettings
 
@@ -126,7 +126,7 @@ def verify(
     if ":" in domain:
         add_to_import_path(Path.cwd())
         declare_domains([domain], {})
-        domain = DOMAINS.load(domain).name
+        domain = load_domain(domain).name
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}

@@ -9,6 +9,7 @@ Only the first rows are read; the step `normalize` reads all of them by the same
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from pathlib import Path
@@ -147,6 +148,22 @@ def preview_sources(
     paths = local_files(name)
     named = zip(paths, source_names(paths), strict=True)
     return [preview_file(path, domain, columns, source, rows) for path, source in named]
+
+
+def first_problems(
+    path: str | Path, domain: str, columns: Columns | None = None, count: int = 3
+) -> list[tuple[int, Problem]]:
+    """Up to `count` problems among a file's first `ROWS_LOOKED_AT` rows, each with its row, counted from 0. Raises the
+    errors of `read_problems` for the file."""
+    file, found = open_raw_file(path := Path(path), domain, columns, source_names([path])[0]), []
+    for number, raw in enumerate(islice(read_rows(path), ROWS_LOOKED_AT)):
+        if isinstance(raw, Malformed):
+            continue
+        with suppress(*UNREADABLE):
+            found.append((number, _problem(raw, file)[0]))
+        if len(found) == count:
+            break
+    return found
 
 
 def _problem(raw: Row, file: RawFile) -> tuple[Problem, Statement]:

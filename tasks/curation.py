@@ -27,6 +27,7 @@ from ratchet.infra.recipe.evaluation import CATALOG, benchmark_name, named_path
 from ratchet.infra.store.artifacts import FILE_KIND, Artifact, Parameters
 from ratchet.infra.store.manifest import DatasetManifest
 from ratchet.tasks import run_context
+from ratchet.tasks.domain_trial import DomainTrial
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import PlannedStep, RunContext
@@ -121,7 +122,23 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
         each = partial(in_batches, run.reporter, run.recipe.workers)
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
 
-    return split_step(run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain))
+    published = [path for path in paths if path.is_file()]  # others are not generated or fetched yet
+    tried = [DomainTrial(domain, path, columns) for path in published[:1]]
+
+    def check() -> None:
+        for domain_trial in tried:
+            domain_trial.check()
+
+    def trial() -> Iterator[str]:
+        for path, name in zip(published, source_names(published), strict=True):
+            preview = preview_file(path, domain, columns, name)
+            yield from (f"! {preview.source}: {line[2:]}" for line in preview.counts() if line.startswith("!"))
+        for domain_trial in tried:
+            yield from domain_trial.findings()
+
+    return split_step(
+        run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain), check=check, trial=trial
+    )
 
 
 def _show_previews(
@@ -233,10 +250,10 @@ def in_batches(
 
 def split_step(
     run: RunContext, step: Step, domain: str, settings: Curation, inputs: Sequence[Artifact], parameters: Parameters,
-    work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
+    work: Callable[[Draft[DatasetResult]], Iterable[Split]], **also: Any,
 ) -> Artifact:  # fmt: skip
     """Run a step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's
-    result is added to the counts."""
+    result is added to the counts; `also` is passed to `run_step`."""
 
     def make(draft: Draft[DatasetResult]) -> None:
         write_splits(draft, work(draft), settings.advanced.max_rejected)
@@ -250,7 +267,7 @@ def split_step(
 
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
-        run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code
+        run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, **also
     )
 
 

@@ -1,6 +1,6 @@
 """One run of a flow from its steps' view: recipe, store, lineage and display."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,9 @@ class PlannedStep:
     """A function that describes the cost of making the output, once its inputs exist."""
     check: Callable[[], None] | None = None
     """A function that raises RatchetError for a missing requirement."""
+    trial: Callable[[], Iterable[str]] | None = None
+    """A function that tries what the step reads, for a dry run, and yields what it found as lines of text; one that
+    begins with `! ` is a warning."""
     same_as: Artifact | None = None
     """An earlier artifact with the same content."""
     approval: Approval | None = None
@@ -140,6 +143,13 @@ class RunContext:
     def phase(self, title: str) -> None:
         if not self.planning:
             self.reporter.phase(title)
+
+
+def findings(plan: Sequence[PlannedStep]) -> Iterator[str]:
+    """The lines of the planned steps' trials."""
+    for step in plan:
+        if step.trial and not step.done:
+            yield from step.trial()
 
 
 def missing(plan: Sequence[PlannedStep]) -> list[str]:

@@ -69,14 +69,16 @@ def run_step(
     title: str = "",
     estimate: Callable[[], str] | None = None,
     check: Callable[[], None] | None = None,
+    trial: Callable[[], Iterable[str]] | None = None,
     whole: Sequence[Artifact] = (),
     code: Iterable[str] = (),
 ) -> Artifact:
     """Find or make the artifact of this step, called `name` in the store and `title` in the display.
 
     `make` fills the draft. `estimate` describes its cost in a plan. `check` is called before a run's first step, and
-    raises RatchetError for a missing requirement. `whole` are the inputs of which it reads more than `artifacts.READ`;
-    `code` are the import paths of domains, losses, engines and the like that it runs, including the user's own.
+    raises RatchetError for a missing requirement; `trial` is that of a `PlannedStep`. `whole` are the inputs of which
+    it reads more than `artifacts.READ`; `code` are the import paths of domains, losses, engines and the like that it
+    runs, including the user's own.
     """
     inputs, own = tuple(inputs), own_code(code)
     key = artifact_key(step.name, step.version, name, parameters, inputs, whole, own)
@@ -89,7 +91,7 @@ def run_step(
     same_as = run.store.earlier_same(target) if run.planning and cached else None
     planned = PlannedStep(
         title, target, inputs, cached, name=step.name, left_out=not chosen, same_as=same_as,
-        estimate=estimate, check=check,
+        estimate=estimate, check=check, trial=trial,
     )  # fmt: skip
     run.plan.append(planned)
     if run.planning or not chosen:

@@ -3,7 +3,7 @@ process."""
 
 import json
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -206,8 +206,21 @@ def stage_checkpoint(
 
     return run_step(
         run, STAGE, stage.name, parameters=parameters, inputs=inputs, make=partial(_train, run, spec, start=start),
-        code=code, check=check,
+        code=code, check=check, trial=partial(_loss_findings, stage),
     )  # fmt: skip
+
+
+def _loss_findings(stage: Stage) -> Iterator[str]:
+    """Lines of a dry run about a loss and an advantage of the user's own."""
+    if trial := loss_trial(stage):
+        yield trial.summary
+        if trial.warning:
+            yield f"! {trial.warning}"
+    if stage.loss_settings:
+        from ratchet.training.losses.trial import unread_settings
+
+        if warning := unread_settings(stage):
+            yield f"! {warning}"
 
 
 def _sampled_with(recipe: Recipe, domains: Sequence[str]) -> dict[str, Any]:

@@ -34,8 +34,21 @@ def domain_of(name: str) -> Domain:
         own = _own_domains()
         if name not in own and name not in DOMAINS:
             raise DOMAINS.unknown(name, own)
-        _instances[name] = (own.get(name) or DOMAINS.get(name))()
+        _instances[name] = (own.get(name) or load_domain(DOMAINS.path(name)))()
     return _instances[name]
+
+
+def load_domain(path: str) -> type[Domain]:
+    """The domain at this import path. Raises RatchetError if it cannot be imported or lacks a required member."""
+    domain = DOMAINS.load(path)
+    missing = [name for name in ("name", "templates") if not getattr(domain, name, None)]
+    if all(getattr(domain, name) is getattr(Domain, name) for name in ("score", "judged", "prepare")):
+        missing.append("score")
+    if missing:
+        raise RatchetError(
+            f"The domain {path} has no {' and no '.join(missing)}. docs/tutorials/own_domain.md lists the members."
+        )
+    return domain
 
 
 def code_of(domains: Iterable[str]) -> list[str]:
@@ -55,7 +68,7 @@ def own_domain_variables() -> str:
 
 
 def _own_domains() -> dict[str, type[Domain]]:
-    own = map(DOMAINS.load, filter(None, os.environ.get(OWN_DOMAINS, "").split(",")))
+    own = map(load_domain, filter(None, os.environ.get(OWN_DOMAINS, "").split(",")))
     return {**{cls.name: cls for cls in own}, **declared_environments()}
 
 
@@ -66,7 +79,7 @@ def declare_domains(paths: Sequence[str], environments: Mapping[str, Mapping[str
     owners = dict.fromkeys(DOMAINS.shipped, "a shipped domain")
     owners |= {name: f"the installed domain {path}" for name, path in DOMAINS.installed.items()}
     for path in paths:
-        name = DOMAINS.load(path).name
+        name = load_domain(path).name
         if name in DOMAINS.installed and DOMAINS.load(DOMAINS.installed[name]) is DOMAINS.load(path):
             continue  # the installed class itself, named again
         if name in owners:

@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import sysconfig
 import traceback
 from collections.abc import Iterable
 
@@ -37,9 +38,16 @@ def in_words(error: Exception) -> str:
 
 
 def with_place(error: Exception) -> str:
-    """An error of the user's own code in words, with the file and line that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    """An error of the user's own code in words, with the last file and line outside of Python's own library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _in_standard_library(frame.filename)]
+    place = (own or frames)[-1]
     return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+
+
+def _in_standard_library(file: str) -> bool:
+    paths = sysconfig.get_paths()
+    return file.startswith((paths["stdlib"], "<")) and not file.startswith((paths["purelib"], paths["platlib"]))
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from itertools import permutations
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -124,3 +125,30 @@ def trained_elsewhere(file, variables):
     done = subprocess.run(["bash", "-c", command], input=json.dumps(rows, default=str), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_a_dry_run_tries_score_on_the_first_rows(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    in_process("new", "domain", "flags")
+    monkeypatch.chdir(tmp_path / "flags")
+    source, recipe = Path("flags.py").read_text(), Path("flags.yaml").read_text()
+    with Path("train.jsonl").open("a") as rows:
+        rows.write('{"question": "Which?"\n')
+
+    def planned(code, module):
+        Path(f"{module}.py").write_text(code)
+        Path(f"{module}.yaml").write_text(recipe.replace("flags:Flags", f"{module}:Flags"))
+        done = typed("run", f"{module}.yaml", "--dry-run", "--home", tmp_path / "home")
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    code, said = planned(source, "flags")
+    assert code == 0 and "The domain flags: 3 of the first 3 references pass" in said
+    assert "! train: 1 of 5 rows: line: not valid JSON" in said
+    line = next(number for number, line in enumerate(source.splitlines(), 1) if "problem.answer" in line)
+    code, said = planned(source.replace("problem.answer", "problem.answr"), "misspelled")
+    assert code == 2
+    assert re.search(f"row 0: cannot be judged, flags.score raised AttributeError: .*misspelled.py, line {line}", said)
+    code, said = planned(source.replace("templates", "template"), "unasked")
+    assert code == 2 and "The domain unasked:Flags has no templates" in said
+    code, said = planned(re.sub(r"return .*", "return 1.0", source), "lenient")
+    assert code == 0 and "! The domain flags: an empty answer passes" in said

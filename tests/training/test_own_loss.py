@@ -113,6 +113,11 @@ def with_kl_term(inputs, settings) -> LossOutputs:
     return LossOutputs(policy + settings.loss_settings["beta"] * (inputs.logprobs - inputs.sampled_logprobs + 1) ** 2)
 
 
+def with_penalty(inputs, settings) -> LossOutputs:
+    """A gradient without advantages only after an update."""
+    return LossOutputs(-inputs.advantages * inputs.ratio() + (inputs.ratio() - 1) ** 2)
+
+
 def spread(inputs, settings) -> LossOutputs:
     return LossOutputs(-inputs.advantages * inputs.ratio() * dict(**settings.loss_settings)["beta"])
 
@@ -151,11 +156,13 @@ def test_a_trial_gives_value_and_gradient_and_warns_of_one_without_advantages():
     path = f"{__name__}:with_kl_term"
     trial = loss_trial(stage(loss=path, loss_settings={"beta": 0.5}))
     assert trial is not None
-    assert (trial.value, trial.without_advantages) == pytest.approx((1 / 5 + 0.5, 5**-0.5))
+    assert (trial.value, trial.without_advantages) == pytest.approx((1 / 5 + 0.5, 1.25 * 5**-0.5))  # after 0.25 nats
     assert trial.gradient_norm == pytest.approx((3 * 0.4**2) ** 0.5)
     assert "is 0.7, its gradient norm 0.6928" in trial.summary and "Give kl_coefficient" in trial.warning
     computed = loss_trial(stage(loss=path, loss_settings={"beta": 0.5}, entropy_bonus=0.01))
     assert computed is not None and not computed.warning
+    penalized = loss_trial(stage(loss=f"{__name__}:with_penalty"))
+    assert penalized is not None and "Give kl_coefficient" in penalized.warning
     assert loss_trial(stage()) is None
 
 

@@ -18,6 +18,8 @@ LENGTHS = (2, 3)
 """Response tokens of the two made-up responses."""
 LOGPROBS = (-0.3, -1.2, -0.7, -2.1, -0.5)
 """Made-up log-probabilities of their tokens, in nats."""
+MOVED = (0.0, 0.25, -0.25)
+"""Nats by which an update may have moved them, in the trial without advantages."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class LossTrial:
     gradient_norm: float
     """Norm of the loss's gradient by the log-probabilities."""
     without_advantages: float
-    """The gradient norm when all advantages are 0."""
+    """The largest gradient norm when all advantages are 0, before and after an update."""
 
     @property
     def summary(self) -> str:
@@ -88,13 +90,15 @@ def try_loss(stage: Stage) -> LossTrial:
             f"the loss {stage.loss} has no gradient with respect to inputs.logprobs, so nothing would be learned: "
             "compute its values from them, without detach() or item()"
         )
-    return LossTrial(stage, value, gradient_norm, _evaluated(stage, (0.0, 0.0))[1])
+    without = max(_evaluated(stage, (0.0, 0.0), moved)[1] for moved in MOVED)
+    return LossTrial(stage, value, gradient_norm, without)
 
 
-def _evaluated(stage: Stage, advantages: tuple[float, float]) -> tuple[float, float]:
-    """The loss, and the norm of its gradient by the log-probabilities; 0 if it does not depend on them."""
-    logprobs = torch.tensor(LOGPROBS, requires_grad=True)
-    old = logprobs.detach().clone()
+def _evaluated(stage: Stage, advantages: tuple[float, float], moved: float = 0.0) -> tuple[float, float]:
+    """The loss, and the norm of its gradient by the log-probabilities; 0 if it does not depend on them. Those have
+    `moved` since the tokens were sampled."""
+    old = torch.tensor(LOGPROBS)
+    logprobs = (old + moved).requires_grad_()
     weights = torch.tensor(advantages).repeat_interleave(torch.tensor(LENGTHS))
     reference = old - 0.1 if stage.kl_coefficient else None
     inputs = LossInputs(logprobs, old, old.clone(), reference, weights, torch.ones_like(old), LENGTHS)

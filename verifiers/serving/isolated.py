@@ -13,11 +13,11 @@ from typing import Any
 from ratchet.verifiers.domain import Domain, scored
 from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
+from ratchet.verifiers.errors import with_place
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem, from_judged_fields, judged_fields
 from ratchet.verifiers.registry import IMPORT_PATH
 from ratchet.verifiers.sandbox import harness
-from ratchet.verifiers.sandbox.objects import describe
 from ratchet.verifiers.sandbox.runs import Limits
 from ratchet.verifiers.sandbox.server import Sandbox
 
@@ -75,7 +75,7 @@ def work(of: str) -> Callable[[harness.Files, Any], None]:
         except MemoryError:
             record = {"status": "exhausted"}
         except BaseException as error:
-            record = {"status": "raised", "detail": describe(error)}
+            record = {"status": "raised", "detail": with_place(error)}
         harness.report(files.report, record)
 
     return score

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ratchet.verifiers.domain import Domain, Work
 from ratchet.verifiers.domains import domain_of
-from ratchet.verifiers.errors import RatchetError, not_installed
+from ratchet.verifiers.errors import RatchetError, not_installed, with_place
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.sandbox.server import Sandbox
@@ -86,7 +86,7 @@ class VerifierPool(Pool):
         try:
             prepared = domain_of(submission.problem.domain).prepare(submission)
         except Exception as error:  # a bug of a domain: must not lose the other responses
-            prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=f"{type(error).__name__}: {error}")
+            prepared = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=with_place(error))
         if isinstance(prepared, Verdict):
             deliver(prepared)
             return lambda: None
