@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import asdict, fields, replace
 from functools import partial
@@ -58,7 +58,7 @@ def verify(
     solution: Annotated[
         Path | None, typer.Option("--solution", help="A file with the response; `.py`: a bare program.")
     ] = None,
-    recipe: Annotated[str, recipe_named("The recipe that defines your own domain.", "--recipe")] = "",
+    recipe: Annotated[str, recipe_named("The recipe with your own domain, or with your columns.", "--recipe")] = "",
     either: Annotated[
         bool, typer.Option("--either", help="Math: also accept what math-verify accepts (`verification.math: either`).")
     ] = False,
@@ -83,9 +83,10 @@ def verify(
     training: with --boxed or --recipe only a box counts.
 
     In a file each row has a `response` (or `pred`, a bare answer; or `code`, a program), and either the `problem_id` of
-    one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`; a domain
-    that requires `metadata` finds the other columns there. The output has all rows in order, with `outcome`,
-    `fraction`, `decided_by`, `detail` and `extracted`; a row that cannot be judged has the outcome null, and `error`.
+    one of `--problems` or the problem's own fields: `gold` or `answer`, `question` or `prompt`, `tests`, or the columns
+    that the recipe's curation maps to them; a domain that requires `metadata` finds the other columns there. The output
+    has all rows in order, with `outcome`, `fraction`, `decided_by`, `detail` and `extracted`; a row that cannot be
+    judged has the outcome null, and `error`.
 
     The exit code is 0 when the response passes; for a file, when every row could be judged.
 
@@ -104,11 +105,12 @@ def verify(
     from ratchet.verifiers.registry import add_to_import_path
     from ratchet.verifiers.submission import JudgeSettings
 
-    settings = JudgeSettings(fraction=True, stated=not boxed)
+    settings, columns = JudgeSettings(fraction=True, stated=not boxed), {}
     if recipe:
         chosen = load_recipe(recipe)
         use_domains(chosen)  # math-verify too, if it takes either
         settings = chosen.verification.settings(fraction=True)
+        columns = {name: each.columns for name, each in chosen.curation.items()}
     if output and not output.parent.is_dir():
         raise RatchetError(f"There is no directory {output.parent} to write {output.name} in. Make it first.")
     if rollouts:
@@ -130,14 +132,16 @@ def verify(
     domain_of(domain)  # or an error that lists the known ones
     texts = {"response": response, "pred": pred, **_read_solution(solution)}
     row = {name: text for name, text in texts.items() if text is not None}
-    by_id = _read_problems(domain, _problem_file(problems, home)) if problems else None
+    mapped = partial(_mapped, columns.get(domain, {}))
+    by_id = _read_problems(domain, _problem_file(problems, home), mapped) if problems else None
+    submission = partial(_submission, domain, problems=by_id, settings=settings)
     if input_ and output and not (row or gold or problem):
-        good = _verify_file(domain, by_id, input_, output, workers, settings)
+        good = _verify_file(lambda row: submission(mapped(row)), input_, output, workers, settings)
     elif len(row) == 1 and (by_id or gold is not None) and not (input_ or output):
         if by_id and problem is None and len(by_id) == 1:
             [problem] = by_id
         row |= {"gold": gold, "question": question, "problem_id": problem}
-        good = _explain(_submission(domain, row, by_id, settings), settings)
+        good = _explain(submission(row), settings)
     else:
         raise RatchetError(
             "To judge a file: --input FILE --output FILE. To judge one response: --gold TEXT, or --problems FILE "
@@ -166,14 +170,23 @@ def _problem_file(problems: str, home: Path | None) -> Path:
     return path
 
 
-def _read_problems(domain: str, path: Path) -> "dict[str, Problem]":
+def _mapped(columns: Mapping[str, str], row: Row | Exception) -> Row | Exception:
+    """The row with the fields for which the recipe names a column."""
+    if isinstance(row, Exception):
+        return row
+    return row | {field.removeprefix("metadata."): row[column] for field, column in columns.items() if column in row}
+
+
+def _read_problems(
+    domain: str, path: Path, mapped: Callable[[Row | Exception], Row | Exception]
+) -> "dict[str, Problem]":
     """Problems by problem_id. Raises RatchetError for a row that is not a problem of the domain, or a repeated one."""
     from ratchet.data_curation.readers.raw_files import read_rows
 
     problems: dict[str, Problem] = {}
-    for number, row in enumerate(read_rows(path), 1):
+    for number, row in enumerate(read_rows(path)):
         try:
-            problem = _problem(domain, row)
+            problem = _problem(domain, mapped(row))
             if problem.problem_id in problems:
                 raise RatchetError(f"problem_id {problem.problem_id!r} is there already, further up")
         except RatchetError as error:
@@ -214,7 +227,7 @@ def _problem(domain: str, row: Row | Exception) -> "Problem":
 
 
 def _submission(
-    domain: str, row: Row | Exception, problems: "dict[str, Problem] | None", settings: "JudgeSettings"
+    domain: str, row: Row | Exception, *, problems: "dict[str, Problem] | None", settings: "JudgeSettings"
 ) -> "Submission":
     """The submission of a row. Raises RatchetError with the field and the reason."""
     from ratchet.verifiers.submission import Submission
@@ -243,9 +256,11 @@ def _fault(verdict: "Verdict") -> str:
 
 
 def _verify_file(
-    domain: str, problems: "dict[str, Problem] | None", source: Path, target: Path, workers: int | None,
+    submission: "Callable[[Row | Exception], Submission]", source: Path, target: Path, workers: int | None,
     settings: "JudgeSettings",
 ) -> bool:  # fmt: skip
+    """Judge the rows of a file; True if each could be judged. `submission` makes that of a row, or raises
+    RatchetError."""
     from ratchet.data_curation.base.files import disk_errors, replacing
     from ratchet.verifiers.serving.local_pool import open_pool
 
@@ -260,7 +275,7 @@ def _verify_file(
         progress,
         draft.open("w", encoding="utf-8") as file,
     ):
-        for row, judged in _judged(pool, domain, problems, source):
+        for row, judged in _judged(pool, submission, source):
             file.write(json.dumps(_finite(row | judged), default=str, allow_nan=False) + "\n")
             counts[judged["outcome"] or "not judged", judged.get("decided_by", "")] += 1
             faults += [judged["error"]] if "error" in judged else []
@@ -290,7 +305,7 @@ def _finite(value: Any) -> Any:
 
 
 def _judged(
-    pool: "Pool", domain: str, problems: "dict[str, Problem] | None", source: Path
+    pool: "Pool", submission: "Callable[[Row | Exception], Submission]", source: Path
 ) -> Iterator[tuple[Row, Row]]:
     """Each row of the file in order, and its verdict."""
     from ratchet.data_curation.readers.raw_files import read_rows
@@ -308,10 +323,10 @@ def _judged(
         judged = {"outcome": None, "fraction": None} if fault else {"outcome": verdict.outcome.value}
         return row, asdict(verdict) | judged | fault
 
-    for number, row in enumerate(read_rows(source), 1):
+    for number, row in enumerate(read_rows(source)):
         judged: Future[Any] = Future()
         try:
-            pool.begin(_submission(domain, row, problems, pool.settings), judged.set_result)
+            pool.begin(submission(row), judged.set_result)
         except RatchetError as error:
             judged.set_result(str(error))
         waiting.append((f"{source}, row {number}", {} if isinstance(row, Exception) else row, judged))

@@ -96,15 +96,27 @@ def test_a_file_of_answers_keeps_every_row_in_order(typed, tmp_path):
     assert [row["outcome"] for row in rows] == expected
     assert rows[0]["id"] == 7 and rows[0]["decided_by"] == "exact" and rows[0]["fraction"] == 1.0
     assert rows[1]["decided_by"] == "numeric"
-    assert f"{source}, row 3: line: not valid JSON" in rows[2]["error"]
-    assert rows[3]["error"] == f"{source}, row 4: exactly one of the fields response, pred, code is needed"
+    assert f"{source}, row 2: line: not valid JSON" in rows[2]["error"]
+    assert rows[3]["error"] == f"{source}, row 3: exactly one of the fields response, pred, code is needed"
     assert "it has no reference answer" in rows[4]["error"] and rows[4]["fraction"] is None
     assert "nan is no reference" in rows[18]["error"] and rows[18]["gold"] is None
     assert "a placeholder: nan" in rows[19]["error"] and "NaN" not in target.read_text()
     assert rows[16]["error"].endswith("answer: list instead of text")
     assert rows[9]["gold"] == 3
-    assert "could not be judged" in done.stdout and "row 3" in done.stdout and "20 rows in" in done.stdout
+    assert "could not be judged" in done.stdout and "row 2" in done.stdout and "20 rows in" in done.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_columns_are_those_of_the_recipe(typed, tmp_path):
+    recipe, source, target = tmp_path / "mine.yaml", tmp_path / "pairs.jsonl", tmp_path / "judged.jsonl"
+    recipe.write_text("name: mine\ncuration: {math: {columns: {prompt: ask, answer: value}}}\n")
+    lines(source, [{"ask": "What percent is left?", "value": "25", "pred": "0.25"}, {"value": "1", "pred": "2"}])
+    judge = ("verify", "math", "--input", source, "--output", target)
+    assert "row 0: problem given: it has no reference answer" in typed(*judge).stdout
+    done = typed(*judge, "--recipe", recipe)
+    assert done.returncode == 0, done.stdout
+    assert [row["outcome"] for row in read(target)] == ["passed", "failed"]
+    assert set(read(target)[0]) >= {"ask", "value"} and "prompt" not in read(target)[0]
 
 
 def test_an_output_that_cannot_be_finished_leaves_the_old_one(typed, tmp_path):
@@ -161,8 +173,8 @@ def test_rows_that_cannot_be_judged_are_told_with_their_place(typed, tmp_path):
     assert done.returncode == 1 and "Traceback" not in done.stderr
     judged = read(output)
     assert [row["outcome"] for row in judged] == ["passed", None, None, None]
-    assert "row 2: problem broken: its tests cannot be read" in judged[1]["error"]
-    assert "row 3: problem_id: 'unknown'" in judged[2]["error"] and "row 4: code: int" in judged[3]["error"]
+    assert "row 1: problem broken: its tests cannot be read" in judged[1]["error"]
+    assert "row 2: problem_id: 'unknown'" in judged[2]["error"] and "row 3: code: int" in judged[3]["error"]
     carried = lines(tmp_path / "carried.jsonl", [own | {"code": RIGHT}])
     done = typed("verify", "code", "--input", carried, "--output", output)
     assert done.returncode == 0 and read(output)[0]["outcome"] == "passed"
@@ -190,9 +202,9 @@ def test_one_program_is_explained(typed, problems, tmp_path):
         (["code", "--problems", "{problems}", "--solution", "{latin}"], "UTF-8"),
         (["code", "--problems", "{problems}"], "To judge one response: --gold"),
         (["code", "--problems", "{problems}", "--input", "nowhere.jsonl", "--output", "{tmp}/o"], "nowhere.jsonl"),
-        (["code", "--problems", "{program}", "--input", "{program}", "--output", "{tmp}/o"], "program.py, row 1"),
-        (["code", "--problems", "{twice}", "--solution", "{program}"], "row 2: problem_id 'm' is there already"),
-        (["math", "--problems", "{problems}", "--pred", "1"], "row 1: domain: 'code' instead of 'math'"),
+        (["code", "--problems", "{program}", "--input", "{program}", "--output", "{tmp}/o"], "program.py, row 0"),
+        (["code", "--problems", "{twice}", "--solution", "{program}"], "row 1: problem_id 'm' is there already"),
+        (["math", "--problems", "{problems}", "--pred", "1"], "row 0: domain: 'code' instead of 'math'"),
         (["math", "--gold", "1", "--pred", "1", "--response", "1"], "To judge one response: --gold"),
         (["math", "--input", "pairs.jsonl"], "--input FILE --output FILE"),
         (["math", "--rollouts", "math-24", "--either", "--gold", "1"], "leave out --gold, --either"),
