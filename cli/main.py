@@ -176,7 +176,8 @@ def train(
     recipe: options.Recipe = "tiny",
     stage: Annotated[str, typer.Option("--stage", help="Train this stage only.")] = "",
     model: Annotated[
-        str, options.artifact("Start from this checkpoint (`checkpoint/…`) or model directory.", "--model")
+        str,
+        options.artifact("Start from this checkpoint (`checkpoint/…`), model directory or Hub model.", "--model"),
     ] = "",
     approve: options.Approve = False,
     reject: options.Reject = "",
@@ -201,7 +202,10 @@ def evaluate(
     recipe: options.Recipe = "tiny",
     model: Annotated[
         str,
-        options.artifact("A checkpoint (`checkpoint/…`), a model directory, or URL#NAME of an endpoint.", "--model"),
+        options.artifact(
+            "A checkpoint (`checkpoint/…`), a model's directory or name on the Hub, or URL#NAME of an endpoint.",
+            "--model",
+        ),
     ] = "",
     benchmarks: Annotated[
         list[str] | None,
@@ -224,12 +228,10 @@ def evaluate(
 
     names = [name for part in benchmarks or () for name in part.split(",") if name]
     loaded, overrides = load_with_overrides(recipe, set_)
-    if not model and loaded.model.path and Path(loaded.model.path).expanduser().is_dir():
-        model = loaded.model.path
-    if not model:
+    if not (model := model or loaded.model.path or ""):
         raise RatchetError(
-            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, or URL#NAME. By "
-            "default it is the recipe's model, if that is a directory."
+            "Give a model: --model checkpoint/NAME-KEY (see `ratchet show checkpoint`), a directory, a name on the "
+            "Hub, or URL#NAME. By default it is the recipe's model.path."
         )
     run_flow("evaluate", select_benchmarks(loaded, names, samples), (model,), dry_run, home, overrides)
 

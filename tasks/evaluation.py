@@ -25,11 +25,11 @@ from ratchet.infra.recipe.recipe_warnings import recipe_warnings
 from ratchet.infra.recipe.training import Stage
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.lineage import stages_up_to
-from ratchet.infra.store.manifest import EvaluationManifest, EvaluationResult
+from ratchet.infra.store.manifest import MANIFESTS, EvaluationManifest, EvaluationResult
 from ratchet.tasks import lengths
 from ratchet.tasks.contamination import contaminated_items, contamination
 from ratchet.tasks.curation import benchmark_problems
-from ratchet.tasks.inputs import GENERATED, given_files
+from ratchet.tasks.inputs import GENERATED, given_files, hub_model
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import MODELS, Step, StepOutput, judged_math, log_output, record_isolation, run_step
 from ratchet.tasks.training import MetricsFollower, check_machines, check_trainable_model, run_worker
@@ -138,8 +138,8 @@ def check_evaluation(run: RunContext) -> None:
 
 
 def given_model(run: RunContext, model: str) -> Subject:
-    """The model with this name: a checkpoint by its reference, a Hugging Face model directory, or `URL#NAME` of an
-    OpenAI-compatible endpoint, whose key is in OPENAI_API_KEY."""
+    """The model with this name: a checkpoint by its reference, a Hugging Face model by its directory or its name on the
+    Hub, or `URL#NAME` of an OpenAI-compatible endpoint, whose key is in OPENAI_API_KEY."""
     if re.match(r"https?://", model):
         base_url, separator, name = model.partition("#")
         if not separator or not name:
@@ -153,12 +153,16 @@ def given_model(run: RunContext, model: str) -> Subject:
 
 
 def given_checkpoint(run: RunContext, model: str) -> Artifact:
-    """A checkpoint of the store by its reference, or a directory with a Hugging Face model."""
+    """A checkpoint of the store by its reference, a directory with a Hugging Face model, or a model of the Hub by its
+    name."""
     directory, store = Path(model).expanduser(), run.store
     if directory.is_dir() and not (directory / "manifest.json").is_file():
         return store.directory(directory, "model")
     if model.startswith(("./", "../", "/", "~")) and not directory.exists():
         raise RatchetError(f"--model {model}: there is no such directory.")
+    owner, separator, name = model.partition("/")
+    if separator and owner not in MANIFESTS and "/" not in name:
+        return hub_model(run, model)
     artifact = store.open(model)
     if artifact.kind != "checkpoint":
         raise RatchetError(f"{artifact.ref} is not a checkpoint. `ratchet show checkpoint` lists them.")

@@ -4,6 +4,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -82,6 +83,9 @@ def generated(run: RunContext, name: str) -> Artifact:
     )  # fmt: skip
 
 
+WEIGHTS = (".safetensors", ".bin")
+MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
+"""The files of a model's repository that are read; it may have weights for other frameworks."""
 PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
 """Bounded types for a generator's parameter whose type, or whose default's type, has no bounds: an int is a number of
 rows or the like."""
@@ -129,6 +133,26 @@ def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
     return list(files_by_name.values())
 
 
+def hub_model(run: RunContext, name: str) -> Artifact:
+    """A model of the Hub, downloaded unless the cache has it; in a plan that lacks it, a placeholder."""
+    from huggingface_hub import errors, snapshot_download
+
+    offline = run.planning or not hub_answers()
+    try:
+        fetched = snapshot_download(name, local_files_only=offline, endpoint=hub_address(), allow_patterns=MODEL_FILES)
+        if not any(file.suffix in WEIGHTS for file in Path(fetched).iterdir()):  # a plan has read its config.json
+            raise FileNotFoundError("the Hub's cache has no weights of it")
+    except (errors.HfHubHTTPError, errors.HFValidationError, OSError) as error:
+        if run.planning:
+            return _placeholder(run, "model", name)
+        raise RatchetError(
+            f"--model {name}: no such directory, and the Hub does not provide it ({error}). Check the name, the "
+            f"network (HF_ENDPOINT, HF_HUB_OFFLINE) and the login (`hf auth login`); or `hf download {name}` elsewhere "
+            "and give the directory."
+        ) from error
+    return replace(run.store.directory(Path(fetched), "model"), name=name.partition("/")[2])
+
+
 def _to_fetch(run: RunContext, name: str, error: NotFetched) -> Artifact:
     """A placeholder, in a plan, for files that are not downloaded yet; a run raises the error."""
 
@@ -141,7 +165,11 @@ def _to_fetch(run: RunContext, name: str, error: NotFetched) -> Artifact:
             "the directory."
         )
 
-    absent = Artifact("hub", name, UNKNOWN + name, Path(name))
+    return _placeholder(run, "hub", name, check)
+
+
+def _placeholder(run: RunContext, kind: str, name: str, check: Callable[[], None] | None = None) -> Artifact:
+    absent = Artifact(kind, name, UNKNOWN + name, Path(name))
     if absent.key not in run.inputs:
         run.plan.append(PlannedStep(f"fetch {name}", absent, (), cached=False, check=check))
     return absent

@@ -19,6 +19,8 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.manifest import DatasetManifest
+from ratchet.rehearsal.hub import hub
+from ratchet.rehearsal.loopback import serving
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI, ROOT, copy_home, in_process
 from tests.waiting import happens
@@ -195,13 +197,20 @@ def test_a_curated_set_is_shown_with_its_funnel_and_samples_and_has_a_page(finis
 
 
 @pytest.mark.slow
-def test_evaluating_a_copied_model_samples_nothing_again(finished_home, ratchet, tmp_path):
-    """The last checkpoint, by hand and from a copy of its directory: the generations are those of the pipeline."""
+@pytest.mark.parametrize("on_hub", [False, True])
+def test_evaluating_a_copied_model_samples_nothing_again(on_hub, finished_home, ratchet, tmp_path):
+    """The last checkpoint, by hand and from a copy of its directory, here or on the Hub: the generations are those of
+    the pipeline."""
     checkpoint = next(a for a in store_of(finished_home).all() if a.kind == "checkpoint" and a.name == "code-32")
-    shutil.copytree(checkpoint.path / "model", tmp_path / "elsewhere")
+    copy = shutil.copytree(checkpoint.path / "model", tmp_path / "hub" / "models" / "lab" / "small")
     generations = {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")}
-    done = ratchet("evaluate", MINI, "--model", tmp_path / "elsewhere", "--benchmark", "mini-math", "--samples", "1",
-                   "--home", finished_home)  # fmt: skip
+    evaluate = ("evaluate", MINI, "--benchmark", "mini-math", "--samples", "1", "--home", finished_home)
+    with serving(hub(tmp_path / "hub")) as address:
+        there = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "cache")}
+        name = "lab/small" if on_hub else copy
+        planned = ratchet(*evaluate, "--model", name, "--dry-run", **there)
+        assert ("fetch lab/small" in planned.stdout) == on_hub and planned.returncode == 0, planned.stderr
+        done = ratchet(*evaluate, "--model", name, **there)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mini-math" in done.stdout and "mini-code" not in done.stdout
     assert {f: f.stat().st_mtime_ns for f in finished_home.glob("generations/*/*.parquet")} == generations
