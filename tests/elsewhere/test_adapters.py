@@ -126,6 +126,11 @@ def test_a_row_that_cannot_be_judged_is_told_in_one_line(row, message):
     assert "\n" not in str(error.value)
 
 
+def test_tests_and_metadata_may_be_lists_and_objects():
+    row = json.dumps({"domain": "code", "tests": [{"input": "2\n", "output": "2"}], "metadata": {"unit": "km"}})
+    assert trl.ratchet_reward(None, [THREE_OF_FOUR], ratchet_problem=[row]) == [1.0]
+
+
 def test_a_column_that_is_missing_is_told_with_its_command():
     with pytest.raises(RatchetError, match="ratchet export problems --format trl"):
         trl.ratchet_reward(None, ["a"])

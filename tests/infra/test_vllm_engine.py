@@ -103,7 +103,7 @@ def change(model) -> None:
 
 @pytest.mark.skipif(HAS_VLLM, reason="vLLM is installed")
 def test_a_missing_vllm_is_named_with_what_to_install(model_dir):
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-rl\[vllm\]'"):
+    with pytest.raises(RatchetError, match=r"pip install '.\[vllm\]'"):
         VllmEngine(str(model_dir), "float32", 8, SETTINGS)
 
 

@@ -186,7 +186,7 @@ def test_an_environment_is_a_domain_of_the_generators_name(tmp_path, monkeypatch
     [
         ({"math": POEMS}, "0.3.1", r"generate\.math: an environment is a domain of that name, which is taken"),
         ({"mine": {"by": "verifiers"}}, "0.3.1", r"generate\.mine: name an environment"),
-        ({"poems": POEMS}, "", r"need the verifiers library, 0\.3: pip install 'ratchet-rl\[environments\]'"),
+        ({"poems": POEMS}, "", r"need the verifiers library, 0\.3: pip install './verifiers\[environments\]'"),
         ({"poems": POEMS}, "0.4.0", r"0\.3; 0\.4\.0 is installed: pip install"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_missing_library_is_told_before_any_work(tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(second_verifier.importlib.util, "find_spec", lambda n: None if n == "math_verify" else find(n))
     recipe = load_recipe(MINI, ["verification.math=either"])
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-verifiers\[math-verify\]', or judge"):
+    with pytest.raises(RatchetError, match=r"pip install './verifiers\[math-verify\]' in a checkout"):
         with plan_run(recipe, load_settings(tmp_path)):
             pass
 

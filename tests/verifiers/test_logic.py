@@ -123,7 +123,7 @@ def test_what_cannot_be_made_is_said(tmp_path, monkeypatch):
     with pytest.raises(RatchetError, match=r"^reasoning-gym: the task composite is left out"):
         generation.make_puzzles(tmp_path, seed=0, tasks=["composite"])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(RatchetError, match=r"needs reasoning-gym: pip install 'ratchet-rl\[logic\]'"):
+    with pytest.raises(RatchetError, match=r"needs reasoning-gym: pip install './verifiers\[logic\]'"):
         Logic()
 
 

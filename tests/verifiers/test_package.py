@@ -60,5 +60,5 @@ def test_many_at_once_in_order():
 
 def test_a_missing_extra_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ratchet.verifiers.serving.client", None)
-    with pytest.raises(RatchetError, match=r"pip install 'ratchet-verifiers\[serve\]'"):
+    with pytest.raises(RatchetError, match=r"pip install './verifiers\[serve\]'"):
         ratchet.verifiers.open_pool(["http://127.0.0.1:1"])

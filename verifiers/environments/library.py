@@ -22,5 +22,6 @@ def check_library() -> None:
     if not version.startswith("0.3."):
         other = f"; {version} is installed" if version else ""
         raise RatchetError(
-            f"Environments need the verifiers library, 0.3{other}: pip install 'ratchet-rl[environments]'."
+            f"Environments need the verifiers library, 0.3{other}: pip install './verifiers[environments]' in a "
+            "checkout of Ratchet."
         )

@@ -18,7 +18,9 @@ class Logic(Domain):
 
     def __init__(self) -> None:
         if importlib.util.find_spec("reasoning_gym") is None:
-            raise RatchetError("The domain logic needs reasoning-gym: pip install 'ratchet-rl[logic]'.")
+            raise RatchetError(
+                "The domain logic needs reasoning-gym: pip install './verifiers[logic]' in a checkout of Ratchet."
+            )
 
     def load(self) -> None:
         scoring.load()

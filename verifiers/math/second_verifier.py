@@ -48,8 +48,8 @@ def check_installed() -> None:
     """Raises RatchetError if math-verify is missing, with the command that installs it."""
     if importlib.util.find_spec("math_verify") is None:
         raise RatchetError(
-            "`either` (verification.math: either) needs math-verify: pip install 'ratchet-verifiers[math-verify]', or "
-            "judge without it (strict)."
+            "`either` (verification.math: either) needs math-verify: pip install './verifiers[math-verify]' in a "
+            "checkout of Ratchet, or judge without it (strict)."
         )
 
 

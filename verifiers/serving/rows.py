@@ -36,6 +36,8 @@ def decode(text: str) -> tuple[Problem, str]:
         raise RatchetError(f'its {COLUMN} names no domain; the least is {{"domain": "math", "answer": "1/2"}}')
     if unknown := fields.keys() - {*JUDGED_FIELDS, _PREFIX}:
         raise RatchetError(f"its {COLUMN} has an unknown field {min(unknown)!r}; known: {', '.join(JUDGED_FIELDS)}")
+    nested = {name: fields[name] for name in ("tests", "metadata") if isinstance(fields.get(name), list | dict)}
+    fields |= {name: json.dumps(value) for name, value in nested.items()}
     if wrong := [name for name in fields if not isinstance(fields[name], float | int if name in LIMITS else str)]:
         raise RatchetError(
             f"the field {wrong[0]} of its {COLUMN} must be {'a number' if wrong[0] in LIMITS else 'text'}"
