@@ -85,7 +85,8 @@ def score(
     if contaminated is not None:
         clean = curves.of(~answered.index.isin(list(contaminated)))
         without = {str(k): clean.at(k) for k in pass_at}
-        result["contamination"] = {"flagged": sorted(contaminated), "pass_at_without": without}
+        flagged = sorted({*contaminated}.intersection(counts.index))  # of the questions that were asked
+        result["contamination"] = {"flagged": flagged, "pass_at_without": without}
     if vote:
         classes = graded.groupby("problem_id").answer_class.agg(list).reindex(answered.index)
         votes = [[(None if pd.isna(a) else int(a), a == RIGHT) for a in each] for each in classes]

@@ -24,7 +24,7 @@ from ratchet.infra.keys import in_key
 from ratchet.infra.launching.group import JobPreempted, ProcessGroup
 from ratchet.infra.launching.launcher import launcher_of
 from ratchet.infra.launching.run_group import read_status, run_group
-from ratchet.infra.recipe.evaluation import Evaluation
+from ratchet.infra.recipe.evaluation import Benchmark, Evaluation
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage, Training
 from ratchet.infra.settings import Settings
@@ -74,8 +74,8 @@ def _log_stage(output: StepOutput) -> None:
 
 
 WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkpoint)
-STAGE = Step("train", 16, "checkpoint", resumable=True, log=_log_stage)
-PASS_RATES = Step("pass_rates", 13, "pass_rates", resumable=True)
+STAGE = Step("train", 17, "checkpoint", resumable=True, log=_log_stage)
+PASS_RATES = Step("pass_rates", 14, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which a returning alarm is shown again; batches fluctuate."""
 ATTEMPTS = 3
@@ -232,12 +232,18 @@ def _sampled_with(recipe: Recipe, domains: Sequence[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _selection(benchmark: Benchmark) -> tuple[Any, ...]:
+    """The settings by which a benchmark's questions are chosen."""
+    hardest = benchmark.advanced.max_difficulty
+    return (benchmark.advanced.part, benchmark.limit, *([] if hardest is None else [hardest]))
+
+
 def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]:
     """Settings that decide a validation score, for the key of a stage that validates."""
     if not names:
         return {}
     sampling = [evaluation.temperature, evaluation.top_p]
-    chosen = {b.name: (b.advanced.part, b.limit) for b in evaluation.benchmarks if b.name in names}
+    chosen = {b.name: _selection(b) for b in evaluation.benchmarks if b.name in names}
     parts = {name: settings for name, settings in chosen.items() if any(settings)}
     return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
 

@@ -41,7 +41,7 @@ class Rollout:
 @dataclass(frozen=True)
 class GroupAdvantages:
     """Advantages of one prompt's samples, 0.0 for invalid ones. `zero_variance`: all valid samples have the same
-    reward. `metrics`: of the batch in which the advantages were computed."""
+    reward, without penalties for length. `metrics`: of the batch in which the advantages were computed."""
 
     values: tuple[float, ...] = ()
     zero_variance: bool = True
@@ -92,8 +92,16 @@ class Group:
 
 
 def reward(rollout: Rollout, stage: Stage) -> float:
-    """The verdict's reward, 0 if it was not judged. The stage's truncation policy reduces it for a response that did
-    not end, or nearly did not. Raises RatchetError if the verdict's fraction is not a number."""
+    """The verdict's reward, less what the stage's truncation policy subtracts for a response that did not end, or
+    nearly did not. Raises RatchetError as `verdict_reward` does."""
+    given = verdict_reward(rollout, stage)
+    if stage.truncation == "soft_overlong":
+        given += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.advanced.overlong_buffer_tokens)
+    return given - stage.unfinished_penalty if rollout.truncated else given
+
+
+def verdict_reward(rollout: Rollout, stage: Stage) -> float:
+    """The verdict's reward, 0 if it was not judged. Raises RatchetError if the verdict's fraction is not a number."""
     earned = reward_of(rollout.domain, rollout.outcome, rollout.fraction, stage.advanced.graded) or 0.0
     if not math.isfinite(earned):
         raise RatchetError(
@@ -102,9 +110,7 @@ def reward(rollout: Rollout, stage: Stage) -> float:
             "reward is a finite number; where there is none, the outcome is infra_error. Correct the verifier, and run "
             "the same command again to continue from the last checkpoint."
         )
-    if stage.truncation == "soft_overlong":
-        earned += soft_overlong(len(rollout.response), stage.max_response_tokens, stage.advanced.overlong_buffer_tokens)
-    return earned - stage.unfinished_penalty if rollout.truncated else earned
+    return earned
 
 
 def soft_overlong(length: int, limit: int, buffer: int) -> float:
@@ -147,11 +153,19 @@ def with_advantages(groups: Sequence[Group], stage: Stage) -> list[Group]:
                     f"{[*each.rewards]} of problem {groups[i].problem_id}: it must return finite numbers."
                 )
         metrics = dict(outputs.metrics)
-        for i, values, each in zip(places, outputs.values, rewards, strict=True):
+        for i, values in zip(places, outputs.values, strict=True):
             rest = iter(values)
             placed = tuple(float(next(rest)) if ok else 0.0 for ok in groups[i].valid)
-            done[i] = replace(groups[i], advantages=GroupAdvantages(placed, each.nothing_to_compare, metrics))
+            is_uniform = _has_one_reward(groups[i], stage)
+            done[i] = replace(groups[i], advantages=GroupAdvantages(placed, is_uniform, metrics))
     return done
+
+
+def _has_one_reward(members: Group, stage: Stage) -> bool:
+    """True if all valid responses have the same reward before length penalties: of those that dynamic sampling
+    replaces, none differs in what is right (DAPO, equation 11)."""
+    earned = [verdict_reward(r, stage) for r, ok in zip(members.rollouts, members.valid, strict=True) if ok]
+    return GroupRewards(tuple(earned), (0,) * len(earned)).nothing_to_compare
 
 
 def by_domain(groups: Sequence[Group]) -> dict[str, list[Group]]:

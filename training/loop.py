@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from statistics import fmean
 from typing import Any
 
 from ratchet.data_curation.base.protocol import Sampling
@@ -14,7 +15,7 @@ from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, Utilization, samples_to_read, step_record
-from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.rollout import RolloutWorker, pass_rate, require_verdicts
 from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.step_logs import StageLogs
 from ratchet.verifiers.problem import Problem
@@ -102,14 +103,16 @@ class Validation:
     seeds each time, so that scores compare."""
 
     def __init__(
-        self, seed: int, worker: RolloutWorker, problems: Mapping[str, Sequence[Problem]], evaluation: Evaluation
-    ) -> None:
+        self, seed: int, worker: RolloutWorker, problems: Mapping[str, Sequence[Problem]], evaluation: Evaluation,
+        max_infra_errors: float,
+    ) -> None:  # fmt: skip
         self._seed, self._worker, self._problems, self._evaluation = seed, worker, problems, evaluation
+        self._max_infra_errors = max_infra_errors
 
     def run(self, stage: Stage) -> Metrics:
         """Measure the stage's `validation` score: the mean pass rate, by the stage's weights; `validation/pass_at_N`
         for N > 1 responses is the share of problems that at least one of them solves. With several benchmarks each has
-        its own scores too. Collective."""
+        its own scores too. Collective. Raises RatchetError if too many verdicts were infrastructure errors."""
         settings, samples = self._evaluation, stage.advanced.validation_rollouts
         sampling = Sampling(settings.temperature, settings.top_p, max_tokens=stage.max_response_tokens)
         seed_parts = (self._seed, stage.name, "validation")
@@ -118,8 +121,10 @@ class Validation:
             mine = list(self._worker.pass_counts(problems, samples, sampling, seed_parts))
             by_id = dict(chain.from_iterable(ranks.gather(mine)))
             counts = [by_id[problem.problem_id] for problem in problems]
-            rates[name] = sum(pass_rate(*count) for count in counts) / len(counts)
-            solved[name] = sum(passed > 0 for passed, _ in counts) / len(counts)
+            require_verdicts([(*count, samples) for count in counts], self._max_infra_errors, f"validation on {name}")
+            counts = [(passed, judged) for passed, judged in counts if judged]
+            rates[name] = fmean(pass_rate(*count) for count in counts)
+            solved[name] = fmean(passed > 0 for passed, _ in counts)
             unnamed = 0.0 if stage.validation or self._domain(name) not in stage.domains else 1.0
             weights[name] = stage.validation.get(name, unnamed)  # what is only kept has none
         at_n = _blended(weights, solved, f"/pass_at_{samples}") if samples > 1 else {}

@@ -72,7 +72,9 @@ class OnPolicySampler:
         self.surplus = []
         if stage.updates_per_batch > 1:
             collected.groups, surplus = _split(collected.groups, wanted)
-            self.surplus = self._learner.old_logprobs(surplus, batch.temperature)
+            new = [g for g in surplus if g.old_logprobs is None]  # others waited before
+            self.surplus = [g for g in surplus if g.old_logprobs is not None]
+            self.surplus += self._learner.old_logprobs(new, batch.temperature)
         collected.groups = with_advantages(collected.groups, batch.stage)  # of one batch, from several rounds
         return collected
 

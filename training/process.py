@@ -28,7 +28,7 @@ from ratchet.training.learner import Learner
 from ratchet.training.on_policy import OnPolicySampler
 from ratchet.training.pass_rates import rounds, settled
 from ratchet.training.policy import Policy
-from ratchet.training.rollout import RolloutWorker, pass_rate
+from ratchet.training.rollout import RolloutWorker, pass_rate, require_verdicts
 from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.sampler import open_sampler
 from ratchet.training.specification import TrainingSpec
@@ -145,7 +145,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             curriculum.start(rates)
         done = restored[0] if restored else -1
         journals = StageLogs(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
-        checks = loop.Validation(seed, worker, validation, spec.evaluation)
+        checks = loop.Validation(seed, worker, validation, spec.evaluation, most_errors)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
@@ -161,7 +161,8 @@ def _measure_pass_rates(spec: TrainingSpec) -> int:
     with _worker(spec, policy) as worker:
         curriculum = _curriculum(spec, worker, policy)
         candidates = curriculum.candidates()
-        counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / "checkpoints")
+        counts = _pass_counts(stage, curriculum, worker, sampling, seed_parts, work / "checkpoints",
+                              spec.training.advanced.max_infra_errors)  # fmt: skip
     if policy.rank == 0:
         lines = (
             json.dumps({"counts": {i: [passed, judged]}, "responses": responses}) + "\n"
@@ -173,10 +174,11 @@ def _measure_pass_rates(spec: TrainingSpec) -> int:
 
 def _pass_counts(
     stage: Stage, curriculum: Curriculum, worker: RolloutWorker, sampling: Sampling, seed_parts: tuple[object, ...],
-    journals: Path,
+    journals: Path, most_errors: float,
 ) -> dict[str, tuple[int, int, int]]:  # fmt: skip
     """Passed, judged and sampled responses of each candidate, sampled in rounds until its decision is settled.
-    Collective. Continues from the `journals` of a killed run."""
+    Collective. Continues from the `journals` of a killed run. Raises RatchetError if too large a share of the verdicts,
+    `most_errors`, were infrastructure errors."""
     candidates, responses = curriculum.candidates(), stage.advanced.pass_rate_rollouts
     expected = curriculum.expected_tokens(candidates)
     assert stage.max_pass_rate is not None, "the measurement is for this limit"
@@ -195,16 +197,17 @@ def _pass_counts(
         sampled = 0
         for until in rounds(responses):
             left = [p for p in candidates if counts[p.problem_id][2] < until and not done(counts[p.problem_id])]
-            if not left:  # on every rank
-                break
-            mine: dict[str, tuple[int, int, int]] = {}
-            for i, (passed, judged) in worker.pass_counts(
-                left, until - sampled, sampling, seed_parts, expected, first=sampled
-            ):
-                mine[i] = count = (counts[i][0] + passed, counts[i][1] + judged, until)
-                step = {"step": before + ranks.tally("pass rates"), "steps": len(candidates)} if done(count) else {}
-                lines.append({**step, "counts": {i: count}})
-            counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
+            if left:  # the same on every rank; a killed run may have sampled this round
+                mine: dict[str, tuple[int, int, int]] = {}
+                for i, (passed, judged) in worker.pass_counts(
+                    left, until - sampled, sampling, seed_parts, expected, first=sampled
+                ):
+                    mine[i] = count = (counts[i][0] + passed, counts[i][1] + judged, until)
+                    step = {"step": before + ranks.tally("pass rates"), "steps": len(candidates)} if done(count) else {}
+                    whole = count[1] == until  # verdicts that are missing are asked for again
+                    lines.append({**step, "counts": {i: count} if whole else {}})
+                counts |= dict(chain.from_iterable(part.items() for part in ranks.gather(mine)))
+                require_verdicts(counts.values(), most_errors, "the measurement of pass rates")
             sampled = until
     return counts
 

@@ -182,6 +182,18 @@ def check_infra_errors(rollouts: Sequence[Rollout], limit: float) -> None:
         )
 
 
+def require_verdicts(counts: Iterable[tuple[int, int, int]], limit: float, what: str) -> None:
+    """Raises RatchetError if too large a share of the verdicts were infrastructure errors, given the passed, judged and
+    sampled responses of each problem."""
+    judged, sampled = (sum(numbers) for numbers in list(zip(*counts, strict=True))[1:])
+    if sampled - judged > limit * sampled:
+        raise RatchetError(
+            f"{sampled - judged} of {sampled} verdicts of {what} were infrastructure errors, more than "
+            f"training.advanced.max_infra_errors ({limit:.0%}) allows. Run `ratchet doctor` to check the judge's "
+            "sandbox; then run the same command again."
+        )
+
+
 def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:
     """Each problem's rollouts as soon as they are complete; a problem's samples are decoded on one rank."""
     unfinished = defaultdict[str, list[Rollout]](list)

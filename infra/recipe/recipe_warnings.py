@@ -44,7 +44,7 @@ def _selected_on(recipe: Recipe) -> Iterator[str]:
     """Benchmarks that a stage stops, changes or chooses its weights by, and that are reported."""
     stages: dict[str, list[str]] = {}
     for stage in recipe.training.stages:
-        for benchmark in _read_by(stage, recipe) if stage.validates else ():
+        for benchmark in _read_by(stage, recipe) if stage.depends_on_validation else ():
             stages.setdefault(benchmark.name, []).append(stage.name)
     if stages:
         names = ", ".join(dict.fromkeys(name for own in stages.values() for name in own))

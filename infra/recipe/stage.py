@@ -126,9 +126,11 @@ class Stage(Section):
     """Changes during the stage and their triggers: resets, longer responses, another domain, an early end. Checked in
     this order after each step; each one taken is a line of decisions.jsonl with its cause."""
     validate_every: bounds.Steps = 50
-    """Steps between validations, if anything depends on them."""
+    """Steps between validations, if the stage validates: it names benchmarks, or a plateau, a floor or its best result
+    depends on them."""
     validation: dict[str, bounds.Weight] = {}
-    """Weights of the validation benchmarks by name. Default: the benchmarks of the stage's domains."""
+    """Weights of the validation benchmarks by name. By default, where something depends on the score, the benchmarks of
+    the stage's domains."""
     keep: dict[str, bounds.OpenProbability] = {}
     """Domains or benchmarks that the stage may not forget, and how far their validation scores may fall below those of
     the stage's start. `{below_floor: 1}` triggers interventions; a validation below a floor is never the best."""
@@ -182,7 +184,12 @@ class Stage(Section):
 
     @property
     def validates(self) -> bool:
-        """True if the stage needs validation scores: for its result, its floors or a plateau."""
+        """True if the stage measures validation scores: its recipe names benchmarks, or something depends on them."""
+        return bool(self.validation) or self.depends_on_validation
+
+    @property
+    def depends_on_validation(self) -> bool:
+        """True if validation scores decide something: its result, its floors or a plateau."""
         rules = {each.when.trigger[0] for each in self.interventions}
         return self.advanced.result == "best" or bool(self.keep) or "plateau" in rules
 
@@ -250,6 +257,11 @@ class Stage(Section):
             raise ValueError(f"graded names {', '.join(unknown)}, but the stage's mix has only {', '.join(self.mix)}")
         if (self.truncation == "soft_overlong") != bool(self.advanced.overlong_buffer_tokens):
             raise ValueError("truncation soft_overlong and overlong_buffer_tokens are given together or not at all")
+        if self.truncation == "mask" and self.unfinished_penalty:
+            raise ValueError(
+                "truncation: mask leaves truncated responses out, and unfinished_penalty is for them: give truncation: "
+                "zero_reward, or no penalty"
+            )
         if not self.keep and any(each.when.below_floor for each in self.interventions):
             raise ValueError("below_floor needs floors: name in keep what the stage may not forget, as in {math: 0.02}")
         if self.advanced.overlong_buffer_tokens > self.max_response_tokens:

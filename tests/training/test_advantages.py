@@ -93,6 +93,13 @@ def test_groups_know_what_is_equal_and_what_was_measured():
     assert group_from_json(group_to_json(one)).advantages == one.advantages
 
 
+def test_a_group_that_differs_by_its_lengths_alone_has_nothing_to_compare():
+    """Dynamic sampling replaces it, as one that has no penalties (DAPO, equation 11)."""
+    failed = [replace(r, truncated=r.sample == 3) for r in outcomes(0, *[FAILED] * 4)]
+    [members] = group(failed, stage(unfinished_penalty=0.5))
+    assert members.rewards == (0.0, 0.0, 0.0, -0.5) and members.advantages.zero_variance
+
+
 def test_the_domains_of_a_batch_are_not_compared():
     rollouts = [*outcomes(0, PASSED, FAILED), *outcomes(1, PASSED, PASSED, domain="code")]
     settings = stage(advantage="reinforce_pp")

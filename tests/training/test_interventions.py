@@ -119,6 +119,8 @@ def test_prompts_must_leave_room_for_the_longest_response_that_may_come():
     longer = {"when": {"at_step": 2}, "do": {"max_response_tokens": 64}}
     made = stage(interventions=[longer], mix={"math": 1})
     assert (made.longest_response, made.most_rollouts, made.validates) == (64, 16, False)
+    named = stage(validation={"math500": 1})
+    assert named.validates and not named.depends_on_validation
     c = Curriculum(made, 0, {"math": sums(8)}, lambda p: p.problem_id != "sum-01")
     assert c.decisions[0]["evidence"] == {"max_response_tokens": 64}
     assert stage(interventions=[RESET_ON_PLATEAU], validate_every=1).validates

@@ -74,6 +74,10 @@ def test_a_killed_measurement_of_pass_rates_goes_on_after_the_last_problem(alone
     lines = kept.read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines if "step" in json.loads(line)] == list(range(1, 15))
     file.unlink()
+    for killed in (16, 20, len(lines) - 1):  # in the second round and the third
+        kept.write_text("\n".join(lines[:killed]) + "\n")
+        assert process._measure_pass_rates(spec) == 14 and file.read_text() == whole, killed
+        file.unlink()
     torn = "\n".join(lines[:5]) + '\n{"step": 6, "cou'  # killed while the sixth was written
     kept.write_text(torn)
     other = kept.parent / f"7-{process.PASS_RATES}"
