@@ -30,6 +30,8 @@ class Evidence:
     numeric: bool = False
     unevaluated: bool = False
     closed_form: bool = False
+    fixed: frozenset[str] = frozenset()
+    """Letters that the question gives, so that they are no arbitrary constants."""
     work: list[int] = field(default_factory=lambda: [MOST_WORK])
 
 
@@ -188,9 +190,10 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     one, other = together(one, other)
     same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
     if same is False and scale == 1:
-        if any(same_value(one, each, evidence.work) for each in renamed(one, other)):
+        if any(same_value(one, each, evidence.work) for each in renamed(one, other, evidence.fixed)):
             return True
-        return families.differ_by_constant(one, other, evidence.work)
+        is_fixed = not evidence.fixed.isdisjoint(names_of(one) | names_of(other))
+        return not is_fixed and families.differ_by_constant(one, other, evidence.work)
     return same
 
 
@@ -262,7 +265,12 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     if one.kind == "collection" and not one.brackets and other.value is not None:
         # `12, 345`: groups of three digits after a comma and a space are more likely one number than a list.
         groups = [part.text for part in one.parts]
-        grouped = "".join(groups).isdigit() and all(len(group) == 3 for group in groups[1:]) and groups[0][:1] != "0"
+        grouped = (
+            all(part.value is not None for part in one.parts)
+            and "".join(groups).isdigit()
+            and all(len(group) == 3 for group in groups[1:])
+            and groups[0][:1] != "0"
+        )
         return grouped and len(groups[0]) <= 3 and int("".join(groups)) == other.value and other.unit is None
     if one.kind == "text" and other.kind == "scalar" and other.value is None:
         ours, theirs = (answer.text.replace(" ", "") for answer in (one, other))
@@ -388,7 +396,7 @@ def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> boo
             else:  # 3 + 14 = 17 says 17
                 values = [value for value in values if not arithmetic_left(value.node, other.node)] or values
         if equation is answer and len(values) > 1:  # E = \\frac12 \\cdot 2 \\cdot 3^2 = 9
-            work = Evidence(closed_form=True, work=evidence.work)
+            work = Evidence(closed_form=True, fixed=evidence.fixed, work=evidence.work)
             if not _all(same_answer(other, value, work) for value in values[:-1]):
                 return False
             values = values[-1:]

@@ -48,7 +48,11 @@ _EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) ther
 _COORDINATES = re.compile(r"\b(?:coordinate|point|pair|vert(?:ex|ice)|midpoint|cent(?:er|re))s?\b", re.IGNORECASE)
 _IN_ORDER = re.compile(r"\bin (?:this|that|the given) order\b|\brespectively\b", re.IGNORECASE)
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
-_ANTIDERIVATIVE = re.compile(r"\bantiderivative|\bindefinite integral|\bintegrate\b|\\int(?![a-z])", re.IGNORECASE)
+_ANTIDERIVATIVE = re.compile(
+    r"\bantiderivative|\bindefinite integral|\bintegrate\b(?![^.?]*\bfrom\b)"
+    r"|\\int(?![a-z]|\s*(?:\\limits)?\s*[_^])",
+    re.IGNORECASE,
+)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
 _INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
@@ -249,9 +253,8 @@ def _says_the_same(question: Question, reference: Answer, answer: Answer) -> boo
         answer.words == "infinite" and reference.node == _INFINITE and counts
     ):
         return True
-    is_denial = answer.words.startswith(("does not exist", "no such")) or answer.kind == "collection" != bool(
-        answer.parts
-    )
+    says_none = answer.kind == "collection" and not answer.parts
+    is_denial = says_none or answer.words.startswith(("does not exist", "no such"))
     if reference.words == "no" and is_denial and question.says(_EXISTING):
         return True
     is_empty = reference.kind == "collection" and not reference.parts

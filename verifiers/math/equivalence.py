@@ -112,16 +112,16 @@ def decide(reference: str, answer: str, question: str = "") -> Decision:
     if wanted.spelling == parsed.spelling and wanted.spelling:
         return Decision(True, "string", f"both are written {_shown(reference)}")
     if not question:
-        return _compared(wanted, parsed, texts)
+        return _compared(wanted, parsed, texts, Evidence())
     if wanted.percent and reference[-1].isdigit():
         texts = (answer, f"{reference}%")
     said = parsed = context.rounded(asked, parsed)
-    decision = _compared(wanted, parsed, texts)
+    decision = _compared(wanted, parsed, texts, Evidence(fixed=asked.fixed))
     if decision.tier == "unevaluated" and allows_closed_form(asked, parsed):
-        decision = _compared(wanted, parsed, texts, Evidence(closed_form=True))
+        decision = _compared(wanted, parsed, texts, Evidence(closed_form=True, fixed=asked.fixed))
     readings = () if decision.same else context.other_readings(asked, wanted, parsed, answer)
     for pair in readings:
-        if (read_so := _compared(*pair, texts)).same:
+        if (read_so := _compared(*pair, texts, Evidence(fixed=asked.fixed))).same:
             decision, parsed = read_so, parsed if pair[1] is wanted else context.rounded(asked, pair[1])
             break
     other = "it names something else" if decision.same and names_another(asked, wanted, said) else ""
@@ -137,11 +137,10 @@ def _required(reference: str, question: str) -> Answer:
     return context.required(read(question), reference, lambda one, other: decide(one, other).same)
 
 
-def _compared(reference: Answer, answer: Answer, texts: tuple[str, str], evidence: Evidence | None = None) -> Decision:
+def _compared(reference: Answer, answer: Answer, texts: tuple[str, str], evidence: Evidence) -> Decision:
     """Compare by structure and value; `texts` are the answer's and the reference's, as they are shown."""
     if left := _left_to_do(reference, answer):
         return Decision(False, "cost", left)
-    evidence = evidence or Evidence()
     same = same_answer(reference, answer, evidence)
     if same is None:
         return Decision(False, "cost", "whether {} is {} costs too much to decide".format(*map(_shown, texts)))

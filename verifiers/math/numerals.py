@@ -21,9 +21,12 @@ def plain(tokens: Tokens) -> Answer:
 
 def number(tokens: Tokens) -> Answer:
     """Parse a number, with its decimals if it is rounded: 0.333 and 1.414 are; 0.125 and 42.1875, which are short
-    fractions, and numbers with fewer than three decimals (prices, 2.5) are not."""
+    fractions, numbers with fewer than three decimals (prices, 2.5), and those with fewer than three digits that count
+    (0.008) are not."""
     text, value = tokens[0].text, tokens[0].value
-    places = len(text.partition(".")[2]) if value and value.denominator > 100 and text.replace(".", "").isdigit() else 0
+    digits = text.replace(".", "")
+    is_long = bool(value) and value.denominator > 100 and digits.isdigit() and len(digits.lstrip("0")) >= 3
+    places = len(text.partition(".")[2]) if is_long else 0
     return Answer("scalar", tokens, ("number", value), value, places=places if places >= 3 else None)
 
 
@@ -38,7 +41,7 @@ def based(tokens: Tokens, depth: int, parse: Callable[[Tokens, int], Answer]) ->
     digits = [token for token in rest[:at] if not token.isa("(", ")")]
     text = "".join(token.text for token in digits).upper()
     plain = all(t.kind in ("number", "name", "run", "word") and not (i and t.gap) for i, t in enumerate(digits))
-    if len(base) != 1 or base[0].value is None or not plain or not text.isalnum():
+    if len(base) != 1 or base[0].value is None or not plain or not (text.isascii() and text.isalnum()):
         return None
     if text.isalpha() and not (base[0].value == 16 and all(token.upright for token in digits)):
         return None  # a_2, AB_{16}: names

@@ -19,7 +19,9 @@ def cycles(tokens: Tokens, depth: int, loose: bool = False) -> Answer | None:
             digits = [token.text for token in inside if not token.isa(",")]
             digits = [*digits[0]] if len(digits) == 1 and digits[0].isdigit() else digits
             inside = tuple(Token("number", digit, gap=True) for digit in digits)
-        if end < 2 or not all(token.text.isdigit() and (token.gap or not i) for i, token in enumerate(inside)):
+        if end < 2 or not all(
+            token.text.isascii() and token.text.isdigit() and (token.gap or not i) for i, token in enumerate(inside)
+        ):
             return None
         groups.append([int(token.text) for token in inside])
         rest = rest[end + 1 :]

@@ -19,7 +19,13 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 Parse = Callable[[Tokens], Answer]
 _MOST_TRIES = 4
-_CURRENCIES = {"\\$": units.DOLLAR, "£": units.STERLING, "€": units.EURO}
+_CURRENCIES = {
+    "\\$": units.DOLLAR,
+    "£": units.STERLING,
+    "€": units.EURO,
+    "₹": units.RUPEE,
+    "¥": units.YEN,
+}
 _MONEY = {"dollar", "sterling", "euro", "rupee", "yuan", "yen"}
 _SUFFIXES = {
     "¢": units.DOLLAR._replace(size=Fraction(1, 100)),
@@ -75,7 +81,8 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
     if is_suffix and not any(token.text[1:] in FUNCTIONS or token.isa("\\cis") for token in tokens):
         return _with_unit(parse(tokens[:-1]), _SUFFIXES[last.text], tokens)
     if (unit := parse_unit(words.word(tokens[0]))) and unit.dimension[0][0] in _MONEY:
-        return _with_unit(parse(tokens[1:]), unit, tokens)
+        rest = tokens[2:] if tokens[1].isa(".") else tokens[1:]  # Rs. 12
+        return _with_unit(parse(rest), unit, tokens) if rest else None
     return _measured(tokens, parse)
 
 

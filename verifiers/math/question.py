@@ -65,7 +65,13 @@ _WORK = re.compile(
     r"(?:\$+([^$]+)\$+|\\\((.+?)\\\)|(?<![\w.])(-?\d[\d.,]*\d(?:/\d+)?)(?![\w$]))",
     _I,
 )
-_ARITHMETIC = re.compile(r"(?<![\w$])[\d(][\d\s()+\-*/^!×·.,]*[+\-*/^!×·][\d\s()+\-*/^!×·.,]*[\d)!]?")
+_ARITHMETIC = re.compile(r"(?<![\w$])[\d(][\d\s()+\-*/^!×·.,]{0,200}[+\-*/^!×·][\d\s()+\-*/^!×·.,]{0,200}[\d)!]?")
+_CONSTANT = re.compile(r"(?<![A-Za-z\\])([ckCK])(?:_\{?(\d)\}?)?(?![A-Za-z])")
+_OF_CONSTANTS = re.compile(
+    r"antiderivative|integra|\\int(?![a-z])|differential|\by'|dy\b|\bconstants?\b|arbitrary|general solution"
+    r"|\ball (?:\w+ ){0,2}(?:functions|polynomials|sequences)|\bfamily\b|recurrence",
+    _I,
+)
 _BASE = (
     r"(?:base[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\b"
     r"|(binary|octal|decimal|hexadecimal)\b(?! (?:places?|points?|digits?)\b))"
@@ -85,7 +91,7 @@ _REQUEST = re.compile(
 _COUNTED = re.compile(
     r"(?:\bhow many|\b(?:find|determine|compute|calculate|give|what (?:is|was)) the (?:total |whole )*number of)\s+"
     r"((?:(?!(?:of|are|is|was|were|can|do|does|did|will|would|could|should|must|may|has|have|had|that|which|who|with"
-    r"|for|from|to|at|on|in|per|and|or|if|he|she|they|it|you|we)\b)[\w$-]+\s*)+)[^?]*\??[^?]*\Z",
+    r"|for|from|to|at|on|in|per|and|or|if|he|she|they|it|you|we)\b)[\w$-]+(?![\w$-])\s*)+)[^?]*\??[^?]*\Z",
     _I,
 )
 _NUMERALS = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
@@ -177,6 +183,14 @@ class Question:
     def names(self, name: str) -> bool:
         """True if the question has a variable of this name."""
         return bool(re.search(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", self.text))
+
+    @functools.cached_property
+    def fixed(self) -> frozenset[str]:
+        """The letters for constants that the question gives: in `2x + c` they are not arbitrary, unless it is about
+        integrals, differential equations or families of functions."""
+        if self.says(_OF_CONSTANTS):
+            return frozenset()
+        return frozenset(f"{letter}_{index}" if index else letter for letter, index in _CONSTANT.findall(self.text))
 
     @functools.cached_property
     def stems(self) -> frozenset[str]:

@@ -54,12 +54,14 @@ def together(reference: Node, answer: Node) -> tuple[Node, Node]:
     return reference, answer
 
 
-def renamed(reference: Node, answer: Node) -> Iterator[Node]:
+def renamed(reference: Node, answer: Node, fixed: frozenset[str]) -> Iterator[Node]:
     """The answer with the reference's names for arbitrary letters: one integer (k\\pi, n\\pi), and constants that the
-    expression is linear in (+C, +K; c_1, C_1, A), in any order."""
+    expression is linear in (+C, +K; c_1, C_1, A), in any order. `fixed` are letters that are no arbitrary constants."""
     ours, theirs = names_of(reference), names_of(answer)
     if len(ours) == len(theirs) == 1 and ours | theirs <= _INTEGERS and "\\pi" in kinds_of(reference, names=True):
         yield replaced(answer, {("name", min(theirs)): ("name", min(ours))})
+    if fixed & (ours | theirs):
+        return
     mine, loose = _arbitrary(reference, ours, _CONSTANTS), _arbitrary(answer, theirs, _LOOSE_CONSTANTS)
     if 0 < len(mine) == len(loose) <= 3 and ours - {*mine} == theirs - {*loose} and (mine != loose or "_" in mine[0]):
         for order in itertools.permutations(mine):
@@ -100,7 +102,7 @@ def _is_added(node: Node, name: str) -> bool:
     """True if it is a sum with this name, and has it nowhere else: the constant of an integral."""
     if not is_sum(node) or repr(node).count(repr(("name", name))) != 1:
         return False
-    return ("name", name) in node[1:] or (node[0] == "+" and _is_added(node[1], name)) or _is_added(node[1], name)
+    return ("name", name) in node[1:] or _is_added(node[1], name)
 
 
 def _applied(node: Node) -> dict[str, list[Node]]:

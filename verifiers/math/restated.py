@@ -31,6 +31,7 @@ _APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _BEHIND, _REASONS, _REJECTING = (
     for each in ("approximately", "places", "leading", "copulas", "behind", "reasons", "rejecting")
 )
 _TAKEN_BACK = frozenset(VOCABULARY["claims"]["taken_back"].split()) - {"so"} | _DENYING | _APPROXIMATELY
+_REMARKED = _ALTERING | frozenset(_RESTATED["remarks"].split())
 _DECIDES = re.compile(
     r"(?:^|[.?!:,]\s+)(?:is|are|does|do|did|can|could|will|was|were|has|have)\s([^.?!]*)\?", re.IGNORECASE
 )
@@ -209,17 +210,19 @@ def without_remark(tokens: Tokens) -> Tokens:
         opened = [i for i in range(1, len(tokens)) if tokens[i].isa("(") and closing(tokens[i:]) == len(tokens) - 1 - i]
         at = opened[0] if opened else at
     remark = [words.word(token) or token.text for token in tokens[at:]]
+    rejects = not _REJECTING.isdisjoint(remark)  # 8 (the negative root is extraneous)
+    taken_back = _TAKEN_BACK if rejects else _TAKEN_BACK | _REMARKED
     capitals = {token.text.lower() for token in tokens[at:] if token.text.isupper()}  # 2(ABC) is a product
     spoken = [word for word in remark if len(word) > 2 and word.isalpha() and word not in capitals]
     numbers = sum(token.kind == "number" for token in tokens[at:])  # a list of options is no remark
-    is_remark = at and spoken and numbers <= 2 * len(spoken) and not _TAKEN_BACK & {*remark}
+    is_remark = at and spoken and numbers <= 2 * len(spoken) and taken_back.isdisjoint(remark)
     if any(words.is_numeral(word) or parse_unit(word) for word in spoken):  # 5 (in meters)
         return ()
     if len(spoken) < 2 and any(token.isa("+", "*", "^", "/") for token in tokens[at:]):  # 2(xyz(x + y + z))
         return ()
     if "=" in remark and not (_REJECTING | _PLACES) & {*remark}:  # 8 (x = 1 is a root)
         return ()
-    if is_remark and _REJECTING & {*remark}:  # x = 8 (x = -2 is extraneous)
+    if is_remark and rejects:  # x = 8 (x = -2 is extraneous)
         rejected = tuple(token for token in tokens[at:] if not (words.word(token) or token.isa("(", ")")))
         values = [parse_tokens(part).stated.value for part in (tokens[:at], rejected)]
         is_remark = None not in values and values[0] != values[1]

@@ -32,9 +32,11 @@ _BASE = re.compile(r"([A-Za-z]+)(-?\d)?")
 _SYMBOLS, _NAMES = _table("symbols_of_units"), _table("names_of_units")
 _BASES = {base for each in (*_SYMBOLS.values(), *_NAMES.values()) for base, _ in each.dimension}
 _PREFIXES, _PREFIX_NAMES, _POWERS = (VOCABULARY[section] for section in ("prefixes", "prefix_names", "powers"))
+_BEHIND = ("squared", "cubed")
 _PIECE = re.compile(r"\s*(?:([^\W\d_]+|¢)\.?(?:\s*\^\s*\{?\s*(-?)\s*(\d)\s*\}?|(\d)(?!\d))?|(/|[*·⋅])|\((.+?)\))")
-DOLLAR, EURO, STERLING, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
-    Unit(((name, 1),)) for name in ("dollar", "euro", "sterling", "degree", "radian", "celsius", "fahrenheit")
+DOLLAR, EURO, STERLING, RUPEE, YEN, DEGREE, RADIAN, CELSIUS, FAHRENHEIT = (
+    Unit(((name, 1),))
+    for name in ("dollar", "euro", "sterling", "rupee", "yen", "degree", "radian", "celsius", "fahrenheit")
 )
 POUND, SECOND = _NAMES["pound"], _NAMES["second"]
 ARCMINUTE, ARCSECOND = (DEGREE._replace(size=Fraction(1, each)) for each in (60, 3600))
@@ -54,6 +56,7 @@ def parse_unit(text: str) -> Unit | None:
     a unit."""
     powers: dict[str, int] = {}
     size, sign, power, position = Fraction(1), 1, 1, 0
+    last: tuple[Unit, int] | None = None
     text = text.replace("electron volt", "electronvolt")
     while position < len(text.rstrip()):
         match = _PIECE.match(text, position)
@@ -63,6 +66,15 @@ def parse_unit(text: str) -> Unit | None:
         word = (match[1] or "").lower()
         if match[5] or word == "per":
             sign = -1 if match[5] in (None, "/") else sign
+            continue
+        if word in _BEHIND:  # meters squared
+            if last is None:
+                return None
+            (base, exponent), last = last, None
+            exponent *= _POWERS[word] - 1
+            size *= base.size**exponent
+            for name, each in base.dimension:
+                powers[name] += each * exponent
             continue
         if word in _POWERS:
             power = _POWERS[word]
@@ -77,7 +89,7 @@ def parse_unit(text: str) -> Unit | None:
         size *= base.size**exponent
         for name, each in base.dimension:
             powers[name] = powers.get(name, 0) + each * exponent
-        power = 1
+        power, last = 1, (base, exponent)
     dimension = tuple(sorted((base, power) for base, power in powers.items() if power))
     return Unit(dimension, size) if dimension else None
 

@@ -16,6 +16,8 @@ _MONTHS = {name: index % 12 + 1 for index, name in enumerate(VOCABULARY["months"
 _WEEKDAYS, _NO_NOUNS, _MODIFIERS = (
     frozenset(VOCABULARY[section].split()) for section in ("weekdays", "no_nouns", "modifiers")
 )
+_LONGEST_NUMBER = 10_000
+"""Bits of a number that is written out; Python refuses to write longer ones."""
 _HALVES = {"morning": "am", "afternoon": "pm", "evening": "pm", "night": "pm"}
 _IN_ORDER = (("respectively",), ("in", "this", "order"), ("in", "that", "order"))
 VOWELS = frozenset("aeiouy")
@@ -126,7 +128,8 @@ def numbered(tokens: Tokens) -> Tokens:
         if is_sign and _signs(tokens, index + 1):
             token = Token("op", "-", token.gap)
         elif end > index:
-            token = Token("number", str(value), token.gap, value, token.kind != "number")
+            text = str(value) if value.numerator.bit_length() < _LONGEST_NUMBER else token.text  # str() has a limit
+            token = Token("number", text, token.gap, value, token.kind != "number")
         result.append(token)
         index = max(end, index + 1)
     return tuple(result)
