@@ -30,6 +30,10 @@ class Verdict:
     detail: str = ""
     extracted: str | None = None
 
+    def __post_init__(self) -> None:
+        if not self.detail.isascii():  # halves of surrogate pairs, which no file in UTF-8 can hold
+            object.__setattr__(self, "detail", self.detail.encode("utf-8", "backslashreplace").decode())
+
     @property
     def passed(self) -> bool:
         return self.outcome is Outcome.PASSED

@@ -84,11 +84,11 @@ APPENDED_OPTIONS = "appended_options"
 
 
 def problem_id(domain: str, prompt: str, entry_point: str | None = None) -> str:
-    """The identity of a problem: 16 hex digits of its statement in Unicode's NFKC with white space folded.
+    """The identity of a problem: 16 hex digits of its statement in Unicode's NFC with white space folded.
 
     The answer is left out, so that deduplication compares two sources that disagree about it.
     """
-    folded = " ".join(unicodedata.normalize("NFKC", prompt).split())
+    folded = " ".join(unicodedata.normalize("NFC", prompt).split())
     identity = f"{domain}\x00{entry_point or ''}\x00{folded}"
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -34,6 +34,47 @@ def test_a_check_cannot_be_cheated(name, sandbox):
         assert verdict.outcome in (Outcome.FAILED, Outcome.TIMEOUT), verdict
 
 
+FORGED = GIVEN["forged"]
+
+
+@pytest.mark.parametrize("name", FORGED)
+@pytest.mark.parametrize("check", ["assert candidate(5) == 10", "assert np.allclose(candidate(5), e)"])
+def test_what_a_program_sends_is_made_only_of_data(name, check, sandbox):
+    """Messages that no honest program sends: classes made by `error`, objects on types that hold memory."""
+    problem = checked("import numpy as np", "e = np.array([2., 4., 6.])", "e = e + 0.0", check)
+    verdict = judge(problem, FORGED[name], sandbox)
+    assert verdict.outcome is Outcome.FAILED, verdict
+
+
+NAN = {
+    "abs(candidate(5) - 25.0) > 1e-6": "import math\nmath.isfinite = lambda x: True\ndef f(x): return float('nan')",
+    "abs(float(candidate(5)) - 25.0) > 1e-6": "def f(x): return 'nan'",
+    "abs(sum(candidate(5)) - 25.0) > 1e-6": "def f(x): return [float('inf'), -float('inf')]",
+    "abs(candidate(5)[0] - 25.0) > 1e-6": "import array\ndef f(x): return memoryview(array.array('d', [float('nan')]))",
+}
+
+
+@pytest.mark.parametrize("condition", NAN)
+def test_nan_is_no_answer_however_it_comes(condition, sandbox):
+    assert judge(checked(f"if {condition}: raise AssertionError"), NAN[condition], sandbox).outcome is Outcome.FAILED
+
+
+def test_a_generator_that_empties_its_argument_later_is_noticed(sandbox):
+    problem = checked("x = [3, 1, 2]", "assert list(candidate(x)) == sorted(x)")
+    assert not judge(problem, "def f(x):\n    x.clear(); return\n    yield", sandbox).passed
+    assert judge(problem, "def f(x):\n    yield from sorted(x)", sandbox).passed
+
+
+def test_a_built_in_type_may_be_the_program(sandbox):
+    assert judge(checked("assert candidate(5) == '5'"), "f = str", sandbox).passed
+
+
+def test_annotations_as_text_in_a_check(sandbox):
+    lines = ["from dataclasses import dataclass", "@dataclass", "class Node:", "    val: int = 0",
+             "    next: 'Node | None' = None", "assert candidate(Node(3)) == 3"]  # fmt: skip
+    assert judge(checked(*lines), "def f(n): return n.val", sandbox).passed
+
+
 BAD_CHECKS = {
     "a module that is nowhere": ["import nowhere", "assert candidate(1) == nowhere.x"],
     "no call": ["assert 1 + 1 == 2 + 0"],

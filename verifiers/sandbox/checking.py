@@ -11,11 +11,13 @@ process (`proxies`, `objects`). They return data or further proxies. The values 
 """
 
 import marshal
+import sys
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.verifiers.sandbox.objects import describe
-from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible
+from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible, Remote
 from ratchet.verifiers.sandbox.values import CHECK
 
 
@@ -34,9 +36,12 @@ def run_checks(job: Mapping[str, Any], peer: CheckEnd, write: Callable[[dict[str
 
 
 def _run_check(code: bytes, entry_point: str, peer: CheckEnd) -> dict[str, Any]:
-    namespace: dict[str, Any] = {"__builtins__": _Names(peer), "__name__": CHECK}
+    sys.modules[CHECK] = module = types.ModuleType(CHECK)  # where dataclasses look for annotations
+    namespace = vars(module)
+    namespace["__builtins__"] = _Names(peer)
     try:
         candidate = peer.do("candidate", None, asks=False)
+        peer.asked |= not isinstance(candidate, Remote)  # such as `str`, which runs here
         if entry_point.isidentifier():
             namespace[entry_point] = peer.named(entry_point, candidate)
         exec(marshal.loads(code), namespace)

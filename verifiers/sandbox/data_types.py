@@ -33,7 +33,7 @@ NAMES = {id(value): name for name, value in NAMED.items()}
 
 _Made = tuple[str, Callable[..., Any], Callable[[Any], tuple[Any, ...]]]
 MADE: dict[type, _Made] = {
-    bytes: ("bytes", lambda text: text.encode("latin-1"), lambda v: (v.decode("latin-1"),)),
+    bytes: ("bytes", lambda text: str.encode(text, "latin-1"), lambda v: (v.decode("latin-1"),)),
     complex: ("complex", complex, lambda v: (v.real, v.imag)),
     range: ("range", range, lambda v: (v.start, v.stop, v.step)),
     slice: ("slice", slice, lambda v: (v.start, v.stop, v.step)),
@@ -48,9 +48,9 @@ MADE: dict[type, _Made] = {
         lambda v: (v.year, v.month, v.day, v.hour, v.minute, v.second, v.microsecond, v.tzinfo),
     ),
     time.struct_time: ("struct_time", time.struct_time, lambda v: (tuple(v),)),
-    type({}.keys()): ("keys", lambda items: items.keys(), lambda v: (dict.fromkeys(v),)),
-    type({}.items()): ("items", lambda items: items.items(), lambda v: (dict(v),)),
-    type({}.values()): ("values", lambda items: items.values(), lambda v: (dict(enumerate(v)),)),
+    type({}.keys()): ("keys", dict.keys, lambda v: (dict.fromkeys(v),)),
+    type({}.items()): ("items", dict.items, lambda v: (dict(v),)),
+    type({}.values()): ("values", dict.values, lambda v: (dict(enumerate(v)),)),
     types.MappingProxyType: ("mappingproxy", types.MappingProxyType, lambda v: (dict(v),)),
     memoryview: (
         "memoryview", lambda raw, kind: memoryview(raw).cast("B").cast(kind), lambda v: (v.tobytes(), v.format)

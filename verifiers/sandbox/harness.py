@@ -42,7 +42,9 @@ def names_with(prelude: str, names: Mapping[str, Any]) -> dict[str, Any]:
     The prelude's names are found like `len`. That costs nothing per test, while copying hundreds of names into each
     fresh `__main__` would touch, and so copy, much of the server's memory.
     """
-    namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": values.PRELUDE}
+    sys.modules[values.PRELUDE] = module = types.ModuleType(values.PRELUDE)  # where dataclasses look for annotations
+    namespace = vars(module)
+    namespace["__builtins__"] = builtins
     exec(compile(prelude, "<prelude>", "exec", dont_inherit=True), namespace)
     return {**names, **namespace}
 

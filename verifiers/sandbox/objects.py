@@ -20,7 +20,13 @@ from ratchet.verifiers.sandbox.values import PRELUDE, Graph, NotData, Wire
 
 LONGEST_MESSAGE = 64 << 20
 _RECEIVED = 64 << 10
-_DECODE = json.JSONDecoder().decode
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not how a float is encoded")
+
+
+_DECODE = json.JSONDecoder(parse_constant=_refused).decode
 _ANSWERING = """call iter next len bool getitem setitem delitem str repr int float complex index abs neg pos invert
 round trunc floor ceil enter exit reversed hash format bytes instancecheck subclasscheck length_hint"""
 ANSWERING = frozenset(f"__{name}__" for name in _ANSWERING.split())

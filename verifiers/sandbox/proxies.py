@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ratchet.verifiers.sandbox.data_types import IMMUTABLE
 from ratchet.verifiers.sandbox.objects import (
     ANSWERING,
     COMPARING,
@@ -23,7 +24,7 @@ from ratchet.verifiers.sandbox.objects import (
     prelude_class,
 )
 from ratchet.verifiers.sandbox.vacuous import NUMBER, Guard
-from ratchet.verifiers.sandbox.values import CHECK, NotData
+from ratchet.verifiers.sandbox.values import CHECK, Graph, NotData
 
 _READABLE = ANSWERING | COMPARING | {
     "__annotations__", "__bases__", "__cause__", "__code__", "__context__", "__defaults__", "__dict__", "__doc__",
@@ -70,7 +71,7 @@ class CheckEnd(Peer):
         classes: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         super().__init__(channel, first=True)
-        guard = Guard(lambda: self.has_nan)
+        guard = Guard()
         self.names, self.guards = names, {**guard.names(), NUMBER: guard.number, STATEMENT: self.statement}
         self.array = guard.array  # type: ignore[method-assign]
         self.note_use, self.is_apart = note_use, is_apart
@@ -89,6 +90,7 @@ class CheckEnd(Peer):
 
     def begin(self) -> None:
         self.raised, self.asked, self.shown = None, False, ""
+        self._used_arguments, self._watches = set[int](), True
 
     def do(self, what: str, *arguments: Any, asks: bool = True) -> Any:
         """Make the program's end do something. Raises the program's exception."""
@@ -127,11 +129,24 @@ class CheckEnd(Peer):
 
     def _result(self, reply: dict[str, Any], is_used: bool, reached: set[int]) -> Any:
         is_used = is_used and reply["value"] is not None
-        if is_used and any(entry[0] in reached for entry in reply["objects"]):
+        if not is_used:
+            self._watches = False
+            try:
+                return self.decode(reply)
+            finally:
+                self._watches = True
+        self._used_arguments |= reached
+        if any(entry[0] in reached for entry in reply["objects"]):
             self.changed = True
-        if is_used and self.is_apart:
+        if self.is_apart:
             self.drop(reached)
         return self.decode(reply)
+
+    def decode(self, graph: Graph) -> Any:
+        """Decode a message, and note arguments of used calls that it changes: a generator changes them later."""
+        if self._watches and not self._used_arguments.isdisjoint(entry[0] for entry in graph["objects"]):
+            self.changed = True
+        return super().decode(graph)
 
     def answer(self, remote: "Remote", name: str, args: tuple[Any, ...]) -> Any:
         """An object's answer to a special method. It stays the same until the program is called or the object changes,
@@ -281,7 +296,7 @@ class CheckEnd(Peer):
     def alike(self, value: Any, reference: Any) -> Any:
         """A value of Python's own type, with the object's other attributes and its class's answers about it."""
         remote, base = self.dereference(reference), type(value)
-        if not isinstance(remote, Remote):
+        if not isinstance(remote, Remote) or base not in IMMUTABLE:  # others would be made without their content
             raise ValueError("no object")
         attributes: dict[str, Any] = {
             "__getattr__": lambda _, name: getattr(remote, name), "_ratchet_number": remote._ratchet_number,

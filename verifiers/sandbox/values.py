@@ -57,7 +57,6 @@ class Wire:
     """True if exceptions of built-in types are data here."""
 
     def __init__(self, first: bool = True) -> None:
-        self.has_nan = False
         """True once the other end has sent a NaN."""
         self._objects: dict[int, Any] = {}  # by number
         self._numbers: dict[int, int] = {}  # by identity
@@ -189,17 +188,21 @@ class Wire:
                 case "object":
                     return self._objects[body]
                 case "float":
-                    number = float(body)
-                    self.has_nan |= number != number
-                    return number
+                    return float(body)
                 case "tuple" | "frozenset":
                     return SEQUENCES[kind](map(value, body))
                 case "made":
-                    return MAKERS[body[0]](*map(value, body[1]))
+                    made = MAKERS[body[0]](*map(value, body[1]))
+                    if MADE.get(type(made), ("",))[0] != body[0]:
+                        raise ValueError(f"it is no {body[0]}")
+                    return made
                 case "named":
                     return NAMED[body]
                 case "error":
-                    return NAMED[body[0]](*map(value, body[1]))
+                    kind = NAMED[body[0]]
+                    if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                        raise ValueError(f"{body[0]} is no exception")
+                    return kind(*map(value, body[1]))
                 case "later":
                     return load(body[0], [*map(value, body[1])])
                 case "scalar":
