@@ -218,7 +218,8 @@ def read_row(raw: Row, domain: str, convert: Callable[[RawRow], Row]) -> tuple[R
     problem["metadata"] = problem.get("metadata") or to_json({k: v for k, v in row.items() if v is not None})
     if (length := len(problem["prompt"])) > MAX_STATEMENT:
         raise Malformed("prompt", f"{length:,} characters, more than {MAX_STATEMENT:,}")
-    statement = clean_statement(restored(problem["prompt"]))
+    text = problem["prompt"] if problem["domain"] == "code" else restored(problem["prompt"])  # tabs of code are tabs
+    statement = clean_statement(text)
     if statement.starter_code:  # nothing is lost where the row has it as a column
         problem["starter_code"] = problem.get("starter_code") or statement.starter_code
         statement = replace(statement, own_characters=0)

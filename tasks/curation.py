@@ -39,8 +39,8 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.workers import ordered_map
 
-HELD_OUT = Step(run_context.HELD_OUT, 18, "problems")
-NORMALIZE = Step("normalize", 23, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 19, "problems")
+NORMALIZE = Step("normalize", 24, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 

@@ -55,19 +55,26 @@ def from_specification(spec: Any, entry_point: str | None = None) -> TestSuite:
         return from_assertions(str(spec["functional"]), called[1] if called else str(entry_point))
     if isinstance(spec, dict) and "inputs" in spec and "outputs" in spec:
         inputs, outputs = spec["inputs"] or [], spec["outputs"] or []
+        if isinstance(inputs, str) and isinstance(outputs, str):
+            inputs, outputs = [inputs], [outputs]
+        if not isinstance(inputs, list) or not isinstance(outputs, list):
+            raise Malformed("tests", "inputs and outputs are no lists")
         if len(inputs) != len(outputs):
             raise Malformed("tests", f"{len(inputs)} inputs but {len(outputs)} outputs")
         entry_point = spec.get("fn_name") or entry_point
         if entry_point:
             return _calls(inputs, outputs, entry_point)
-        return TestSuite([{"input": _lines(i), "output": _lines(o)} for i, o in zip(inputs, outputs, strict=True)])
+        known = [(i, o) for i, o in zip(inputs, outputs, strict=True) if o is not None]
+        texts = [{"input": _lines(i), "output": _lines(o)} for i, o in known]
+        return TestSuite(texts, left_out=len(inputs) - len(known))
     if isinstance(spec, list) and all(isinstance(case, dict) and "input" in case and "output" in case for case in spec):
         entry_point = next((case["fn_name"] for case in spec if case.get("fn_name")), entry_point)
         if entry_point and any("func" in str(case.get("testtype") or case.get("type") or "func") for case in spec):
             return _calls([case["input"] for case in spec], [case["output"] for case in spec], entry_point, texts=True)
-        kept = [{"arguments": case["arguments"]} if isinstance(case.get("arguments"), list) else {} for case in spec]
-        texts = [{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in spec]
-        return TestSuite([text | more for text, more in zip(texts, kept, strict=True)])
+        known = [case for case in spec if case["output"] is not None]
+        kept = [{"arguments": case["arguments"]} if isinstance(case.get("arguments"), list) else {} for case in known]
+        texts = [{"input": _lines(case["input"]), "output": _lines(case["output"])} for case in known]
+        return TestSuite([text | more for text, more in zip(texts, kept, strict=True)], left_out=len(spec) - len(known))
     if isinstance(spec, list) and all(isinstance(case, dict) and case.keys() & {"call", "check"} for case in spec):
         return TestSuite(spec, entry_point)  # our own
     raise Malformed("tests", "not a known shape of tests")
@@ -247,6 +254,8 @@ def _arguments(text: Any) -> dict[str, Any]:
 
 def _lines(value: Any) -> str:
     """Standard input or output; some rows publish it as a list of lines."""
-    if isinstance(value, str):
-        return value
+    if isinstance(value, str | None):
+        return value or ""
+    if isinstance(value, bool | dict):
+        raise Malformed("tests", f"{type(value).__name__} instead of text")
     return "\n".join(map(str, value)) + "\n" if isinstance(value, list) else str(value)

@@ -279,6 +279,8 @@ def answer_text(value: Any) -> str | None:
         raise Malformed("answer", f"{type(value).__name__} instead of text")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
+    if isinstance(value, float) and len(short := f"{value:.15g}") + 2 < len(repr(value)):
+        value = short  # 0.1 + 0.2 is 0.3
     text = "" if value is None else restored(str(value)).strip()
     return None if not text or is_placeholder(text) else text
 

@@ -159,12 +159,23 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from (batch.slice(at, PARQUET_ROWS) for at in range(0, batch.num_rows, PARQUET_ROWS))
 
 
+def _shortest_floats(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with numbers of less than double precision as they were written: 0.1, not 0.10000000149011612."""
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_float32(field.type) or pa.types.is_float16(field.type):
+            column = batch.column(place).cast(pa.float32())
+            written = [float(str(value)) for value in column.to_numpy(zero_copy_only=False)]
+            numbers = pa.array(written, pa.float64(), mask=column.is_null().to_numpy(zero_copy_only=False))
+            batch = batch.set_column(place, field.name, numbers)
+    return batch
+
+
 def parsed(raw: Raw) -> list[Row | Malformed]:
     """The rows of a raw record; Malformed for one that cannot be parsed."""
     if isinstance(raw, dict | Malformed):
         return [raw]
     if not isinstance(raw, bytes):
-        return raw.to_pylist()
+        return _shortest_floats(raw).to_pylist()
     try:
         return _rows_of(json.loads(raw))
     except (ValueError, RecursionError) as error:  # ValueError: not JSON, not UTF-8, or an enormous integer

@@ -49,7 +49,8 @@ _CUES = (
 )  # fmt: skip
 """A text without any of these has no template."""
 _SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
-_INVISIBLE = re.compile("[\u0000-\u0008\u000b\u000c\u000e-\u001f\u00ad\u200b-\u200f\u2028-\u202e\u2060\ufeff]")
+_BREAKS = re.compile("\r\n|[\r\u000b\u000c\u001c-\u001e\u0085\u2028\u2029]")
+_INVISIBLE = re.compile("[\u0000-\u0008\u000e-\u001b\u001f\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
 _CODE = re.compile(r"```(?:python3?)?[^\S\n]*\n?(.*?)\s*```", re.DOTALL | re.IGNORECASE)
 _SHOWN = 120
 
@@ -82,7 +83,7 @@ def clean_statement(text: str) -> Statement:
 
 def clean_text(text: str) -> str:
     """The text in NFC, with one kind of line end and of space, without invisible characters and blanks at its ends."""
-    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = _BREAKS.sub("\n", unicodedata.normalize("NFC", text))
     text = _INVISIBLE.sub("", _SPACES.sub(" ", text))
     return "\n".join(line.rstrip() for line in text.split("\n")).strip()
 

@@ -105,7 +105,7 @@ def vote(problems: pa.Table, attempts: Iterable[pa.RecordBatch], verify: Verify 
     facts, verdicts = [], []
     for problem_id, reference in zip(*(problems[name].to_pylist() for name in ("problem_id", "answer")), strict=True):
         answers = by_problem[problem_id]
-        classes = count_votes([attempt["answer"] for attempt in answers], reference, verify)
+        classes = count_votes([attempt["answer"] for attempt in answers], reference, verify) if reference else []
         facts.append(_facts(answers, classes))
         verdicts.append(_judge(facts[-1], classes, reference, refusals.get(problem_id)))
     return partition(STEP, RULES, with_facts(problems, STEP, facts), verdicts)
@@ -150,7 +150,7 @@ def _judge(fact: dict[str, Any], classes: list[Class], reference: str, refusal: 
     evidence = {"reference": reference, "votes": fact["votes"], "attempts": attempts, "truncated": fact["truncated"]}
     if not attempts:
         return Rejection("no_attempt", {"reason": refusal})
-    if fault := reference_fault(reference):
+    if fault := reference_fault(reference or ""):
         return Rejection("unverifiable_reference", evidence | {"fault": fault})
     if not classes:
         return Rejection("no_answer", evidence)
