@@ -84,7 +84,7 @@ def generated(run: RunContext, name: str) -> Artifact:
 
 
 WEIGHTS = (".safetensors", ".bin")
-MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.txt", "*.model", "*.jinja", "*.py")
+MODEL_FILES = ["*.safetensors", "*.bin", "*.json", "*.txt", "*.model", "*.jinja", "*.py"]
 """The files of a model's repository that are read; it may have weights for other frameworks."""
 PLAIN_TYPES: dict[Any, Any] = {int: CountOrZero, float: Number}
 """Bounded types for a generator's parameter whose type, or whose default's type, has no bounds: an int is a number of

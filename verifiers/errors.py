@@ -37,7 +37,7 @@ def in_words(error: Exception) -> str:
     return ""
 
 
-def with_place(error: Exception) -> str:
+def with_place(error: BaseException) -> str:
     """An error of the user's own code in words, with the last file and line outside of Python's own library."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _in_standard_library(frame.filename)]

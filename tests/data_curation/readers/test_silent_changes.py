@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation import read_problems
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import problem_id
 
 
@@ -43,9 +44,8 @@ def test_a_missing_output_is_no_test_and_a_text_is_one(tmp_path, tests, kept):
 
 
 def test_a_bool_is_no_output(tmp_path):
-    assert read(tmp_path, {"prompt": "Add.", "tests": [{"input": "1", "output": True}]}, "code") == (
-        [], ["bool instead of text"],
-    )  # fmt: skip
+    with pytest.raises(RatchetError, match="tests: bool instead of text"):
+        read(tmp_path, {"prompt": "Add.", "tests": [{"input": "1", "output": True}]}, "code")
 
 
 def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
