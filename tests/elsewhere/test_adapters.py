@@ -228,7 +228,7 @@ def test_options_and_rows_are_checked_with_a_word_of_what_is_wrong(monkeypatch):
     real = importlib.util.find_spec
     missing = lambda name, *rest: None if name == "math_verify" else real(name, *rest)  # noqa: E731
     monkeypatch.setattr(importlib.util, "find_spec", missing)
-    with pytest.raises(RatchetError, match=r"ratchet-verifiers\[math-verify\]"):
+    with pytest.raises(RatchetError, match=r"./verifiers\[math-verify\]"):
         trl.reward_function(either=True)
     with pytest.raises(RatchetError, match=r"Row 0 .* is not JSON text but a dict"):
         trl.ratchet_reward([""], ["\\boxed{1}"], [{"domain": "math", "answer": "1"}])  # pyright: ignore
