@@ -123,22 +123,18 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
 
     published = [path for path in paths if path.is_file()]  # others are not generated or fetched yet
-    tried = [DomainTrial(domain, path, columns) for path in published[:1]]
-
-    def check() -> None:
-        for domain_trial in tried:
-            domain_trial.check()
+    domain_trial = DomainTrial(domain, published[0], columns) if published else None
 
     def trial() -> Iterator[str]:
         for path, name in zip(published, source_names(published), strict=True):
             preview = preview_file(path, domain, columns, name)
             yield from (f"! {preview.source}: {line[2:]}" for line in preview.counts() if line.startswith("!"))
-        for domain_trial in tried:
-            yield from domain_trial.findings()
+        yield from domain_trial.findings() if domain_trial else ()
 
     return split_step(
-        run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain), check=check, trial=trial
-    )
+        run, NORMALIZE, domain, settings, raw, parameters, work, code=curation_code(domain),
+        check=domain_trial and domain_trial.check, trial=trial,
+    )  # fmt: skip
 
 
 def _show_previews(
@@ -250,10 +246,11 @@ def in_batches(
 
 def split_step(
     run: RunContext, step: Step, domain: str, settings: Curation, inputs: Sequence[Artifact], parameters: Parameters,
-    work: Callable[[Draft[DatasetResult]], Iterable[Split]], **also: Any,
+    work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
+    check: Callable[[], None] | None = None, trial: Callable[[], Iterable[str]] | None = None,
 ) -> Artifact:  # fmt: skip
     """Run a step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's
-    result is added to the counts; `also` is passed to `run_step`."""
+    result is added to the counts."""
 
     def make(draft: Draft[DatasetResult]) -> None:
         write_splits(draft, work(draft), settings.advanced.max_rejected)
@@ -267,8 +264,9 @@ def split_step(
 
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
-        run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, **also
-    )
+        run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code,
+        check=check, trial=trial,
+    )  # fmt: skip
 
 
 def warn_of_losses(run: RunContext, draft: Draft[DatasetResult]) -> None:

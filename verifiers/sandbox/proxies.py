@@ -136,14 +136,13 @@ class CheckEnd(Peer):
             finally:
                 self._watches = True
         self._used_arguments |= reached
-        if any(entry[0] in reached for entry in reply["objects"]):
-            self.changed = True
         if self.is_apart:
             self.drop(reached)
         return self.decode(reply)
 
     def decode(self, graph: Graph) -> Any:
-        """Decode a message, and note arguments of used calls that it changes: a generator changes them later."""
+        """Decode a message, and note arguments of used calls that it changes: the reply to a call, or a later one, as
+        from a generator."""
         if self._watches and not self._used_arguments.isdisjoint(entry[0] for entry in graph["objects"]):
             self.changed = True
         return super().decode(graph)

@@ -57,7 +57,6 @@ class Wire:
     """True if exceptions of built-in types are data here."""
 
     def __init__(self, first: bool = True) -> None:
-        """True once the other end has sent a NaN."""
         self._objects: dict[int, Any] = {}  # by number
         self._numbers: dict[int, int] = {}  # by identity
         self._synced: dict[int, Body] = {}

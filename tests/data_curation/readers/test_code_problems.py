@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.read import read_problems
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.serving.local_pool import VerifierPool
 from tests.data_curation.readers.files import only, reasons, write_json, write_lines
 
@@ -66,3 +69,23 @@ def test_relatives_of_humaneval_are_judged_by_their_own_tests(tmp_path):
     wrong = [(problem, source.replace("2 * x", "3 * x")) for problem, source in golden]
     with VerifierPool() as pool:
         assert [v.passed for v in pool.run_programs(golden + wrong)] == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("tests", "kept"),
+    [
+        ([{"input": "1\n", "output": "2\n"}, {"input": "5\n", "output": None}], [("1\n", "2\n")]),
+        ({"inputs": ["3\n", None], "outputs": ["6\n", None]}, [("3\n", "6\n")]),
+        ({"inputs": "3\n", "outputs": "6\n"}, [("3\n", "6\n")]),
+        ([{"input": None, "output": "2\n"}], [("", "2\n")]),
+    ],
+)
+def test_a_missing_output_is_no_test_and_a_text_is_one(tmp_path, tests, kept):
+    problem = only(read_problems(write_lines(tmp_path / "t.jsonl", [{"prompt": "Add.", "tests": tests}]), "code"))
+    assert [(test["input"], test["output"]) for test in json.loads(problem.tests)] == kept
+
+
+def test_a_bool_is_no_output(tmp_path):
+    row = {"prompt": "Add.", "tests": [{"input": "1", "output": True}]}
+    with pytest.raises(RatchetError, match="tests: bool instead of text"):
+        read_problems(write_lines(tmp_path / "t.jsonl", [row]), "code")

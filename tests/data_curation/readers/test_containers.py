@@ -172,3 +172,11 @@ def test_lists_are_chats_or_several_rows(what, tmp_path):
     assert [row["rule"] for row in split.rejected.to_pylist()] == ["malformed"] * malformed
     numbers = [*split.kept["source_id"].to_pylist(), *split.rejected["source_id"].to_pylist()]
     assert sorted(numbers) == [str(number) for number in range(kept + malformed)]
+
+
+def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
+    single = pa.array([0.1, 1.5, None], pa.float32())
+    pq.write_table(pa.table({"problem": ["How much?", "How many?", "Who?"], "answer": single}), tmp_path / "f.parquet")
+    assert read_problems(tmp_path / "f.parquet").kept["answer"].to_pylist() == ["0.1", "1.5", None]
+    row = {"problem": "Add.", "answer": 0.1 + 0.2}
+    assert read_problems(write_json(tmp_path / "d.json", [row])).kept["answer"].to_pylist() == ["0.3"]

@@ -44,3 +44,20 @@ def test_every_row_of_every_file_is_accounted_for(tmp_path):
     assert split.summary["rows_in"] == 3 and split.summary["dropped"] == {"malformed": 1, "other_domain": 0, "empty": 1}
     assert set(split.rejected.column("step").to_pylist()) == {"normalize"}
     assert split.summary["files"] == {"a.json (math)": 2, "b.json (math)": 1}
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x0b", "\x1c", "\x85"])
+def test_a_separator_of_lines_stays_one(tmp_path, separator):
+    split = read(tmp_path, f"There are 5{separator}6 pens. How many?")
+    assert split.kept["prompt"].to_pylist() == ["There are 5\n6 pens. How many?"]
+
+
+@pytest.mark.parametrize("text", ["Operations:\neq a b", "Listing:\n\tfrac = x % 1", "Columns id\tau\tb"])
+def test_a_line_end_or_a_tab_of_code_is_no_latex(tmp_path, text):
+    row = {"prompt": text, "tests": [{"input": "1", "output": "1"}]}
+    assert read_problems(write_json(tmp_path / "c.json", [row]), "code").kept["prompt"].to_pylist() == [text]
+
+
+@pytest.mark.parametrize(("one", "other"), [("5² + 1", "52 + 1"), ("2³ and 7", "23 and 7"), ("1½ + 1", "11⁄2 + 1")])
+def test_other_numbers_are_other_problems(one, other):
+    assert problem_id("math", one) != problem_id("math", other)
