@@ -7,8 +7,9 @@ from pathlib import Path
 
 from ratchet.data_curation.preview import first_problems
 from ratchet.verifiers.domains import DOMAINS, domain_of
-from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.errors import RatchetError, with_place
 from ratchet.verifiers.outcome import Outcome, Verdict
+from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import gather
 from ratchet.verifiers.submission import JudgeSettings, Submission
@@ -46,10 +47,16 @@ class DomainTrial:
         tried = [
             (row, problem, answer)
             for row, problem in first_problems(self.file, self.domain, self.columns)
-            for answer in dict.fromkeys((domain_of(self.domain).reference(problem), ""))
+            for answer in dict.fromkeys((self._reference(problem), ""))
         ]
         settings = JudgeSettings(fraction=True)
         with open_pool(workers=1, settings=settings) as pool:
             items = [Submission(problem, answer, is_program=True, settings=settings) for _, problem, answer in tried]
             verdicts = gather(pool.begin, items)
         return [(row, answer, verdict) for (row, _, answer), verdict in zip(tried, verdicts, strict=True)]
+
+    def _reference(self, problem: Problem) -> str:
+        try:
+            return domain_of(self.domain).reference(problem)
+        except Exception as error:
+            raise RatchetError(f"{self.domain}.reference raised {with_place(error)}") from error

@@ -122,7 +122,7 @@ class Validation:
             by_id = dict(chain.from_iterable(ranks.gather(mine)))
             counts = [by_id[problem.problem_id] for problem in problems]
             require_verdicts([(*count, samples) for count in counts], self._max_infra_errors, f"validation on {name}")
-            counts = [(passed, judged) for passed, judged in counts if judged]
+            counts = [(passed, judged) for passed, judged in counts if judged] or [(0, 0)]  # max_infra_errors: 1
             rates[name] = fmean(pass_rate(*count) for count in counts)
             solved[name] = fmean(passed > 0 for passed, _ in counts)
             unnamed = 0.0 if stage.validation or self._domain(name) not in stage.domains else 1.0

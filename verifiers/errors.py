@@ -38,11 +38,16 @@ def in_words(error: Exception) -> str:
 
 
 def with_place(error: BaseException) -> str:
-    """An error of the user's own code in words, with the last file and line outside of Python's own library."""
+    """An error of the user's own code in words, with the last file and line outside of Python's own library. Also for
+    an error whose own text raises."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _in_standard_library(frame.filename)]
     place = (own or frames)[-1]
-    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = type(error).__name__
+    return f"{text} ({place.filename}, line {place.lineno})"
 
 
 def _in_standard_library(file: str) -> bool:

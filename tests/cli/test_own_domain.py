@@ -148,6 +148,9 @@ def test_a_dry_run_tries_score_on_the_first_rows(tmp_path, monkeypatch, typed):
     code, said = planned(source.replace("problem.answer", "problem.answr"), "misspelled")
     assert code == 2
     assert re.search(f"row 0: cannot be judged, flags.score raised AttributeError: .*misspelled.py, line {line}", said)
+    own = "\n    def reference(self, problem):\n        return problem.nothing\n"
+    code, said = planned(source + own, "unreferenced")
+    assert code == 2 and "flags.reference raised AttributeError: 'Problem' object has no attribute 'nothing'" in said
     code, said = planned(source.replace("templates", "template"), "unasked")
     assert code == 2 and "The domain unasked:Flags has no templates" in said
     code, said = planned(re.sub(r"return .*", "return 1.0", source), "lenient")

@@ -108,7 +108,7 @@ def test_infra_errors_change_neither_score_nor_error():
 
 
 def test_scores_with_and_without_contaminated_questions():
-    scores = score(ROWS, problems("a", "b"), (1,), vote=False, contaminated={"a"})
+    scores = score(ROWS, problems("a", "b"), (1,), vote=False, contaminated={"a", "not asked"})
     assert scores["contamination"]["flagged"] == ["a"]
     assert scores["contamination"]["pass_at_without"]["1"] == pytest.approx(
         {"value": 1 / 3, "standard_error": math.nan, "low": math.nan, "high": math.nan, "questions": 1}, nan_ok=True

@@ -290,6 +290,7 @@ TOGETHER = [
     (["evaluation.benchmarks.tiny-math.advanced.window=[2024-08-01, 2024-01-01]"], "no day is in it"),
     (["training.engine={kind: vllm, tensor_parallel: 3}"], "must divide hardware.processes"),
     (["training.engine={kind: vllm-server, devices: [2, 2]}"], "names a GPU twice"),
+    ([f"{STAGE}.truncation=mask", f"{STAGE}.unfinished_penalty=0.5"], "mask leaves truncated responses out"),
     (["training.engine={kind: vllm-server, devices: [2, 3, 4], tensor_parallel: 2}"], "has 3 GPUs, and each"),
     (["training.engine=vllm-server", f"{HARDWARE}.machines=2"], r"several machines need engine\.url"),
 ]  # fmt: skip

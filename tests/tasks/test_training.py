@@ -11,15 +11,26 @@ from ratchet.data_curation.base.problem_table import to_table
 from ratchet.flows.pipeline import pipeline
 from ratchet.flows.runs import plan_run
 from ratchet.infra.recipe import load_recipe
+from ratchet.infra.recipe.evaluation import Evaluation
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, check_prompt_counts
+from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, _validated, check_prompt_counts
 from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
 from tests.training.conftest import sums
+
+
+def test_the_questions_of_a_validation_are_in_its_key():
+    """Also those that a difficulty leaves out; a benchmark that is asked whole adds nothing."""
+    details = ({}, {"max_difficulty": 2}, {"max_difficulty": 5}, {"part": [1, 2]})
+    keys = [
+        str(_validated(Evaluation(benchmarks=({"name": "math500", "samples": 1, "advanced": each},)), ["math500"]))
+        for each in details
+    ]
+    assert len(set(keys)) == len(details) and "questions" not in keys[0]
 
 
 def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):

@@ -50,5 +50,6 @@ def test_one_response_has_no_pass_at_n(alone):
 def test_an_outage_of_the_judge_is_no_failure_of_the_model(alone):
     some = Worker([(1, 2), (1, 2), (2, 2), (1, 2), (0, 0)])
     assert Validation(0, some, {"a": sums(5)}, Evaluation(), 0.2).run(stage(2))["validation"] == 5 / 8
+    assert Validation(0, Worker([(0, 0)]), {"a": sums(1)}, Evaluation(), 1.0).run(stage(2))["validation"] == 0
     with pytest.raises(RatchetError, match="4 of 4 verdicts of validation on a were infrastructure errors"):
         Validation(0, Worker([(0, 0)] * 2), {"a": sums(2)}, Evaluation(), 0.2).run(stage(2))

@@ -38,7 +38,9 @@ FORGED = GIVEN["forged"]
 
 
 @pytest.mark.parametrize("name", FORGED)
-@pytest.mark.parametrize("check", ["assert candidate(5) == 10", "assert np.allclose(candidate(5), e)"])
+@pytest.mark.parametrize(
+    "check", ["assert candidate(5) == 10", "assert candidate(5)[0] == 10", "assert np.allclose(candidate(5), e)"]
+)
 def test_what_a_program_sends_is_made_only_of_data(name, check, sandbox):
     """Messages that no honest program sends: classes made by `error`, objects on types that hold memory."""
     problem = checked("import numpy as np", "e = np.array([2., 4., 6.])", "e = e + 0.0", check)

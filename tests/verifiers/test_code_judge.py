@@ -48,6 +48,11 @@ def test_reasons_and_fractions(source, sandbox):
     assert judge(problem, source, sandbox).passed == verdict.passed
 
 
+def test_half_a_surrogate_pair_in_an_error_can_be_logged(sandbox):
+    verdict = judge(doubling(), "def f(x): raise ValueError('\\ud800')", sandbox)
+    assert verdict.detail.encode() and "\\ud800" in verdict.detail
+
+
 def test_the_first_failure_settles_it_when_only_all_matter(sandbox):
     verdict = judge(doubling(40), "def f(x):\n    return 2 * x if x < 11 else 0", sandbox)
     assert verdict.fraction == 1 / 40  # of two digits, and so longest, are 10, which passes, and 11

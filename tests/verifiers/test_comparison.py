@@ -63,6 +63,7 @@ def test_differences_name_their_place():
         ("1\n2", "1 2", False), ("1  2", "1 2", True), ("a  b", "a b", False), ("yes", "YES", False),
         ("0.30000000000000004", "0.3", False), ("5\n\n6", "5\n6", False), ("NaN", "NaN", True), ("NaN", "nan", False),
         ("1_000", "1000", True), ("", "", True), ("50000000000000000", "50000000000000001", False),
+        ("sNaN", "1.5", False), ("1.5", "sNaN", False),
     ],
 )  # fmt: skip
 def test_livecodebench_compares_lines_and_decimals(written, expected, same):
@@ -83,6 +84,8 @@ def test_a_tolerance_is_absolute_or_relative():
         ("+5", "5", True), ("-0", "0", True), ("inf", "inf", True), ("inf", "1e400", False), ("1_0", "10", False),
         ("1.0\n2.0", "1.0 2.0", True), ("nan", "1", False), ("1.0000001 y", "1 x", False), ("1.0000001", "1 x", False),
         ("1000000.1\n2", "1000000\n2", True), ("1.00001", "1", False), ("1e400", "1", False),
+        ("998244353.0", "998244352", False), ("9.98244353e8", "998244352", False), ("1.9999999", "2", True),
+        ("1" * 200_000 + "x", "1.5", False),  # a matter of days, where digits are read twice
     ],
 )  # fmt: skip
 def test_a_tolerance_is_for_what_is_no_integer(written, expected, same):
@@ -112,6 +115,8 @@ def test_a_tolerance_is_for_what_is_no_integer(written, expected, same):
         (b'n["dict", [["a", ["Fraction", 1, 2]]]]', {"a": 0.5}, Comparison(), False, True),
         (b'n["Decimal", "sNaN"]', 1, Comparison(), False, False),
         (b'n["Fraction", 1, 0]', 1, Comparison(), False, False),
+        (b'n["Fraction", "1e20000000"]', 1, Comparison(), False, False),
+        (b'n["plain"]', 1, Comparison(), False, False),
         (b'n["exec", "1"]', 1, Comparison(), False, False),
         (b'n["Decimal", "' + b"9" * 5000 + b'"]', 1, Comparison(), False, False),
         (b"j0." + b"9" * 5000, 1.0, Comparison(), False, False),
@@ -168,7 +173,7 @@ KATTIS = [
     ("0.009", "0.000001", ["float_absolute_tolerance", "1e-2"], True),
     ("inf", "1e400", ["float_tolerance", "1e-6"], False), ("1_000", "1000", ["float_tolerance", "1e-6"], False),
     ("1e3", "1000", ["float_tolerance", "1e-6"], True), ("1e3", "1000", [], False), ("", "", [], True),
-    ("a", "", [], False),
+    ("a", "", [], False), ("0x" + "1" * 200_000 + "g", "1.5", ["float_tolerance", "1e-6"], False),
 ]  # fmt: skip
 
 
