@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.verifiers.sandbox.objects import describe
-from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible, Remote
+from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible, Remote, Unreadable
 from ratchet.verifiers.sandbox.values import CHECK
 
 
@@ -41,7 +41,9 @@ def _run_check(code: bytes, entry_point: str, peer: CheckEnd) -> dict[str, Any]:
     namespace["__builtins__"] = _Names(peer)
     try:
         candidate = peer.do("candidate", None, asks=False)
-        peer.asked |= not isinstance(candidate, Remote)  # such as `str`, which runs here
+        if not isinstance(candidate, Remote):
+            peer.broken = Unreadable("the program is no function")
+            raise peer.broken
         if entry_point.isidentifier():
             namespace[entry_point] = peer.named(entry_point, candidate)
         exec(marshal.loads(code), namespace)
