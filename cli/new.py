@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from ratchet.cli.terminal import hint, output, print_json, say
 from ratchet.verifiers.errors import RatchetError, nearest
+from ratchet.verifiers.yaml_files import load_yaml
 
 KINDS = ("rule", "step", "domain", "loss", "benchmark")
 """The kinds of skeletons in `skeletons.yaml`."""
@@ -32,7 +32,7 @@ def new(
     folder = into / name
     if folder.exists():
         raise RatchetError(f"{folder} exists already. Choose another name, or another directory with --into.")
-    skeletons = yaml.safe_load(Path(__file__).with_name("skeletons.yaml").read_text(encoding="utf-8"))
+    skeletons = load_yaml(Path(__file__).with_name("skeletons.yaml"))
     skeleton, words = skeletons["kinds"][kind], {"NAME": name, "DASHED": name.replace("_", "-")}
     words["CLASS"] = "".join(part.capitalize() for part in name.split("_"))
     member = _filled(skeleton["member"], words)

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from ratchet.data_curation.base.files import replacing
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
@@ -23,6 +22,7 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.rows import COLUMN, encode
+from ratchet.verifiers.yaml_files import load_yaml
 
 Row = dict[str, Any]
 ROWS_AT_ONCE = 1024
@@ -125,7 +125,7 @@ _COLUMNS: dict[str, Columns] = {
     "prime-rl": _ROW,
     "ratchet": {name: _own(name) for name in PROBLEM_SCHEMA.names},
 }
-_USAGE = yaml.safe_load(Path(__file__).with_name("exports.yaml").read_text(encoding="utf-8"))
+_USAGE = load_yaml(Path(__file__).with_name("exports.yaml"))
 EXPORTS = {name: Export(columns, _USAGE.get(name, "")) for name, columns in _COLUMNS.items()}
 
 

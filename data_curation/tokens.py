@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from ratchet.data_curation.folding import Origin, folded_bytes
+from ratchet.verifiers.yaml_files import load_yaml
 
 NOTHING, LETTER, DIGIT, SINGLE = 0, 1, 2, 3
 OPERATORS = "+-*/=<>^|%&~"
-_COMMANDS = yaml.safe_load(Path(__file__).with_name("tokens.yaml").read_text(encoding="utf-8"))
+_COMMANDS = load_yaml(Path(__file__).with_name("tokens.yaml"))
 LOOK_ONLY = _COMMANDS["look_only"].split()
 SYNONYMS = dict(pair.split("=", 1) for pair in _COMMANDS["synonyms"].split())
 _CANONICAL = {word.encode(): meant.encode() for word, meant in SYNONYMS.items()}

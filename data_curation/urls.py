@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-import yaml
+from ratchet.verifiers.yaml_files import load_yaml
 
-_PLATFORMS = yaml.safe_load(Path(__file__).with_name("urls.yaml").read_text(encoding="utf-8"))
+_PLATFORMS = load_yaml(Path(__file__).with_name("urls.yaml"))
 _ARCHIVED = re.compile(r"https?://web\.archive\.org/web/[^/]+/(?=https?:)")
 
 

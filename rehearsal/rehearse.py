@@ -28,6 +28,7 @@ from ratchet.rehearsal.smaller import Reduction, smaller
 from ratchet.rehearsal.teacher import teacher
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import core_count, free_port, last_lines
+from ratchet.verifiers.yaml_files import load_yaml
 
 KEY = "RATCHET_REHEARSAL_KEY"
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
@@ -114,7 +115,7 @@ def _config(path: str) -> dict[str, Any]:
             raise RatchetError(
                 f"{path}: its config.json cannot be read ({' '.join(str(error).split())[:200]})."
             ) from error
-    shapes = yaml.safe_load(KNOWN_MODELS.read_text())
+    shapes = load_yaml(KNOWN_MODELS)
     if path not in shapes:
         raise RatchetError(
             f"{path}: its architecture is not known here, and the Hub does not answer. Give a directory with its "

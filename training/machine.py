@@ -9,16 +9,19 @@ import itertools
 import json
 import math
 import os
+import platform
 import re
 import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
-from ratchet.data_curation.base.files import write_atomically
+from ratchet.data_curation.base.files import user_cache, write_atomically
 from ratchet.infra.recipe.training import Hardware
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import GIB, core_count, memory_bytes
@@ -174,6 +177,19 @@ def _visible(count: int) -> int:
 
 @cache
 def core_flops(dtype: str) -> float:
+    """FLOP/s of one core in this type, measured once a day: importing torch is most of a dry run's time."""
+    file = user_cache() / f"core-flops-{platform.node()}-torch-{version('torch')}-{dtype}.txt"
+    with suppress(OSError, ValueError):
+        if time.time() - file.stat().st_mtime < 24 * 3600:
+            return float(file.read_text())
+    measured = _measured_core_flops(dtype)
+    with suppress(OSError):  # the cache cannot be written
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, str(measured))
+    return measured
+
+
+def _measured_core_flops(dtype: str) -> float:
     """FLOP/s of one core in products of matrices of a layer's size, the fastest of three, by CPU time: a busy machine
     counts as a quiet one."""
     import torch  # seconds

@@ -80,6 +80,11 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def user_cache() -> Path:
+    """The folder of the user's cache that is Ratchet's: what any process can make again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file that is complete or absent, durably."""
     with replacing(path) as temporary:

@@ -14,8 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from ratchet.data_curation.folding import folded
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
@@ -24,6 +22,7 @@ from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.math.tokens import VOCABULARY, tokenize
 from ratchet.verifiers.math.words import numbered
+from ratchet.verifiers.yaml_files import load_yaml
 
 READ = ("domain", "prompt", "answer", "tests", "entry_point")
 """The columns that are compared."""
@@ -47,7 +46,7 @@ _TIMES = (
     (re.compile(r"\b(?:twice|doubled?|doubles)\b", re.IGNORECASE), "2 times"),
     (re.compile(r"\b(?:thrice|tripled?|triples)\b", re.IGNORECASE), "3 times"),
 )
-_WORDS = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text())
+_WORDS = load_yaml(Path(__file__).with_name("words.yaml"))
 INSTRUCTION_WORDS = frozenset(_WORDS["instruction_words"].split())
 _INFORMATIVE = 3
 """Digits and signs of an answer that few problems share."""

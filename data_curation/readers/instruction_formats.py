@@ -5,16 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ratchet.data_curation.readers.columns import RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import Columns, plain
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.readers.templates import clean_text
 from ratchet.verifiers.instructions.scoring import instruction, to_tests
+from ratchet.verifiers.yaml_files import load_yaml
 
 STATEMENTS = ("prompt", "messages")
-_RLVR_KINDS, _RLVR_ALWAYS = yaml.safe_load(Path(__file__).with_name("rlvr.yaml").read_text(encoding="utf-8")).values()
+_RLVR_KINDS, _RLVR_ALWAYS = load_yaml(Path(__file__).with_name("rlvr.yaml")).values()
 
 
 def ifeval(row: RawRow) -> Row:

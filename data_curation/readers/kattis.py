@@ -12,6 +12,7 @@ import yaml
 from ratchet.data_curation.readers.malformed import Malformed, Row
 from ratchet.verifiers.code.comparison import KattisFlags
 from ratchet.verifiers.code.program_files import MAX_BYTES, read_program_files
+from ratchet.verifiers.yaml_files import load_yaml
 
 MAX_TESTS_BYTES = 32 << 20
 """Most bytes of a package's tests; of larger ones the smallest tests are read, and the number of the others is
@@ -176,7 +177,7 @@ def _own_flags(file: Path, inherited: str) -> str:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    facts = yaml.safe_load(file.read_text()) or {}
+    facts = load_yaml(file) or {}
     if not isinstance(facts, dict):
         raise Malformed(file.name, f"{type(facts).__name__} instead of names and values")
     return facts

@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ratchet.data_curation.readers.columns import EMPTY, RawRow, answer_text, marked_answer
 from ratchet.data_curation.readers.options import append_options
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.data_curation.split import to_json
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import APPENDED_OPTIONS
+from ratchet.verifiers.yaml_files import load_yaml
 
 Columns = Mapping[str, str]
 """A mapping from a problem's field, or `metadata.NAME`, to the file's column."""
@@ -29,9 +28,7 @@ _TAKE = {
     "time_limit_s": RawRow.take_seconds,
     "memory_limit_mb": RawRow.take_megabytes,
 }
-MATH_COLUMNS, CODE_COLUMNS = yaml.safe_load(
-    Path(__file__).with_name("columns.yaml").read_text(encoding="utf-8")
-).values()
+MATH_COLUMNS, CODE_COLUMNS = load_yaml(Path(__file__).with_name("columns.yaml")).values()
 _SPELLED_FREELY = {
     name for field in ("tests", "entry_point", "starter_code", "time_limit_s", "memory_limit_mb")
     for name in CODE_COLUMNS[field]

@@ -7,16 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.code_tests import from_published
 from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, chat_turns, parse_structure
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, plain_math, with_context
 from ratchet.data_curation.readers.raw_files import Malformed, Row
+from ratchet.verifiers.yaml_files import load_yaml
 
 Layout = Mapping[str, Sequence[str]]
-LAYOUTS: Mapping[str, Layout] = yaml.safe_load(Path(__file__).with_name("verified.yaml").read_text(encoding="utf-8"))
+LAYOUTS: Mapping[str, Layout] = load_yaml(Path(__file__).with_name("verified.yaml"))
 CHATS = frozenset(("messages", "conversations"))
 _FENCED = re.compile(r"```(?:python3?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _NOT_JUDGED = (

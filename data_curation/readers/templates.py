@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
+from ratchet.verifiers.yaml_files import load_yaml
 
-_LISTS = yaml.safe_load(Path(__file__).with_name("templates.yaml").read_text(encoding="utf-8"))
+_LISTS = load_yaml(Path(__file__).with_name("templates.yaml"))
 _FLAGS = re.DOTALL | re.IGNORECASE
 _START = {
     name: re.compile(rf"\s*(?:{''.join(text)})(?:(?=\s|\Z)|(?<=[.:]))", _FLAGS)

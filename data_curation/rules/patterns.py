@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ratchet.verifiers.yaml_files import load_yaml
 
 
 class AnyOf:
@@ -117,7 +117,7 @@ def _lowered(text: str) -> str:
 
 def read_patterns() -> dict[str, dict[str, dict[str, str]]]:
     """The name, pattern and examples of each alternative, by the sign that it belongs to; fragments are filled in."""
-    table = yaml.safe_load(Path(__file__).with_name("patterns.yaml").read_text(encoding="utf-8"))
+    table = load_yaml(Path(__file__).with_name("patterns.yaml"))
     fragments = table.pop("fragments")
     for sign in table.values():
         for alternative in sign.values():

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-import yaml
-
 from ratchet.examples.tiny_world import math_problems
+from ratchet.verifiers.yaml_files import load_yaml
 
-MESS = yaml.safe_load(Path(__file__).with_name("mess.yaml").read_text(encoding="utf-8"))
+MESS = load_yaml(Path(__file__).with_name("mess.yaml"))
 TEMPLATES: dict[str, list[tuple[str, str]]] = MESS["math"]
 # Sound problems of other worlds, each used once. No rule may reject them; the majority vote does, because this world's
 # teacher cannot read them. The answer is a function of the four digits.

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from safetensors import safe_open
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
@@ -13,6 +12,7 @@ from ratchet.data_curation.base.hub import hub_address, hub_answers
 from ratchet.data_curation.base.slow_calls import proxy_note
 from ratchet.infra.inference import KNOWN_MODELS
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.yaml_files import load_yaml
 
 
 def read_model(path: str, dtype: str) -> tuple[Any, Any]:
@@ -43,7 +43,7 @@ def read_config(path: str) -> Any:
     try:
         return _read(AutoConfig, path)
     except RatchetError:
-        shape = yaml.safe_load(KNOWN_MODELS.read_text()).get(path)
+        shape = load_yaml(KNOWN_MODELS).get(path)
         if shape is None or hub_answers():
             raise
         return AutoConfig.for_model(**shape)

@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
+
+from ratchet.verifiers.yaml_files import load_yaml
 
 PAGES = Path(__file__).parent
 FIRST, LAST, MUTED, INK = "#a3adbd", "#3056d3", "#6b7280", "#1f2937"
@@ -133,7 +134,7 @@ def compose(
 
 @cache
 def _words(file: Path) -> dict[str, Any]:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+    return load_yaml(file)
 
 
 def to_html(document: Document) -> str:

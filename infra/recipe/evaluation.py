@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, field_validator, model_validator
 
 from ratchet.data_curation.base.bounds import Count, Day, Level, Samples, Temperature, Tokens, TopP
@@ -15,6 +14,7 @@ from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import Registry
+from ratchet.verifiers.yaml_files import load_yaml
 
 
 class Catalog(Mapping[str, Mapping[str, Any]]):
@@ -23,9 +23,7 @@ class Catalog(Mapping[str, Mapping[str, Any]]):
     generated instead of fetched (`recipe.Generator`)."""
 
     def __init__(self) -> None:
-        self._shipped: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
-            (Path(__file__).parent / "benchmarks.yaml").read_text()
-        )
+        self._shipped: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).parent / "benchmarks.yaml")
         self._installed: Registry[Mapping[str, Any]] = Registry(
             "benchmark", {}, lambda value: isinstance(value, Mapping), group="ratchet.benchmarks"
         )

@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from ratchet.data_curation.base.files import replacing
+from ratchet.data_curation.base.files import replacing, user_cache
 
 
 def set_aside_damaged(database: Path) -> None:
@@ -25,8 +25,7 @@ def set_aside_damaged(database: Path) -> None:
 
 def _empty(package: str) -> Path:
     """The user's cached database of this version of the package, with all tables and no rows."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ratchet" / f"{package}-{version(package)}.db"
+    return user_cache() / f"{package}-{version(package)}.db"
 
 
 def _require_empty(database: Path, table: str) -> None:

@@ -1,4 +1,5 @@
 import dataclasses
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -217,6 +218,24 @@ def test_machines_are_told_by_their_number_and_what_is_in_one():
         assert (machine.count, machine.in_one) == (count, in_one)
     assert parse_machine("8xH100").link > parse_machine("2x8xH100").link
     assert parse_machine("2xA100").link > parse_machine("2xL4").link, "no NVLink"
+
+
+def test_the_arithmetic_of_a_core_is_measured_once_a_day(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    measured = iter(range(10, 99))
+    monkeypatch.setattr("ratchet.training.machine._measured_core_flops", lambda dtype: float(next(measured)))
+
+    def next_process() -> float:
+        core_flops.cache_clear()
+        return core_flops("float32")
+
+    assert [next_process(), next_process()] == [10, 10]
+    (file,) = (tmp_path / "ratchet").iterdir()
+    os.utime(file, (0, 0))
+    assert [next_process(), next_process()] == [11, 11], "a day later"
+    file.write_text("")
+    assert [next_process(), next_process()] == [12, 12], "a damaged file"
+    core_flops.cache_clear()
 
 
 def test_the_machine_found_has_what_it_was_told_where_it_has_no_gpu(monkeypatch):

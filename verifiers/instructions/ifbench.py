@@ -15,16 +15,13 @@ from pathlib import Path
 from string import ascii_lowercase, digits, punctuation
 from typing import Any
 
-import yaml
-
 from ratchet.verifiers.errors import not_installed
 from ratchet.verifiers.instructions import arguments as argument
 from ratchet.verifiers.instructions.kind import Kind, counted
 from ratchet.verifiers.instructions.words import count_words, sentences, tokens
+from ratchet.verifiers.yaml_files import load_yaml
 
-_LISTS = {
-    name: words.split() for name, words in yaml.safe_load(Path(__file__).with_name("words.yaml").read_text()).items()
-}
+_LISTS = {name: words.split() for name, words in load_yaml(Path(__file__).with_name("words.yaml")).items()}
 CONJUNCTIONS, NAMES, PRONOUNS, STOP_WORDS, VERBS, NOT_VERBS = (
     frozenset(_LISTS[name]) for name in ("conjunctions", "names", "pronouns", "stop_words", "verbs", "not_verbs")
 )

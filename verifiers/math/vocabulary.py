@@ -3,6 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ratchet.verifiers.yaml_files import load_yaml
 
-VOCABULARY: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("vocabulary.yaml").read_text(encoding="utf-8"))
+VOCABULARY: dict[str, Any] = load_yaml(Path(__file__).with_name("vocabulary.yaml"))
