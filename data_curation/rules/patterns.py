@@ -21,8 +21,12 @@ class AnyOf:
 
     def __init__(self, *alternatives: str) -> None:
         self._alternatives = alternatives
-        self._each = [
-            (re.compile(each, re.IGNORECASE), literals(each), _openings(_parsed(each))) for each in alternatives
+
+    @cached_property
+    def _each(self) -> list[tuple[re.Pattern[str], list[list[str]], set[str]]]:
+        """Pattern, needed strings and openings of each alternative, at the first search: most commands need few."""
+        return [
+            (re.compile(each, re.IGNORECASE), literals(each), _openings(_parsed(each))) for each in self._alternatives
         ]
 
     @cached_property
