@@ -87,7 +87,7 @@ def recipe(steps: int, ranks: int) -> dict[str, Any]:
         "name": "endurance",
         "model": {
             "prompt": {"math": "{prompt}"},
-            "grow": {"hidden_size": 32, "intermediate_size": 48, "vocabulary": 320, "max_positions": 64},
+            "from_config": {"hidden_size": 32, "intermediate_size": 48, "vocabulary": 320, "max_positions": 64},
         },
         "training": {
             "checkpoint_every": max(1, steps // 40),

@@ -42,9 +42,9 @@ if importlib.util.find_spec("ratchet") is None:  # not installed: its folders ar
 from ratchet.data_curation.base.protocol import Request, Sampling, derive_seed  # noqa: E402
 from ratchet.infra.inference.attention import attention  # noqa: E402
 from ratchet.infra.inference.matmul import product  # noqa: E402
-from ratchet.infra.recipe.model import GrownModel  # noqa: E402
+from ratchet.infra.recipe.model import NewModelConfig  # noqa: E402
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage, Training  # noqa: E402
-from ratchet.training import cluster, growth, ranks  # noqa: E402
+from ratchet.training import cluster, new_model, ranks  # noqa: E402
 from ratchet.training import logprobs as tiles  # noqa: E402
 from ratchet.training.estimate import estimate  # noqa: E402
 from ratchet.training.logprobs import ChunkedLogProbabilities  # noqa: E402
@@ -53,17 +53,17 @@ from ratchet.training.packing import Sample, collate  # noqa: E402
 from ratchet.training.shape import Shape  # noqa: E402
 from ratchet.verifiers.processes import GIB  # noqa: E402
 
-BIG = GrownModel(
+BIG = NewModelConfig(
     hidden_size=1536, layers=28, attention_heads=12, key_value_heads=2, intermediate_size=8960,
     vocabulary=151_936, max_positions=40_960,
 )  # fmt: skip
 """The shape of DeepSeek-R1-Distill-Qwen-1.5B."""
-MIDDLE = GrownModel(
+MIDDLE = NewModelConfig(
     hidden_size=896, layers=24, attention_heads=14, key_value_heads=2, intermediate_size=4864, vocabulary=151_936,
     max_positions=32_768,
 )  # fmt: skip
 """The shape of Qwen2.5-0.5B."""
-TINY = GrownModel(vocabulary=300, max_positions=512)
+TINY = NewModelConfig(vocabulary=300, max_positions=512)
 MODELS = {"1.5B": BIG, "0.5B": MIDDLE}
 PROMPT, RESPONSE = 16, 256
 Row = tuple[str, str, str, str, str, str]
@@ -71,7 +71,7 @@ Row = tuple[str, str, str, str, str, str]
 
 
 class Proof:
-    def __init__(self, model: GrownModel, tokens: list[int], seconds: float, write: Path | None = None) -> None:
+    def __init__(self, model: NewModelConfig, tokens: list[int], seconds: float, write: Path | None = None) -> None:
         self.write = write
         self.cuda = torch.cuda.is_available()
         self.device = torch.device("cuda" if self.cuda else "cpu")
@@ -168,7 +168,7 @@ class Proof:
         """One optimizer step on responses of each length, by the trainer's own policy."""
         from ratchet.training.policy import Policy
 
-        growth.grow(self.model, ["one two three", "a proof is a number"], 0, directory)
+        new_model.create(self.model, ["one two three", "a proof is a number"], 0, directory)
         dtype = "bfloat16" if self.cuda else "float32"
         hardware = Hardware(
             dtype=dtype, packed=True, activation_checkpointing=True, micro_batch_tokens=max(self.tokens), zero_stage=1

@@ -27,9 +27,9 @@ from ratchet.data_curation.base.journal import read_lines
 from ratchet.data_curation.base.problem_table import to_table
 from ratchet.infra.launching.group import environment_of_groups
 from ratchet.infra.recipe import Recipe
-from ratchet.infra.recipe.model import GrownModel, Model
+from ratchet.infra.recipe.model import Model, NewModelConfig
 from ratchet.infra.recipe.training import Hardware, Stage, Training
-from ratchet.training import growth
+from ratchet.training import new_model
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.processes import last_lines, process_group
@@ -50,9 +50,9 @@ def importable(directory: Path) -> str:
     return str(directory)
 
 
-def specification(work: Path, grown: GrownModel, prompts: int, rollouts: int, tokens: int) -> TrainingSpec:
+def specification(work: Path, config: NewModelConfig, prompts: int, rollouts: int, tokens: int) -> TrainingSpec:
     model, problems = work / "start", work / "problems.parquet"
-    growth.grow(grown, ["one two three", "a proof is a number"], 0, model)
+    new_model.create(config, ["one two three", "a proof is a number"], 0, model)
     rows = [Problem(f"sum-{i}", domain="math", prompt=f"{i} + 1?", answer=str(i + 1)) for i in range(64)]
     pq.write_table(to_table(rows), problems)
     hardware = Hardware(
@@ -105,11 +105,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gpu-steps-") as scratch:
         python_path = os.pathsep.join([importable(Path(scratch) / "site"), *sys.path])
         environment = {**environment_of_groups(), "PYTHONPATH": python_path}
-        for name, grown, (prompts, rollouts, tokens) in SMALL if asked.tiny else SIZES:
+        for name, config, (prompts, rollouts, tokens) in SMALL if asked.tiny else SIZES:
             work = Path(scratch) / name
             work.mkdir()
             try:
-                spec = specification(work, grown, prompts, rollouts, tokens)
+                spec = specification(work, config, prompts, rollouts, tokens)
                 record = measured(spec, work, environment, asked.seconds)
                 print(json.dumps(record), flush=True)
                 said = ", ".join(f"{key} {value:.3g}" for key, value in record.items() if key.endswith("_seconds"))

@@ -172,7 +172,7 @@ def _start(recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:
     start = evidence.find("checkpoint", "start")
     how = "learned from traces" if recipe.training.warm_start else "read and written by the trainer"
     if recipe.training.stages:
-        yield Mechanism(f"start model {recipe.model.path or 'grown'}", start is not None, how, start)
+        yield Mechanism(f"start model {recipe.model.path or 'with random weights'}", start is not None, how, start)
 
 
 def _stage(stage: Stage, recipe: Recipe, evidence: Evidence) -> Iterator[Mechanism]:

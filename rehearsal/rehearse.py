@@ -65,9 +65,7 @@ def rehearse(
     Raises RatchetError if the rehearsal cannot begin: a data set is not available, or an architecture is unknown."""
     started = time.perf_counter()
     if recipe.training.stages and recipe.model.path is None:
-        raise RatchetError(
-            f"{recipe.name} grows its model from its own traces, in minutes: `ratchet run` is its rehearsal."
-        )
+        raise RatchetError(f"{recipe.name} makes a new model, in minutes: `ratchet run` is its rehearsal.")
     home.mkdir(parents=True, exist_ok=True)
     mirror = home / "hub"
     for place in DATA:

@@ -23,8 +23,8 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
 from ratchet.rehearsal.prepare import RAMBLING
 from ratchet.training import ranks
-from ratchet.training.growth import TEXT_TOKENS
 from ratchet.training.losses.loss import part_of_step
+from ratchet.training.new_model import TEXT_TOKENS
 from ratchet.training.policy import MicroBatch, Policy, Sample
 from ratchet.training.warm_start import learning_rate
 

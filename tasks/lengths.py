@@ -85,7 +85,7 @@ def _model_facts(run: RunContext, model: Model, subject: Artifact) -> tuple[int 
     while not subject.finished:
         before = [read for read in made_from.get(subject, ()) if read.kind in MODELS]
         if not before:
-            return _read(model.path) if model.path else (model.grow.max_positions, None)
+            return _read(model.path) if model.path else (model.from_config.max_positions, None)
         subject = before[0]
     return _read(str(subject.path if subject.kind == "model" else subject.path / "model"))
 

@@ -276,10 +276,10 @@ def model_shape(recipe: Recipe, start: str, settings: Settings) -> Shape:
         directory = Path(start).expanduser()
         path = str(directory if directory.is_dir() else ArtifactStore(settings.artifacts).open(start).path / "model")
     if path is None:
-        grown = recipe.model.grow
+        new = recipe.model.from_config
         return Shape(
-            grown.vocabulary, grown.hidden_size, grown.layers, grown.attention_heads, grown.key_value_heads,
-            grown.head_dim, grown.intermediate_size, tied=False,
+            new.vocabulary, new.hidden_size, new.layers, new.attention_heads, new.key_value_heads,
+            new.head_dim, new.intermediate_size, tied=False,
         )  # fmt: skip
     with unused_libraries_hidden():
         from ratchet.infra.inference.models import read_config  # torch and transformers: seconds

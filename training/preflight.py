@@ -24,7 +24,7 @@ from ratchet.data_curation.base.journal import Journal
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.recipe.training import Stage
-from ratchet.training import cluster, growth, ranks
+from ratchet.training import cluster, new_model, ranks
 from ratchet.training.adapter import Adapter
 from ratchet.training.checkpoint import KEPT, Checkpoints
 from ratchet.training.estimate import estimate
@@ -99,7 +99,8 @@ class Preflight:
         self.measured: dict[str, Any] = {}  # values for the machine's `Rates`
         texts = [template for domain in spec.domains for template in domain_of(domain).templates.values()]
         model = spec.model
-        self.model_dir = model.path or str(growth.grown(model.grow, texts, spec.seed, self.work / "grown"))
+        directory = self.work / "new_model"
+        self.model_dir = model.path or str(new_model.create_once(model.from_config, texts, spec.seed, directory))
         reference = any(stage.kl_coefficient for stage in self.training.stages)
         details = self.training.advanced
         adapter = Adapter.of(details.lora, model.path, spec.seed)

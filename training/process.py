@@ -18,7 +18,7 @@ from ratchet.data_curation.base.protocol import Sampling
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.infra.recipe.training import Stage
-from ratchet.training import growth, loop, ranks, warm_start
+from ratchet.training import loop, new_model, ranks, warm_start
 from ratchet.training.adapter import Adapter
 from ratchet.training.alarms import Alarms
 from ratchet.training.asynchronous import AsyncSampler
@@ -92,7 +92,8 @@ def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
     traces = warm_start.read_traces(spec.traces)
     path = model.path
     if path is None:
-        path = str(growth.grown(model.grow, warm_start.tokenizer_texts(traces, seed), seed, work / "grown"))
+        texts = warm_start.tokenizer_texts(traces, seed)
+        path = str(new_model.create_once(model.from_config, texts, seed, work / "new_model"))
     policy = _policy(spec, path, weight_decay=settings.weight_decay)
     samples, too_long = warm_start.encode(traces, policy.tokenizer, model.prompt, policy.positions)
     checkpoints = Checkpoints(work / "checkpoints", policy)

@@ -1,5 +1,7 @@
 """The part of a recipe about the model and its prompts."""
 
+from typing import Any
+
 from pydantic import model_validator
 
 from ratchet.data_curation.base.bounds import Layers, Tokens, Vocabulary, Width
@@ -7,7 +9,7 @@ from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import Section
 
 
-class GrownModel(Section):
+class NewModelConfig(Section):
     """A Llama-architecture model with random weights, as in the tiny recipe; no download needed."""
 
     hidden_size: Width = 64
@@ -31,7 +33,7 @@ class GrownModel(Section):
         return max(32, self.hidden_size // self.attention_heads)
 
     @model_validator(mode="after")
-    def _shapes_fit(self) -> "GrownModel":
+    def _shapes_fit(self) -> "NewModelConfig":
         for whole, part in (("hidden_size", "attention_heads"), ("attention_heads", "key_value_heads")):
             if getattr(self, whole) % getattr(self, part):
                 raise ValueError(f"{part} ({getattr(self, part)}) must divide {whole} ({getattr(self, whole)})")
@@ -41,9 +43,18 @@ class GrownModel(Section):
 
 
 class Model(Section):
+    """The model to train, and how it is prompted."""
+
     path: str | None = None
-    """A Hub name or a directory with a Hugging Face causal language model. Default: `grow` one."""
-    grow: GrownModel = GrownModel()
-    """The shape of a new model, if there is no `path`."""
+    """A Hub name or a directory with a Hugging Face causal language model. Default: a new one, `from_config`."""
+    from_config: NewModelConfig = NewModelConfig()
+    """The shape of a new model with random weights, if there is no `path`."""
     prompt: PromptFormat = PromptFormat()
     """Templates of the user turn."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "grow" in value:
+            raise ValueError("model.grow is now model.from_config")
+        return value

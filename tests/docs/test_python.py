@@ -7,8 +7,8 @@ import sys
 import pyarrow.parquet as pq
 
 from ratchet.data_curation import read_problems
-from ratchet.infra.recipe.model import GrownModel
-from ratchet.training.growth import grow
+from ratchet.infra.recipe.model import NewModelConfig
+from ratchet.training.new_model import create
 from tests.docs.commands import fenced
 
 WHEEL = "A wheel of radius 7 rolls along a straight road for 12 turns. How far does it get?"
@@ -44,7 +44,7 @@ def test_the_snippets_on_curation_run(tmp_path):
 def test_the_other_snippets_run(tmp_path):
     texts = [row["question"] or "" for row in ROWS] * 40 + [f"{n} + {n} is {2 * n}" for n in range(100)]
     model = tmp_path / "model"
-    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400, max_positions=512), texts, 0, model)
+    create(NewModelConfig(layers=1, intermediate_size=96, vocabulary=400, max_positions=512), texts, 0, model)
     snippets = fenced("howto/python.md", "python")[2:]
     assert len(snippets) == 3 and all(len(snippet.splitlines()) <= 20 for snippet in snippets)
     (tmp_path / "train.jsonl").write_text(json.dumps(ROWS[0]) + "\n")

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ratchet.infra.recipe.model import GrownModel
-from ratchet.training.growth import grow
+from ratchet.infra.recipe.model import NewModelConfig
+from ratchet.training.new_model import create
 from tests.docs.commands import Command, commands, fenced
 
 WHY_NOT: dict[str, str] = yaml.safe_load(Path(__file__).with_name("not_run.yaml").read_text())
@@ -119,7 +119,7 @@ def mine(tmp_path_factory) -> Path:
     """A directory with the recipe of own_data.md, on a random model instead of one from the Hub."""
     directory = tmp_path_factory.mktemp("mine")
     texts = [f"Tom has {n} boxes of pens. Put the final answer in \\boxed{{{n}}}." for n in range(100)]
-    grow(GrownModel(layers=1, intermediate_size=96, vocabulary=400), texts, 0, directory / "model")
+    create(NewModelConfig(layers=1, intermediate_size=96, vocabulary=400), texts, 0, directory / "model")
     questions = [
         {"question": f"Tom has {n} boxes of {n + 3} pens. How many pens?", "target": f"{n * (n + 3)}"}
         for n in range(40)

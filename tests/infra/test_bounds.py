@@ -97,6 +97,7 @@ def test_defaults_are_within_their_bounds():
 
 NAN, INF = float("nan"), float("inf")
 STAGE, HARDWARE, MATH = "training.stages.math-36", "training.hardware", "curation.math"
+NEW = "model.from_config"
 NONSENSE = [
     ("seed", -1), ("seed", 2**63), ("seed", 1.5), ("workers", -2), ("workers", 10**9), (f"{STAGE}.learning_rate", 0),
     (f"{STAGE}.learning_rate", NAN), (f"{STAGE}.learning_rate", "0.5"), (f"{STAGE}.learning_rate", True),
@@ -123,8 +124,8 @@ NONSENSE = [
     ("training.advanced.optimizer.max_gradient_norm", 0), ("training.advanced.max_infra_errors", 1.5),
     (f"{HARDWARE}.machines", 0), (f"{HARDWARE}.processes", -1), (f"{HARDWARE}.zero_stage", 4),
     (f"{HARDWARE}.micro_batch_tokens", 0), (f"{HARDWARE}.rollout_batch", 0), (f"{HARDWARE}.packed", 1),
-    (f"{HARDWARE}.advanced.timeout_minutes", -5), ("model.grow.layers", 0), ("model.grow.hidden_size", -64),
-    ("model.grow.vocabulary", 100), ("evaluation.temperature", -1), ("evaluation.top_p", 0), ("evaluation.top_p", 1.1),
+    (f"{HARDWARE}.advanced.timeout_minutes", -5), (f"{NEW}.layers", 0), (f"{NEW}.hidden_size", -64),
+    (f"{NEW}.vocabulary", 100), ("evaluation.temperature", -1), ("evaluation.top_p", 0), ("evaluation.top_p", 1.1),
     ("evaluation.max_tokens", 0), ("evaluation.pass_at", [0]), ("evaluation.pass_at", []),
     ("evaluation.benchmarks.tiny-math.samples", 0), ("evaluation.benchmarks.tiny-math.limit", -1),
     (f"{MATH}.max_difficulty", 9), (f"{MATH}.deduplicate.ngram", 0), (f"{MATH}.deduplicate.jaccard", 0),
@@ -283,9 +284,9 @@ TOGETHER = [
     ([f"{MATH}.length={{drop_below_tokens: 50, downsample_below_tokens: 20}}"], "is below drop_below_tokens"),
     (["curation.code.validation.max_mutants=0"], "max_mutants 0 tries no fault"),
     ([f"{MATH}.teacher.advanced.max_cost=5"], "max_cost needs advanced.prices"),
-    (["model.grow.attention_heads=3"], r"attention_heads \(3\) must divide hidden_size \(64\)"),
-    (["model.grow.attention_heads=4", "model.grow.key_value_heads=3"], r"key_value_heads \(3\) must divide"),
-    (["model.grow.hidden_size=70"], "rotary positions need an even width"),
+    ([f"{NEW}.attention_heads=3"], r"attention_heads \(3\) must divide hidden_size \(64\)"),
+    ([f"{NEW}.attention_heads=4", f"{NEW}.key_value_heads=3"], r"key_value_heads \(3\) must divide"),
+    ([f"{NEW}.hidden_size=70"], "rotary positions need an even width"),
     (["evaluation.benchmarks.tiny-math.advanced.part=[3, 2]"], "no part 3 of 2"),
     (["evaluation.benchmarks.tiny-math.advanced.window=[2024-08-01, 2024-01-01]"], "no day is in it"),
     (["training.engine={kind: vllm, tensor_parallel: 3}"], "must divide hardware.processes"),

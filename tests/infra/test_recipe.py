@@ -68,7 +68,8 @@ def test_recipes_are_frozen():
 
 MISTAKES = [  # beside those of tests/cli/test_mistakes.py
     ("curation.math.decontaminate.covrage=0.1", r"Did you mean 'coverage'"),
-    ("model.grow.layer=2", r"Did you mean 'layers'"),
+    ("model.from_config.layer=2", r"Did you mean 'layers'"),
+    ("model.grow.layers=2", "model.grow is now model.from_config"),
     ("training.stages.9.steps=1", r"'9' must be \*, a number from 0 to 5 or a name: math-36"),
     ("training.stages.1.name=math-36", r"stage names must be unique"),
     ("seed.x=1", r"has no fields"),

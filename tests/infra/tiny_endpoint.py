@@ -14,11 +14,11 @@ from typing import Any
 
 from ratchet.data_curation.base.prompts import PromptFormat, message_ids
 from ratchet.data_curation.base.protocol import Request, Sampling
-from ratchet.infra.recipe.model import GrownModel
+from ratchet.infra.recipe.model import NewModelConfig
 from tests.infra.stub_server import Handler as RunningHandler
 from tests.infra.stub_server import StubServer
 
-MODEL = GrownModel(
+MODEL = NewModelConfig(
     hidden_size=32, layers=1, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
     max_positions=512,
 )  # fmt: skip
@@ -45,9 +45,9 @@ def word_model(directory: Path, **settings: Any) -> Path:
 
 def grow_model(directory: Path) -> Path:
     """Random weights, and a tokenizer that knows sums."""
-    from ratchet.training.growth import grow
+    from ratchet.training.new_model import create
 
-    grow(MODEL, [f"What is {i} plus {i + 1}? \\boxed{{{2 * i + 1}}}" for i in range(200)], 0, directory)
+    create(MODEL, [f"What is {i} plus {i + 1}? \\boxed{{{2 * i + 1}}}" for i in range(200)], 0, directory)
     return directory
 
 

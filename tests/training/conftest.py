@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ratchet.data_curation.base.protocol import derive_seed
-from ratchet.infra.recipe.model import GrownModel
+from ratchet.infra.recipe.model import NewModelConfig
 from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.local_pool import VerifierPool
 
-MICRO = GrownModel(
+MICRO = NewModelConfig(
     hidden_size=32, layers=2, attention_heads=2, key_value_heads=1, intermediate_size=48, vocabulary=320,
     max_positions=96,
 )  # fmt: skip
@@ -30,11 +30,11 @@ def sums(count: int) -> list[Problem]:
 @pytest.fixture(scope="session")
 def micro_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A directory with a random model whose vocabulary knows the problems of `sums`."""
-    from ratchet.training.growth import grow
+    from ratchet.training.new_model import create
 
     directory = tmp_path_factory.mktemp("micro") / "model"
     texts = [f"{problem.prompt}\nThe answer is \\boxed{{{problem.answer}}}." for problem in sums(40)]
-    grow(MICRO, texts, derive_seed("micro"), directory)
+    create(MICRO, texts, derive_seed("micro"), directory)
     return str(directory)
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import torch
 
-from ratchet.training.growth import grow
+from ratchet.training.new_model import create
 from tests.training.conftest import MICRO
 
 TEXTS = ["Start at 12.\nThe answer is \\boxed{34}.", "def solve(xs):\n    return xs\n", "Start at 7."] * 20
@@ -11,7 +11,7 @@ TEXTS = ["Start at 12.\nThe answer is \\boxed{34}.", "def solve(xs):\n    return
 def test_what_is_written_is_what_transformers_loads(tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-    grow(MICRO, TEXTS, 0, tmp_path / "model")
+    create(MICRO, TEXTS, 0, tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
     text = "def solve(xs):\n    return 12\n<think>x</think>```π"
@@ -34,7 +34,7 @@ def test_what_is_written_is_what_transformers_loads(tmp_path):
 def test_growing_is_a_function_of_the_seed(tmp_path):
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         torch.rand(3)  # whatever was drawn before must not matter
-        grow(MICRO, TEXTS, seed, tmp_path / name)
+        create(MICRO, TEXTS, seed, tmp_path / name)
 
     def content(name: str, file: str) -> bytes:
         return Path(tmp_path / name / file).read_bytes()

@@ -9,7 +9,7 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 
 from ratchet.data_curation.base.files import replace_directory
 from ratchet.data_curation.base.protocol import derive_seed
-from ratchet.infra.recipe.model import GrownModel
+from ratchet.infra.recipe.model import NewModelConfig
 from ratchet.training import ranks
 
 USER, ASSISTANT, END = "<|user|>", "<|assistant|>", "<|end|>"
@@ -26,7 +26,7 @@ NARROW = 256
 """Width below which the usual 0.02 for the standard deviation of initial weights learns far slower than 0.08."""
 
 
-def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> None:
+def create(shape: NewModelConfig, texts: Sequence[str], seed: int, directory: Path) -> None:
     """Write a model directory for transformers, with weights drawn from `seed` and a vocabulary learned from
     `texts`."""
     tokenizer = train_tokenizer(texts, shape.vocabulary)
@@ -55,12 +55,12 @@ def grow(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) ->
     tokenizer.save_pretrained(directory)
 
 
-def grown(shape: GrownModel, texts: Sequence[str], seed: int, directory: Path) -> Path:
+def create_once(shape: NewModelConfig, texts: Sequence[str], seed: int, directory: Path) -> Path:
     """The new model in `directory`, written once and kept, so that a resumed run starts from the same one.
     Collective."""
     if ranks.rank() == 0 and not directory.is_dir():
         draft = directory.with_name(f".{directory.name}")
-        grow(shape, texts, seed, draft)
+        create(shape, texts, seed, draft)
         replace_directory(draft, directory)
     ranks.barrier()
     return directory
