@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # What is installed as ratchet.*: pyright finds it by links, because it does not follow an editable install.
 FOLDERS := api cli data_curation evaluation examples flows infra rehearsal tasks training verifiers
-# Half as many again as there are cores: tests also wait for processes, servers and limits.
-WORKERS ?= $(shell expr $$(nproc) + $$(nproc) / 2)
+# Two more than there are cores: tests also wait for processes, servers and limits.
+WORKERS ?= $(shell expr $$(nproc) + 2)
 # What is checked for spelling and style.
 PROSE := README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md .github docs recipes tests benchmarks research environments $(FOLDERS)
 

@@ -11,12 +11,12 @@ pytest_plugins = ["tests.flows.commands"]  # a fixture of the session that two c
 
 LONGEST = (
     "tests/flows/test_pipeline.py", "tests/verifiers/test_sandbox_attacks.py", "tests/training/test_invariance.py",
-    "tests/cli/test_commands.py", "tests/cli/test_own_domain.py", "tests/verifiers/test_compiled_attacks.py",
-    "tests/verifiers/test_checkers.py", "tests/evaluation/test_main.py", "tests/infra/test_tracking.py",
-    "tests/training/test_stage.py", "tests/training/test_stub_accelerator.py", "tests/flows/test_dry_runs.py",
-    "tests/training/test_main.py", "tests/cli/test_mistakes.py", "tests/cli/test_live.py",
+    "tests/verifiers/test_compiled_attacks.py", "tests/verifiers/test_checkers.py", "tests/evaluation/test_main.py",
+    "tests/infra/test_tracking.py", "tests/training/test_stage.py", "tests/training/test_stub_accelerator.py",
+    "tests/training/test_main.py", "tests/cli/test_own_domain.py", "tests/flows/test_dry_runs.py",
+    "tests/cli/test_commands.py", "tests/cli/test_mistakes.py", "tests/cli/test_live.py",
 )  # fmt: skip
-"""By the CPU time they take, the longest first."""
+"""By the CPU time they take, the longest first; the last use the home that the first one's pipeline runs in."""
 
 # Hundreds of processes start here: where the environment forbids it, each would compile the product again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
