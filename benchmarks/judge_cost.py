@@ -6,12 +6,14 @@
 Three kinds of tests: `call` (JSON in and out), `stdin`, `check` (a published `check(candidate)` whose assertions stay
 together). CPU time is that of judge, fork server and programs, per program, after both sides have started; it hardly
 depends on what else the machine does, wall time does. LiveCodeBench's `check_correctness` (CHECKOUT is its repository)
-judges the same programs in the same turns, and has no checks; the ratio is the median of those of the turns.
+judges the same programs in the same turns, and has no checks; the ratio is the median of those of the turns. The line
+`fork` is what a process for each program costs by itself.
 """
 
 import argparse
 import gc
 import json
+import os
 import resource
 import sys
 import time
@@ -58,6 +60,14 @@ def ours(kind: str, tests: int, sources: list[str]) -> None:
         assert all(judge(problem, source, sandbox).passed for source in sources)
 
 
+def bare_fork(sources: list[str]) -> None:
+    """A process of this interpreter for each program, which ends at once: the least that a process of its own costs."""
+    for _ in sources:
+        if not (child := os.fork()):
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
 def theirs(checkout: str, kind: str, tests: int, sources: list[str]) -> None:
     set_start_method("fork", force=True)  # as in a process that was not itself spawned
     sys.path.insert(0, checkout)
@@ -92,6 +102,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--livecodebench", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
+    forks = [per_program_ms(bare_fork, sources=[""] * (options.programs + 1)) for _ in range(options.turns)]
+    print(
+        f"fork:  a process that ends at once: CPU {_middle(forks, 0):.2f} ms, wall {_middle(forks, 1):.2f}", flush=True
+    )
     for kind in KINDS:
         sources = [program(kind, number) for number in range(options.programs + 1)]
         own: list[tuple[float, float]] = []
