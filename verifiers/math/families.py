@@ -41,13 +41,9 @@ def same_families(reference: Answer, answer: Answer) -> bool:
     is_periodic = "Z" in (reference.domain, answer.domain) or any(
         "\\pi" in part.symbols for part in _members(reference)
     )
-    ours, theirs = progressions(reference), progressions(answer)
-    if (
-        not is_periodic
-        or not ours
-        or not theirs
-        or len({*map(_name, (*_members(reference), *_members(answer))), ""}) > 2
-    ):
+    if not is_periodic or len({*map(_name, (*_members(reference), *_members(answer))), ""}) > 2:
+        return False
+    if not (ours := progressions(reference)) or not (theirs := progressions(answer)):
         return False
     step = ours[0][1]
     for _, other in ours + theirs:  # a common multiple
