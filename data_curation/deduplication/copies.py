@@ -19,7 +19,14 @@ import pyarrow.compute as pc
 from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
 from ratchet.data_curation.deduplication import minhash, rewording
 from ratchet.data_curation.deduplication.minhash import Shingles, ngrams, shingle
-from ratchet.data_curation.deduplication.same_problem import READ, numbers_of, reworded, same_answer, same_problem
+from ratchet.data_curation.deduplication.same_problem import (
+    READ,
+    numbers_of,
+    reworded,
+    same_answer,
+    same_problem,
+    same_statement,
+)
 from ratchet.data_curation.settings.curation import Deduplication
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.data_curation.urls import problem_key
@@ -40,7 +47,7 @@ class Deduplicate(CurationStep):
 
     settings: Deduplication | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 15
+    version: ClassVar[int] = 16
 
     def parameters(self, context: StepContext) -> Deduplication:
         return self.settings or context.curation.deduplicate
@@ -70,12 +77,13 @@ def splits(table: pa.Table, verdicts: Sequence[Rejection | None]) -> Iterator[Sp
 def judge(table: pa.Table, settings: Deduplication) -> tuple[list[Rejection | None], dict[str, Any]]:
     """Reject all but the best row of each problem.
 
-    Rules: `exact` (the same tokens: other spacing, case or typesetting at most), `url` (the same problem of the same
-    platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the same problem by
-    `same_problem`), `variant` with `settings.variants: drop` (the same text with other numbers), `reworded` (the same
-    numbers, the same answer and enough of the words, by `same_problem.reworded`). The best row has a golden solution,
-    then more tests, then the answer of most exact copies, then comes first. The evidence names the row that stays, the
-    similarity, the answers where they differ, and, for the copy of a copy, the row in between (`by`).
+    Rules: `exact` (the same tokens: other spacing, case or typesetting at most, by `same_statement`), `url` (the same
+    problem of the same platform), `near` (a Jaccard similarity of token n-grams of at least `settings.jaccard`, and the
+    same problem by `same_problem`), `variant` with `settings.variants: drop` (the same text with other numbers),
+    `reworded` (the same numbers, the same answer and enough of the words, by `same_problem.reworded`). The best row has
+    a golden solution, then more tests, then the answer of most exact copies, then comes first. The evidence names the
+    row that stays, the similarity, the answers where they differ, and, for the copy of a copy, the row in between
+    (`by`).
 
     Exact copies whose answers disagree are counted in the summary (`disagreeing`, rows); with
     `settings.drop_disagreeing` all of them are rejected by the rule `disagreement`.
@@ -151,15 +159,26 @@ class _Rows:
     """The values that decide between copies, read only for rows that have one."""
 
     def __init__(self, table: pa.Table, exact: list[list[int]]) -> None:
-        self.exact = exact
         self._columns = {name: table.column(name) for name in (*NAMES, *READ)}
         lengths = pc.list_value_length(table.column("golden_solutions"))  # type: ignore  # made when pyarrow is imported
         self._has_golden = [bool(length) for length in lengths.to_pylist()]
         self._votes: dict[int, int] = {}  # of a row with exact copies: how many of them have its answer
-        for group in exact:
+        self.exact = [part for group in exact for part in self._one_statement_each(group)]
+        for group in self.exact:
             answers = {row: self._value("answer", row) for row in group}
             counts = Counter(answers.values())
             self._votes |= {row: counts[answer] for row, answer in answers.items()}
+
+    def _one_statement_each(self, group: list[int]) -> list[list[int]]:
+        """The rows of a group of equal tokens by their statement, where two or more have it."""
+        parts: list[list[dict[str, Any]]] = []
+        for row in group:
+            mine = self.values(row, READ) | {"row": row}
+            home = next((part for part in parts if any(same_statement(mine, its) for its in part)), None)
+            if home is None:
+                parts.append(home := [])
+            home.append(mine)
+        return [[each["row"] for each in part] for part in parts if len(part) > 1]
 
     def preference(self, row: int) -> tuple[Any, ...]:
         """Sorts the better row first."""

@@ -3,7 +3,8 @@
 The numbers must be the same, in digits or in words. Where both have answers, these must agree by the verifier; where
 both have tests, no input may have two outputs. How far words may differ (`Wording`) depends on the evidence: with a
 test in common they are free; with an answer that few problems have, many may differ; with a common answer (`True`, 7),
-words may be added, but none replaced; with neither, they must be the same.
+words may be added, but none replaced; with neither, they must be the same, and so must the marks that tokens ignore
+(`marks`): `$2^{3+1}$` has the tokens of `$2^3+1$`.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from ratchet.data_curation.folding import folded
 from ratchet.data_curation.rules.pictures import without_pictures
 from ratchet.data_curation.split import to_json
-from ratchet.data_curation.tokens import tokenize_texts
+from ratchet.data_curation.tokens import LOOK_ONLY, tokenize_texts
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.math.equivalence import equivalent
 from ratchet.verifiers.math.tokens import VOCABULARY, tokenize
@@ -41,7 +42,7 @@ _IN_WORDS = re.compile(  # "twenty-five", "two thirds", "5 million"
 _NUMBER_WORDS = frozenset(_COUNT.split("|"))
 """Words without which, and without those of `_MULTIPLES`, the patterns need not be tried."""
 _MULTIPLES = frozenset(["twice", "double", "doubled", "doubles", "thrice", "triple", "tripled", "triples"])
-_GROUPED = re.compile(r"(?<=\d)(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d)")  # 1,000 and 10^5
+_GROUPED = re.compile(r"(?<=\d)(?:\^\{(\d+)\}|(?:\^\{?|\\[,!]|\{,\}|,(?=\d{3}\b))\s?(?=\d))")  # 1,000 and 10^5
 _TIMES = (
     (re.compile(r"\b(?:twice|doubled?|doubles)\b", re.IGNORECASE), "2 times"),
     (re.compile(r"\b(?:thrice|tripled?|triples)\b", re.IGNORECASE), "3 times"),
@@ -77,11 +78,47 @@ _FEW_WORDS = 2
 """Most words of each of two texts that may differ if one was written from the other."""
 
 
+_GROUPED_BY_THREE = re.compile(r"(?<=\d)(?:\\[,!]|\{,\}|,)\s?(?=\d{3}(?!\d))")
+_APPEARANCE = re.compile(  # commands of look, dollars, empty braces, emphasis, and the article
+    rf"\\(?:{'|'.join(sorted(LOOK_ONLY, key=len, reverse=True))})(?![a-zA-Z])|\\[,;:!()\[\] ]"
+    r"|\$|[\^_]\{\}|[*#`]{2,}|(?<![\w\\$^{])[aA](?=\s+[a-zA-Z]{2})"
+)
+_BRACES = re.compile(r"(?<!\\)\{\s*(\\?[\w ]*|[^{}\d+*/^=<>-]{2,})\s*\}")  # around one word, or around prose
+_SPACED_LETTERS = re.compile(r"(?<![a-zA-Z\\])([a-zA-Z])\s+(?=[a-zA-Z](?![a-zA-Z]))")
+_MARK = re.compile(
+    r"\\?[{}]|[()\[\]]|\d+|(?<=\d)(?:\.(?=\d)|\s*[,:;]\s*(?=\d))|(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])"
+    r"|(?<![^\W\d_]{2})(?:!|(?<!'[a-zA-Z])(?<=[a-zA-Z)])'(?![a-z]))"  # a factorial and a prime, in no prose
+    r"|(?<=['\"`])[^\w\s](?=['\"`])"
+)
+_SAME_MARK = {"{": "(", "}": ")"}
+
+
 def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
     """True if two reference answers agree, by the verifier where the domain has one; None if one is missing."""
     if not one or not other:
         return None
     return one == other or (domain_of(domain).answers_vote and equivalent(one, other))
+
+
+def same_statement(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """True if two rows whose statements have the same tokens state the same problem: their marks are the same too, or
+    an answer or a test shows that these are spelling."""
+    texts = one["prompt"], other["prompt"]
+    if texts[0] == texts[1] or marks(texts[0]) == marks(texts[1]):
+        return True
+    return bool(same_answer(one["domain"], one["answer"], other["answer"]) or _same_tests(one["tests"], other["tests"]))
+
+
+@lru_cache(maxsize=1 << 12)
+def marks(statement: str) -> tuple[str, ...]:
+    """What may tell statements with the same tokens apart: brackets, factorials and primes, the marks between digits,
+    signs in quotes, and the case of single letters, each in its place between the numbers."""
+    text = _APPEARANCE.sub(" ", _GROUPED_BY_THREE.sub("", folded(without_pictures(statement))))
+    found = 1
+    while found:
+        text, found = _BRACES.subn(r" \1 ", text)
+    found_marks = map(str.strip, _MARK.findall(_SPACED_LETTERS.sub(r"\1", text)))
+    return tuple(_SAME_MARK.get(mark, mark) for mark in found_marks)
 
 
 class Wording(IntEnum):
@@ -106,6 +143,8 @@ def same_problem(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if agree is False or shared is False or (other_function and not shared):
         return False
     if not _same_numbers(mine, its) or _exchanged(mine.text, its.text):
+        return False
+    if not agree and not shared and marks(mine.text) != marks(its.text):
         return False
     if shared:
         most = Wording.CHANGED
@@ -255,7 +294,7 @@ def _read(statement: str) -> _Read:
         text = _IN_WORDS.sub(_in_digits, text)
     if heading := _HEADING.match(text):
         text = text[heading.end() :]
-    text = _GROUPED.sub("", text)
+    text = _GROUPED.sub(r"\1", text)
     return _Read(text, Counter(_NUMBER.findall(text)), len(_ONE.findall(text)) if "one" in words else 0)
 
 

@@ -242,6 +242,56 @@ def test_exact_copies_that_disagree_are_counted_and_dropped_by_choice():
     assert rejected["0"][1]["answers"] == ["5", "203"]
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (r"What is $88 \div 4 \div 2$?", r"What is $88 \div (4 \div 2)$?"),  # both of MATH's training set
+        (r"Compute $(2+3)\cdot 4$.", r"Compute $2+3\cdot 4$."),
+        (r"Compute $(2+3)\cdot 4$.", r"Compute $2+(3\cdot 4)$."),
+        ("Compute $2^{3+1}$.", "Compute $2^3+1$."),
+        (r"Compute $\sqrt{9+16}$.", r"Compute $\sqrt{9}+16$."),
+        ("Let $f(x)=x^3$. Find $f'(2)$.", "Let $f(x)=x^3$. Find $f(2)$."),
+        ("Find the last digit of $7!$, please.", "Find the last digit of $7$, please."),
+        ("How many integers are in $[1,5)$?", "How many integers are in $(1,5)$?"),
+        ("How many integers are in $(1, 5)$?", r"How many integers are in $\{1, 5\}$?"),
+        ("What is $f(1.5)$ if $f$ is the sum?", "What is $f(1,5)$ if $f$ is the sum?"),
+        ("Print $N$ if $n$ is less, else 0.", "Print $n$ if $N$ is less, else 0."),
+        ("Print the text with every '.' replaced.", "Print the text with every ',' replaced."),
+        ("Print 'a' as often as it is read.", "Print 'A' as often as it is read."),
+    ],
+)
+def test_texts_whose_marks_differ_are_the_same_if_answer_or_test_says_so(text, other):
+    for answers, is_copy in ((("4", "7"), False), ((None, None), False), ((r"\frac{1}{2}", "0.5"), True)):
+        _, rejected = run(problems("math", text, other, answer=answers))
+        assert [rule for rule, _ in rejected.values()] == ["exact"] * is_copy
+    for tests, is_copy in (([TESTS, OTHER_TESTS], False), ([TESTS, TESTS], True)):
+        assert len(run(problems("code", text, other, tests=tests))[1]) == is_copy
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (r"Find $f\left( 3 \right)$.", r"Find \(f(3)\)."),
+        (r"Find $\frac{\sqrt{2}}{2}$.", r"Find $\dfrac{\sqrt2}2$."),
+        ("Find $1{,}000+10^{5}$.", "Find $1,000+10^5$."),
+        ("Find $x y$ for $(3, 5)$.", "Find $xy$ for $(3,5)$."),
+        ("Find $x^{n+1}$ for a pair $n$ and $N$.", "Find $x^(n+1)$ for A pair n and N."),
+        (r"What is \text{one of them}? Good luck!", "What is one of them? Good luck."),
+        ("Find $f'(x)$ and $k^{}_{}$ for the graphs' sum.", "Find $f’(x)$ and $k$ for the graphs sum."),
+        ('Print "no" if `prices[i]` is 3.', "Print 'no' if prices[i] is 3."),
+    ],
+)
+def test_texts_in_other_spelling_are_copies_without_an_answer(text, other):
+    assert [rule for rule, _ in run(problems("math", text, other))[1].values()] == ["exact"]
+
+
+def test_copies_in_other_spelling_vote_apart_from_another_problem():
+    texts = ["Compute $2^{3+1}$.", "Compute $2^3+1$.", "Compute $2^3 + 1$."]
+    split, rejected = run(problems("math", *texts, answer=["16", "9", "9"]), Deduplication(drop_disagreeing=True))
+    assert split.kept["answer"].to_pylist() == ["16", "9"] and list(rejected) == ["2"]
+    assert split.summary["disagreeing"] == 0
+
+
 def test_signatures_and_candidates_are_datasketchs_own():
     texts = [*sentences(60), BASE, NEAR, "Two words", "two words!", "", *(f"{BASE} {FAR} {n} " * 9 for n in range(3))]
     (sets,) = shingle([texts[:50], [], texts[50:]], ngrams(5))
