@@ -103,8 +103,9 @@ def same_answer(domain: str, one: str | None, other: str | None) -> bool | None:
 def same_statement(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """True if two rows whose statements have the same tokens state the same problem: their marks are the same too, or
     an answer or a test shows that these are spelling."""
-    texts = one["prompt"], other["prompt"]
-    if texts[0] == texts[1] or marks(texts[0]) == marks(texts[1]):
+    if one["prompt"] == other["prompt"] or (one["answer"] and one["answer"] == other["answer"]):
+        return True
+    if marks(one["prompt"]) == marks(other["prompt"]):
         return True
     return bool(same_answer(one["domain"], one["answer"], other["answer"]) or _same_tests(one["tests"], other["tests"]))
 
