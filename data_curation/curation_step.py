@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.base.draft import DatasetResult
-from ratchet.data_curation.base.problem_table import from_table
+from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA, from_table
+from ratchet.data_curation.readers.templates import clean_statement
 from ratchet.data_curation.settings.curation import Curation
 from ratchet.data_curation.split import Rejection, Split, partition
 from ratchet.verifiers.domains import code_of, domain_of
@@ -66,6 +67,18 @@ def on_disk(schema: pa.Schema, batches: Iterable[pa.Table], file: Path) -> pa.Ta
     return pa.ipc.open_file(source).read_all()
 
 
+def held_out(tables: Iterable[pa.Table], domain: str) -> pa.Table:
+    """The problems of these tables as one. Rows that reading rejected are held out by their statement, if they have
+    one: a benchmark asks it although it cannot be judged here."""
+    return pa.concat_tables([_as_items(one, domain) if "rule" in one.column_names else one for one in tables])
+
+
+def _as_items(rejected: pa.Table, domain: str) -> pa.Table:
+    rows = rejected.select(["problem_id", "source", "source_id", "prompt"]).to_pylist()
+    items = [row | {"domain": domain, "prompt": clean_statement(row["prompt"] or "").text} for row in rows]
+    return pa.Table.from_pylist([item for item in items if item["prompt"]], schema=PROBLEM_SCHEMA)
+
+
 OpenPool = Callable[..., AbstractContextManager[Pool]]
 
 
@@ -89,7 +102,7 @@ class StepContext:
     verified: str = "strict"
     """The recipe's `verification.math`."""
     benchmarks: Sequence[pa.Table | Path] = ()
-    """Held-out problems, for a step that needs `benchmarks`."""
+    """Held-out problems, and the rejected rows of benchmarks, for a step that needs `benchmarks`."""
     attempts: pa.Table | Path | None = None
     """The teacher's answers, for a step that needs `attempts`."""
     folder: Path | None = None
@@ -104,8 +117,8 @@ class StepContext:
     """Facts about the whole step, for its manifest."""
 
     def items(self) -> pa.Table:
-        """All held-out problems."""
-        return pa.concat_tables([Rows(one).table() for one in self.benchmarks])
+        """All held-out problems (`held_out`)."""
+        return held_out((Rows(one).table() for one in self.benchmarks), self.domain)
 
     def attempt_batches(self, rows: int) -> Iterator[pa.RecordBatch]:
         """The teacher's answers in batches: together they may be larger than memory."""

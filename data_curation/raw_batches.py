@@ -3,6 +3,7 @@ identity computed; rows that cannot be read are rejected. Runs in any process.""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import chain
@@ -70,6 +71,20 @@ class RawFile:
 
         return respell if names else convert
 
+    def statement(self, row: Row) -> str | None:
+        """A text of a row that could not be read; half of a surrogate pair is escaped."""
+        mapped = [self.columns["prompt"]] if "prompt" in self.columns else []
+        names = (*mapped, *MATH_COLUMNS["prompt"], "question_content", "description", "query")
+        for name in names:
+            with suppress(*UNREADABLE):
+                (copy := RawRow(row)).lift(name)
+                text = copy.get(name)
+                with suppress(*UNREADABLE):
+                    text = copy.take_statement(name)
+                if isinstance(text, str) and text.strip():
+                    return text[:MAX_STATEMENT].encode("utf-8", "backslashreplace").decode()
+        return None
+
     def _by_own_columns(self, row: RawRow) -> Row:
         for path in mapped_names(self.columns):
             row.lift(path)
@@ -111,7 +126,7 @@ def _exported(row: RawRow) -> Row:
     judged = {name: getattr(problem, name) for name in JUDGED_FIELDS if name != "problem_id"}
     for name in judged.keys() & row.keys() - {"prompt", "starter_code"}:
         del row[name]
-    statement, starter = row.take_statement("prompt", "input"), row.take("starter_code")
+    statement, starter = row.take_statement("prompt", "input", "messages"), row.take("starter_code")
     return judged | {
         "prompt": problem.prompt or statement,
         "starter_code": starter,
@@ -119,11 +134,21 @@ def _exported(row: RawRow) -> Row:
     }
 
 
+def _open_instruct(row: RawRow) -> Row:
+    """What `ratchet export` wrote for open-instruct, whose ground truth is the problem."""
+    row[COLUMN], _ = row.pop("ground_truth"), row.pop("dataset")
+    return _exported(row)
+
+
 _VERL = verified("verl")
+_OPEN_INSTRUCT = {"messages", "ground_truth", "dataset", "problem_id", "domain"}
 SHARED_FORMATS = (
     Format("ratchet", lambda c: c >= {"problem_id", "domain", "prompt", "metadata"}, _ratchet),
     replace(_VERL, convert=_verl),
     Format("exported", lambda c: COLUMN in c, _exported),
+    Format(
+        "open-instruct", lambda c: c >= {"messages", "ground_truth", "dataset", "problem_id", "domain"}, _open_instruct
+    ),
     *map(verified, ("verification", "nemo-gym", "areal")),
     Format("openthoughts", lambda c: c >= {"problem", "ground_truth_solution"}, openthoughts),
 )
@@ -186,7 +211,7 @@ def normalize(batch: RawBatch) -> Split:
         except UNREADABLE as error:
             # A published row can be wrong in any way; the error that it causes is evidence, not our failure.
             fault = error if isinstance(error, Malformed) else Malformed("row", repr(error)[:200])
-            malformed(place | {"prompt": None if isinstance(row, Malformed) else _statement(row)}, fault)
+            malformed(place | {"prompt": None if isinstance(row, Malformed) else file.statement(row)}, fault)
     try:
         table = pa.Table.from_pylist(problems, schema=PROBLEM_SCHEMA)
     except _UNFIT:
@@ -239,10 +264,3 @@ def _unfit(problem: Row) -> Malformed | None:
         except _UNFIT as error:
             return Malformed(column.name, str(error)[:200])
     return None
-
-
-def _statement(row: Row) -> str | None:
-    """A text of a row that could not be read; half of a surrogate pair is escaped."""
-    names = (*MATH_COLUMNS["prompt"], "question_content", "description", "query")
-    text = next((row[name] for name in names if isinstance(row.get(name), str)), None)
-    return None if text is None else text[:MAX_STATEMENT].encode("utf-8", "backslashreplace").decode()

@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import deepcopy as copy_of
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def columns_of(path: Path, mapped: Columns | None = None) -> set[str]:
             seen.update(row)
             for name in wanted - seen:  # perhaps nested, or the JSON text of this row is torn
                 with contextlib.suppress(Malformed):
-                    (copy := RawRow(copy_of(row))).lift(name)
+                    (copy := RawRow(row)).lift(name)
                     seen.update({name} & copy.keys())
     return seen
 

@@ -39,8 +39,8 @@ from ratchet.verifiers.serving.local_pool import open_pool
 from ratchet.verifiers.serving.pool import Pool
 from ratchet.verifiers.workers import ordered_map
 
-HELD_OUT = Step(run_context.HELD_OUT, 19, "problems")
-NORMALIZE = Step("normalize", 24, "problems")
+HELD_OUT = Step(run_context.HELD_OUT, 20, "problems")
+NORMALIZE = Step("normalize", 25, "problems")
 CURATED = Step("curated", 7, "problems")
 PREVIEWS = "previews.json"
 
@@ -72,6 +72,11 @@ def held_out(run: RunContext, domain: str, settings: Curation) -> list[Artifact]
         benchmark_problems(run, domain, [file], settings.columns, source=source, shown=shown[file])
         for file, source in zip(shown, sources, strict=True)
     ]
+
+
+def benchmark_rows(benchmarks: Iterable[Artifact]) -> list[Path]:
+    """The problems of benchmarks, and the rows that could not be read as problems."""
+    return [file for artifact in benchmarks for file in (artifact.kept, artifact.rejected)]
 
 
 def benchmark_problems(
@@ -159,7 +164,7 @@ def run_curation_step(
     answers = attempts if "attempts" in step.needs else None
     context = StepContext(
         domain, settings, recipe.seed, recipe.verification.math,
-        benchmarks=[artifact.kept for artifact in benchmarks], attempts=answers and answers.kept,
+        benchmarks=benchmark_rows(benchmarks), attempts=answers and answers.kept,
         each=partial(in_batches, run.reporter, recipe.workers),
     )  # fmt: skip
     step.check(context)

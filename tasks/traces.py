@@ -14,6 +14,7 @@ from ratchet.data_curation.base.draft import KEPT, REJECTED, Draft
 from ratchet.data_curation.base.problem_table import from_table, to_table
 from ratchet.data_curation.base.prompts import PromptFormat, user_message, with_templates
 from ratchet.data_curation.base.protocol import derive_seed
+from ratchet.data_curation.curation_step import StepContext
 from ratchet.data_curation.decontamination.problems import Decontaminator, with_ngram
 from ratchet.data_curation.readers.sources import source_names
 from ratchet.data_curation.settings.curation import Decontamination
@@ -22,7 +23,7 @@ from ratchet.data_curation.trace_files import Trace, check_columns, problem_rows
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import PromptComparison, TracesResult
-from ratchet.tasks.curation import held_out
+from ratchet.tasks.curation import benchmark_rows, held_out
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
@@ -33,7 +34,7 @@ from ratchet.verifiers.domains import code_of
 from ratchet.verifiers.errors import RatchetError
 
 TEACHER_TRACES = Step("teacher_traces", 9, "traces")
-OWN_TRACES = Step("own_traces", 15, "traces")
+OWN_TRACES = Step("own_traces", 16, "traces")
 SCHEMA = pa.schema([(name, pa.string()) for name in ("problem_id", "domain", "prompt", "response")])
 """Columns of a teacher's traces."""
 
@@ -62,10 +63,8 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
     settings = {d: with_ngram(recipe.curation_of(d).decontaminate, d) for d, items in benchmarks.items() if items}
 
     def make(draft: Draft[TracesResult]) -> None:
-        protected = [
-            (pa.concat_tables([pq.read_table(artifact.kept) for artifact in benchmarks[d]]), rules)
-            for d, rules in settings.items()
-        ]
+        contexts = {d: StepContext(d, benchmarks=benchmark_rows(benchmarks[d])) for d in settings}
+        protected = [(contexts[d].items(), rules) for d, rules in settings.items()]
         traces: list[Trace] = []
         rejected: list[dict[str, Any]] = []
         for file, source, domain in zip(files, sources, of_files, strict=True):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext
+from ratchet.data_curation.curation_step import CurationStep, Rows, StepContext, held_out
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find
 from ratchet.data_curation.decontamination.self_test import self_test
 from ratchet.data_curation.domains import domain_in, plan_of
@@ -35,7 +35,7 @@ class Decontaminate(CurationStep):
 
     settings: Decontamination | None = None
     name: ClassVar[str] = STEP
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
     needs: ClassVar[tuple[str, ...]] = ("benchmarks",)
 
     def parameters(self, context: StepContext) -> Decontamination:
@@ -52,8 +52,15 @@ class Decontaminate(CurationStep):
             )
 
     def run(self, rows: Rows, context: StepContext) -> Iterable[Split]:
-        decontaminator = Decontaminator(context.items(), self.parameters(context))
-        context.result.summary = decontaminator.facts()
+        items = context.items()
+        decontaminator = Decontaminator(items, self.parameters(context))
+        without_text = sum(len(Rows(one)) for one in context.benchmarks) - len(items)
+        if without_text:
+            context.warning(
+                f"{without_text:,} rows of the benchmarks have no statement that can be read, and are not held out: "
+                "see rejected.parquet of each."
+            )
+        context.result.summary = decontaminator.facts() | {"items_without_text": without_text}
         return context.each(decontaminator.split, rows.batches(), len(rows))
 
 
@@ -134,12 +141,13 @@ class Decontaminator:
 
 
 def decontaminate(
-    table: pa.Table, benchmarks: pa.Table | Sequence[pa.Table], settings: Decontamination = Decontamination()
+    table: pa.Table, benchmarks: pa.Table | Iterable[pa.Table], settings: Decontamination = Decontamination()
 ) -> Split:
     """Reject rows of one domain that share their text with a held-out item; the summary counts what was compared.
 
-    `benchmarks` is a table of items, or several. Without `settings.ngram` n-grams have the domain's length."""
-    items = benchmarks if isinstance(benchmarks, pa.Table) else pa.concat_tables(benchmarks)
+    `benchmarks` is a table of items, or several; a `Split` also holds out rejected rows by their statement. Without
+    `settings.ngram` n-grams have the domain's length."""
+    items = held_out([benchmarks] if isinstance(benchmarks, pa.Table) else benchmarks, domain_in(table))
     decontaminator = Decontaminator(items, with_ngram(settings, domain_in(table)))
     split = decontaminator.split(table)
     return replace(split, summary=split.summary | decontaminator.facts())

@@ -80,7 +80,7 @@ def mbpp(row: RawRow) -> Row:
     imports, setup = row.pop("test_imports", None) or [], row.pop("test_setup_code", None) or ""
     if re.fullmatch(r"(\s*(import|from) .*)*\s*", setup):  # needed by the solution too
         imports, setup = [*imports, setup], ""
-    suite = from_script("\n".join(row.pop("test_list")), setup=setup)
+    suite = from_script("\n".join(row.pop("test_list")), setup=setup, solution=code)
     plus = from_tables(row.pop("test", None) or "", suite.entry_point or "")
     suite = plus or suite
     suite.prelude = "\n".join(imports).strip()

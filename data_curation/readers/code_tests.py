@@ -154,9 +154,10 @@ def _elements(node: ast.expr) -> list[ast.expr]:
     return node.elts
 
 
-def from_script(code: str, entry_point: str | None = None, setup: str = "") -> TestSuite:
+def from_script(code: str, entry_point: str | None = None, setup: str = "", solution: str = "") -> TestSuite:
     """Read assertions outside of any function. They call `entry_point`, or a method of a variable set to `Solution()`,
-    or the first function that they call. `setup` may use classes of the solution."""
+    or the first function that they call but for those that compare, unless the `solution` defines such a one. `setup`
+    may use classes of the solution."""
     if entry_point and (tests := _unit_tests(code)):
         return TestSuite(tests, entry_point)
     if not setup and "def test" in code and (found := pytest_checks(code, entry_point)):
@@ -168,7 +169,8 @@ def from_script(code: str, entry_point: str | None = None, setup: str = "") -> T
     except NOT_LITERAL as error:
         raise Malformed("test", f"not Python ({error})") from None
     above = [s for s in body if isinstance(s, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)]
-    names = {s.name for s in above if isinstance(s, ast.FunctionDef | ast.ClassDef)} | _COMPARERS
+    comparers = _COMPARERS - {*re.findall(r"^def (\w+)", solution, re.MULTILINE)}
+    names = {s.name for s in above if isinstance(s, ast.FunctionDef | ast.ClassDef)} | comparers
     named = {ast.unparse(s.targets[0]): ast.unparse(s.value) for s in body if isinstance(s, ast.Assign)}
     asserted = (n for s in body if isinstance(s, ast.Assert) for n in ast.walk(s))
     calls = [ast.unparse(node.func) for node in asserted if isinstance(node, ast.Call)]

@@ -5,8 +5,10 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import Any
 
 from ratchet.data_curation.readers.boxed import final_box
@@ -85,20 +87,24 @@ class RawRow(Row):
 
     def lift(self, path: str) -> None:
         """Make a nested value, such as `reward_model.ground_truth` or `messages.0.content`, a column of that name. Its
-        container may be JSON text. Nothing changes for a path that leads nowhere."""
+        container may be JSON text, and stays as it is for other readers of the raw row. Nothing changes for a path that
+        leads nowhere."""
         first, *steps = split_path(path, self)
         if not steps:
             return
-        value, holder = self.get(first), None
-        for step in steps:
+        holder: Any = self  # a copy of each container, so that the value can be removed from it
+        for name, step in pairwise([first, *steps]):
+            value = child(holder, name)
             if isinstance(value, str):
                 value = parse_structure(value, first) if value.lstrip()[:1] in ("{", "[") else None
-            holder, value = value, child(value, step)
-            if value is None:
+            elif isinstance(value, dict | list):
+                value = holder[name if isinstance(holder, dict) else int(name)] = copy(value)
+            if child(value, step) is None:
                 return
+            holder = value
+        self[path] = child(holder, steps[-1])
         if isinstance(holder, dict):
-            holder.pop(steps[-1], None)
-        self[path] = value
+            del holder[steps[-1]]
 
     def take_statement(self, *names: str) -> str:
         """Take a text, or the last user turn of a chat (a list of messages, or JSON text of one); system prompts, which

@@ -77,9 +77,10 @@ def test_verls_own_reward_functions_get_their_ground_truth():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in EXPORTS if name != "open-instruct"])
+@pytest.mark.parametrize("name", EXPORTS)
 def test_problems_survive_the_way_there_and_back(tmp_path, name):
-    [math] = read_back(tmp_path, name, "math", MATH)
+    [math, unanswered] = read_back(tmp_path, name, "math", MATH, replace(MATH, answer=None))
+    assert unanswered.prompt == MATH.prompt and unanswered.answer is None
     assert (math.problem_id, math.prompt, math.answer) == (MATH.problem_id, MATH.prompt, MATH.answer)
     stdin, calls = read_back(tmp_path, name, "code", STDIN, CALLS)
     assert (stdin.problem_id, json.loads(stdin.tests)) == (STDIN.problem_id, json.loads(STDIN.tests))

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.settings.curation import Decontamination
+from ratchet.data_curation.steps import StepContext, run_steps
 from ratchet.data_curation.tokens import cut
 from tests.data_curation.conftest import problems, token_texts
 
@@ -139,6 +141,25 @@ def test_items_shorter_than_n_are_matched_whole():
     }  # fmt: skip
     assert split.summary["items_without_ngram"] == 2
     assert cut(rejected["1"][2], rejected["1"][1]["span"]) == r"Compute $\sin 60^\circ"
+
+
+def test_items_that_cannot_be_judged_are_held_out_by_their_statement(tmp_path):
+    chat = [{"role": "user", "content": f"{LONG_ITEM} Explain."}, {"role": "assistant", "content": "No."}]
+    asked = [(ITEM, {"x": 1}), (chat, {"x": 1}), (f"{SHORT} If you know.", "7"), (" ", "1"), (3, "1")]
+    texts = [f"In class. {ITEM} Show your work.", f"{LONG_ITEM} Explain.", "How many hats are there in all of Rome?"]
+    for columns in (None, {"prompt": "asked.text", "answer": "answer"}):
+        file = tmp_path / "held_out.json"
+        rows = [{"asked": {"text": text}} if columns else {"prompt": text} for text, _ in asked]
+        answers = [{"answer": answer} for _, answer in asked]
+        file.write_text(json.dumps([row | answer for row, answer in zip(rows, answers, strict=True)]))
+        benchmark, said = read_problems(file, "math", columns), list[str]()
+        assert len(benchmark.kept) == 1
+        context = StepContext("math", benchmarks=[*benchmark], warning=said.append)
+        (split,) = run_steps(problems("math", *texts), ["decontaminate"], context)
+        assert split.kept["prompt"].to_pylist() == texts[2:]
+        assert split.summary["items"] == 3 and split.summary["items_without_text"] == 2
+        assert said[0].startswith("2 rows of the benchmarks have no statement")
+        assert decontaminate(problems("math", *texts), benchmark).kept.equals(split.kept)
 
 
 def test_the_item_named_is_the_one_covered_most_not_the_one_hit_most():

@@ -25,6 +25,10 @@ def test_a_script_of_assertions_is_a_check(tmp_path):
         right, wrong = pool.run_programs([(problem, problem.golden_solutions[0]), (problem, "def problem(): return 4")])
     assert right.passed and not wrong.passed
 
+    mbpp = {"task_id": 126, "text": "Add.", "code": "def sum(a, b):\n    return a + b",
+            "test_list": ["assert sum(1, 2) == 3"]}  # fmt: skip
+    assert only(read_problems(write_lines(tmp_path / "m.jsonl", [mbpp]), "code")).entry_point == "sum"
+
     script = "my = Solution()\n\nt = {'x': 2}\nassert my.f(**t) == 4\nt = {'x': 3}\nassert my.f(**t) == 6\n"
     rows = [{"prompt": "Twice x.", "test": script}, {"prompt": "Nothing.", "test": "x = 1\nassert x == 1"}]
     split = read_problems(write_lines(tmp_path / "l.jsonl", rows), "code")
