@@ -190,7 +190,7 @@ def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:
                 return _json_lines(file)
             values = [value if isinstance(value, list) and not _is_chat(value) else [value] for value in _values(file)]
             return chain.from_iterable(map(_rows_of, chain.from_iterable(values)))
-        if start[:1] == b"{" and (records := _rows_of_objects(file)):
+        if start[:1] == b"{" and (records := _rows_of_objects(file, path)):
             return map(_checked, records)
     except (ValueError, RecursionError) as error:
         raise RatchetError(f"{path}: not valid JSON ({error}). Fetch the file again.") from error
@@ -203,12 +203,13 @@ _ROWS_INSIDE = frozenset((
     "data", "rows", "examples", "train", "training", "test", "dev", "validation", "problems", "questions", "instances",
     "Instances", "items", "records", "samples", "dataset", "results", "tasks",
 ))  # fmt: skip
+_SPLITS = frozenset(("train", "training", "test", "testing", "dev", "val", "valid", "validation", "eval"))
 _NAMED_ROWS = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\{')
 
 
-def _rows_of_objects(file: Buffered) -> list[Any] | None:
-    """The rows of a file that is one object: its values, or, over several lines, its largest list; several objects, not
-    on a line each, are rows. None: JSON lines."""
+def _rows_of_objects(file: Buffered, path: Path) -> list[Any] | None:
+    """The rows of a file that is one object: its values, their values, or its lists of rows; several objects, not on a
+    line each, are rows. None: JSON lines."""
     line = file.readline(MAX_LINE_BYTES)
     more = file.read(1)
     file.seek(0)
@@ -225,14 +226,32 @@ def _rows_of_objects(file: Buffered) -> list[Any] | None:
     if len(values) != 1:
         return values if in_lines or not more else None
     (value,) = values
-    if all(isinstance(row, dict) for row in value.values()):
-        return [*value.values()]
-    if not (names := value.keys() if in_lines else _ROWS_INSIDE & value.keys()):  # on one line: {"data": [...]}
-        return None
-    lists = [v for name in names if isinstance(v := value[name], list) and v and all(isinstance(r, dict) for r in v)]
-    if not in_lines:
-        lists = [rows for rows in lists if not _is_chat(rows)]
-    return max(lists, key=lambda rows: len(str(rows)), default=[value])
+    if _are_objects(groups := [*value.values()]):
+        several = all(_are_objects([*group.values()]) for group in groups)
+        return [row for group in groups for row in group.values()] if several else groups
+    lists = {n: v for n, v in value.items() if isinstance(v, list) and v and _are_objects(v) and not _is_chat(v)}
+    only_rows = 1 < len(value) == len(lists) == len(_rows_alike(lists))
+    if not in_lines and not only_rows:  # {"data": [...]}; others are JSON lines
+        if _ROWS_INSIDE.isdisjoint(value):
+            return None
+        lists = {name: rows for name, rows in lists.items() if name in _ROWS_INSIDE}
+    alike = _rows_alike(lists)
+    if len(splits := [name for name in alike if name.casefold() in _SPLITS]) > 1:
+        raise RatchetError(f"{path}: it has the lists {', '.join(splits)}. Save the one to read as a file of its own.")
+    return [row for rows in alike.values() for row in rows] if alike else [value]
+
+
+def _are_objects(values: list[Any]) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
+def _rows_alike(lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The largest list of rows and those that have most of its columns: no list of authors."""
+    if not lists:
+        return {}
+    columns = {name: {*rows[0]} for name, rows in lists.items()}
+    known = columns[max(lists, key=lambda name: len(str(lists[name])))]
+    return {name: lists[name] for name, own in columns.items() if len(own & known) * 2 > min(len(own), len(known))}
 
 
 def _values(file: BinaryIO) -> list[Any]:

@@ -77,6 +77,10 @@ BROKEN = {  # how a file is written, and what is said of it
     "cut.json": (lambda path: path.write_text(CUT), "not valid JSON"),
     "torn.jsonl.gz": (lambda path: path.write_bytes(TORN), "cannot be read"),
     "torn.parquet": (lambda path: path.write_bytes(b"PAR1 nothing"), "cannot be read"),
+    "splits.json": (lambda path: path.write_text(json.dumps({"train": [ROW], "test": [ROW]})), "lists train, test"),
+    "indented.json": (
+        lambda path: path.write_text(json.dumps({"train": [ROW], "dev": [ROW]}, indent=1)), "train, dev",
+    ),
     "header.csv": (lambda path: path.write_text('"a"b,c\n1,2\n'), "its header is not valid CSV"),
     "empty.jsonl": (lambda path: path.write_text("\n\n"), "Is it the right file"),
     "unknown.json": (
@@ -145,8 +149,14 @@ LISTS = {  # the text of a file, and its rows: kept, malformed
     "rows beside what is said of them, as of GAOKAO-Bench": (
         json.dumps({"keywords": "MCQ", "note": [{"by": "x"}], "example": [ROW, ROW]}, indent=1), 2, 0,
     ),
+    "rows of several chapters": (json.dumps({"a": [ROW, ROW], "by": [{"name": "x"}], "b": [ROW]}, indent=1), 3, 0),
+    "rows of several chapters on one line": (json.dumps({"easy": [ROW, ROW], "hard": [ROW]}), 3, 0),
+    "a row under each name of several chapters": (json.dumps({"a": {"1": ROW, "2": ROW}, "b": {"1": ROW}}), 3, 0),
+    "chapters of one row each": (json.dumps({"a": {"1": ROW}, "b": {"1": ROW}}, indent=1), 2, 0),
+    "one row with lists of objects": (json.dumps(ROW | {"tests": [{"in": 1}], "more": [{"in": 1}]}), 1, 0),
     "rows in an object on one line": (json.dumps({"version": "1.0", "data": [ROW, ROW]}), 2, 0),
     "one row with a chat in it": (json.dumps(ROW | {"data": [{"role": "user", "content": "Subtract."}]}), 1, 0),
+    "an indented row with a chat in it": (json.dumps({"messages": ASKED, "answer": "2"}, indent=1), 1, 0),
     "one row with a chat and an object": (json.dumps(VERL), 1, 0),
     "blank lines and a byte order mark": (f"\ufeff\n{json.dumps(ROW)}\n\n\n{json.dumps(ROW)}", 2, 0),
     "chats in an array": (json.dumps([CHAT, CHAT]), 2, 0),
