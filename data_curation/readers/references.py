@@ -27,6 +27,11 @@ _REMARK = re.compile(r"[,\s]*(?:\\q?quad\s*)?\\text\s*\{\s*\([^{}()]*\)\s*\}\s*\
 _OPTION = re.compile(r"(?:(?<=\n)|(?<=\s))\(?([A-J])[).:]\s+")
 _MOST_WORDS_BEHIND, _MOST_ASIDES = 25, 3
 _INTEGER_OR_FRACTION = re.compile(r"[-+−]?\d[\d,]*(?:\s*/\s*\d+)?")
+_DIMENSIONLESS = re.compile(r"(?<=[\d}$])\s*\(?(?:dimensionless|unitless|no units?)\)?\.?\s*\Z", re.IGNORECASE)
+_LETTERS = re.compile("[A-Za-z]{1,3}")
+_CONSTANTS = "gcGhkR"  # questions seldom say what they are
+_ITALIC = re.compile(r"\$[^$]*[\d}][A-Za-z]{1,3}\$")
+_VARIABLE = r"(?:\$(?:[^$]*[^$A-Za-z\\])?|\b[a-z]{{3,}}\s+){0}(?![A-Za-z])"  # "$m$", "mass m"
 _LONGEST_SAID = 200
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 
@@ -81,10 +86,29 @@ def how_compared(prompt: str, answer: str) -> tuple[str, dict[str, Any] | None]:
     if re.fullmatch("[A-J]", letter := answer.strip("().$ ")):
         options = _options(prompt)
         return (letter, {"options": options}) if ord(letter) - ord("A") < len(options) else (answer, None)
+    answer = _DIMENSIONLESS.sub("", answer)
     quantity = read_quantity(answer)
-    if quantity is None or _INTEGER_OR_FRACTION.fullmatch(answer.strip("$ ")):
+    if quantity is None or _is_symbolic(prompt, answer) or _INTEGER_OR_FRACTION.fullmatch(answer.strip("$ ")):
         return answer, None
     return f"{quantity.value:.12g}", {"unit": unit_text(answer), "tolerance": TOLERANCE}
+
+
+def _is_symbolic(prompt: str, answer: str) -> bool:
+    """True for an expression whose letters are variables rather than a unit: `$2mg$` is a force, not a mass. Such
+    letters are italic and follow the number at once, or the question names them; but a question that has numbers with
+    this unit asks for another one."""
+    unit = unit_text(answer)
+    letters = unit.replace(" ", "").replace("*", "")
+    if not _LETTERS.fullmatch(letters) or re.search(rf"\d[\s~$]*{letters}(?![A-Za-z])", prompt):
+        return False
+    if re.search(rf"\bin terms of\b[^.?;]*(?<![A-Za-z]){letters[-1]}(?![A-Za-z])", prompt):
+        return True
+    if re.search(r"\d\.\d", answer):  # measured
+        return False
+    named = [letter for letter in letters if re.search(_VARIABLE.format(letter), prompt)]
+    is_italic = _ITALIC.fullmatch(answer.strip(" ."))
+    several = len(letters) > 1 and bool(named) and all(each in named or each in _CONSTANTS for each in letters)
+    return bool(is_italic or several or (named and " " not in answer.strip(" $")))
 
 
 def _options(prompt: str) -> list[str]:
