@@ -50,6 +50,8 @@ class RawFile:
     """The recipe's mapping of fields to columns."""
     source: str
     window: Window | None
+    options_from_one: bool = False
+    """Whether numbers of right options count from 1."""
 
     @property
     def title(self) -> str:
@@ -59,6 +61,17 @@ class RawFile:
 
     def converter(self) -> Callable[[RawRow], Row]:
         """The function that reads the layout, looked up by name in each process because functions cannot be pickled."""
+        convert = self._converter()
+        if not self.options_from_one:
+            return convert
+
+        def counted(row: RawRow) -> Row:
+            row.options_from_one = True
+            return convert(row)
+
+        return counted
+
+    def _converter(self) -> Callable[[RawRow], Row]:
         if self.layout == OWN_COLUMNS:
             return self._by_own_columns
         convert = next(layout for layout in formats_of(self.domain) if layout.name == self.layout).convert

@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from ratchet.data_curation.curation_step import BATCH_ROWS
 from ratchet.data_curation.raw_batches import OWN_COLUMNS, RawBatch, RawFile, Window, formats_of, normalize
 from ratchet.data_curation.readers.columns import RawRow, parse_structure, split_path
+from ratchet.data_curation.readers.options import counts_from_one, has_options
 from ratchet.data_curation.readers.plain_formats import Columns, check_fields, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, raw_rows, read_rows, row_names
 from ratchet.data_curation.readers.sources import local_files, source_names
@@ -41,6 +43,8 @@ def open_raw_file(
     if not seen:
         raise RatchetError(f"{path}: no row of it can be read as a problem. Is it the right file?")
     there = ", ".join(sorted(seen))
+    first = (RawRow(row) for row in islice(read_rows(path), _ROWS_LOOKED_AT) if isinstance(row, dict))
+    from_one = not columns and has_options(seen) and counts_from_one(first)
     if columns:
         mapped = [(field, name) for field, names in columns.items() for name in mapped_names({field: names})]
         for field, column in mapped:
@@ -49,7 +53,7 @@ def open_raw_file(
                     f"{path}: there is no column {column!r}, which columns gives for {field}; its columns are "
                     f"{there}{_inside(path, column)}."
                 )
-        return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window)
+        return RawFile(path, domain, OWN_COLUMNS, frozenset(seen), columns, source, window, from_one)
     formats = formats_of(domain)
     layout = next((f.name for f in formats if f.matches(seen | {*respelled(seen).values()})), None)
     if layout is None:
@@ -59,7 +63,7 @@ def open_raw_file(
             "give the file in a known format (docs/reference/layouts.md lists their columns): "
             f"{', '.join(f.name for f in formats)}."
         )
-    return RawFile(path, domain, layout, frozenset(seen), {}, source, window)
+    return RawFile(path, domain, layout, frozenset(seen), {}, source, window, from_one)
 
 
 def has_columns(path: Path, columns: Columns) -> bool:

@@ -61,6 +61,9 @@ def unicode_text(name: str, value: str) -> str:
 class RawRow(Row):
     """A row of a file. Columns that a method takes are removed; the rest becomes the problem's metadata."""
 
+    options_from_one = False
+    """Whether the file's numbers of right options count from 1."""
+
     def take(self, *names: str) -> Any:
         """Remove and return the first of these columns with a value; None when none has one."""
         value = self.pop(self.filled(names), None)

@@ -10,7 +10,8 @@ correct_answer with distractor1, …    SciQ
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from string import ascii_uppercase
 from typing import Any, NamedTuple
 
@@ -71,16 +72,37 @@ def has_options(columns: set[str]) -> bool:
     )
 
 
+def counts_from_one(rows: Iterable[RawRow]) -> bool:
+    """True if the numbers of right options in these rows count from 1, as in MedMCQA's own files: one is the number of
+    options, and none is 0."""
+    is_last = False
+    for row in rows:
+        with suppress(Malformed):
+            _unfold_question(row)
+            texts, labels, _ = _texts(row)
+            numbers = [number for name in RIGHT_OPTION if (number := _number(row.get(name))) is not None]
+            if _are_letters(labels) and len(texts) >= _LISTED and numbers:
+                if 0 in numbers:
+                    return False
+                is_last = is_last or len(texts) in numbers
+    return is_last
+
+
 def take_options(row: RawRow) -> Options | None:
     """Take the options out of a row, with the columns that name the right one. None for a row without options. Raises
-    Malformed if two columns name different ones."""
+    Malformed if two columns name different ones, or one several or an empty one."""
     _unfold_question(row)
     texts, labels, right = _texts(row)
     if len(texts) < _LISTED or len(texts) > len(ascii_uppercase):
         return None
     plain = [_LABELED.sub("", text, count=1) if _are_labeled(texts) else text for text in texts]
     named = [(name, row[name]) for name in RIGHT_OPTION if row.get(name) not in EMPTY] if right is None else []
+    if row.options_from_one and _are_letters(labels):
+        numbers = [(name, value, _number(value)) for name, value in named]
+        named = [(name, value if number is None else number - 1) for name, value, number in numbers]
     places = {name: place for name, value in named if (place := _place(value, plain, labels, name)) is not None}
+    if empty := next((name for name, place in places.items() if not plain[place]), None):
+        raise Malformed(empty, "the right option is empty")
     if len({*places.values()}) > 1:
         choices = " but ".join(f"{name} names option {ascii_uppercase[place]}" for name, place in places.items())
         raise Malformed(next(iter(places)), choices)
@@ -158,8 +180,9 @@ def _texts(row: RawRow) -> tuple[list[str], Sequence[str], int | None]:
         return texts, labels, right
     for names, labels in _BY_COLUMN if not _FIRST.isdisjoint(row) else ():
         there = [name for name in names if isinstance(row.get(name), str | int | float) and row[name] != ""]
-        if [*names[: len(there)]] == there and len(there) >= _LISTED:
-            return [str(row.pop(name)).strip() for name in there], labels, None
+        until = names.index(there[-1]) + 1 if there else 0  # an empty one between them keeps its letter
+        if len(there) >= _LISTED and there[0] == names[0] and len(there) * 2 > until:
+            return [_text(row.pop(name, None)) for name in names[:until]], labels, None
     answers = row.get("answers")
     are_texts = isinstance(answers, list) and len(answers) >= _LISTED and all(isinstance(t, str) for t in answers)
     if are_texts and any(row.get(name) is not None for name in RIGHT_OPTION):
@@ -225,29 +248,47 @@ def _are_labeled(texts: Sequence[str]) -> bool:
     return [mark[1].upper() for mark in marks if mark] == [*ascii_uppercase[: len(texts)]]
 
 
+def _number(value: Any) -> int | None:
+    return int(value) if type(value) in (int, float) and value == value // 1 else None
+
+
+def _are_letters(labels: Sequence[str]) -> bool:
+    return all(label.isalpha() for label in labels)
+
+
+def _only_place(values: list[Any], texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
+    """The place of the option that a list names: in one of several ways, or as 1 among zeros."""
+    if len(values) == len(texts) and all(value in (0, 1) for value in values) and values.count(1) == 1:
+        return values.index(1)
+    places = {_place(value, texts, labels, column) for value in values} - {None}
+    if len(places) > 1:
+        raise Malformed(column, "several right options, and one is asked for")
+    return next(iter(places), None)
+
+
 def _place(value: Any, texts: Sequence[str], labels: Sequence[str], column: str) -> int | None:
     """The place of the option that a value names; None if it names none of them."""
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    if isinstance(value, list):
+        return _only_place(value, texts, labels, column)
+    number = _number(value)
     labels = [str(label).casefold() for label in labels][: len(texts)]
-    if isinstance(value, int) and not isinstance(value, bool):
-        if str(value) in labels:
-            return labels.index(str(value))
-        return value if 0 <= value < len(texts) else None
+    if number is not None:
+        if str(number) in labels:
+            return labels.index(str(number))
+        return number if 0 <= number < len(texts) else None
     if not isinstance(value, str):
         return None
     said = re.sub(r"\A(?:option|choice)\s+", "", value.strip(), flags=re.IGNORECASE)
     letter = said.strip("().: ").casefold()
-    for names in (labels, [*ascii_uppercase.casefold()[: len(texts)]]):
-        if letter in names:
-            return names.index(letter)
+    known = (labels, [*ascii_uppercase.casefold()[: len(texts)]])
+    lettered = next((names.index(letter) for names in known if letter in names), None)
     folded = [text.casefold() for text in texts]
     bare = _LABELED.sub("", said, count=1) if _LABELED.match(said) else said
-    for text in (said.casefold(), bare.casefold()):
-        if folded.count(text) == 1:
-            return folded.index(text)
+    stated = next((folded.index(text) for text in (said.casefold(), bare.casefold()) if folded.count(text) == 1), None)
+    if lettered is not None and stated not in (None, lettered):
+        raise Malformed(column, f"{said!r} is the letter of one option and the text of another")
+    if lettered is not None or stated is not None:
+        return stated if lettered is None else lettered
     if said.isdigit() and re.search("idx|index|label|cop", column) and int(said) < len(texts):
         return int(said)
     return None

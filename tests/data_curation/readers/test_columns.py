@@ -96,6 +96,32 @@ def test_options_and_context_are_fields_of_any_layout(tmp_path, options, answer,
     assert science.answer == letter and json.loads(science.tests)["options"][0] == "3"
 
 
+GASES = {"question": "Which gas do plants take in?", "A": "oxygen", "B": "nitrogen", "C": None, "D": "carbon dioxide"}
+VITAMINS = {"question": "Which vitamin helps to see?", "options": ["A", "C", "D", "K"]}
+SEAS = {"question": "Which sea is salty?", "choices": ["w", "x", "y", "z"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "letters"),  # None: malformed
+    [
+        ([GASES | {"answer": "D"}, GASES | {"answer": 3}, GASES | {"answer": "C"}], ["D", "D", None]),
+        ([{"question": "Who?", "option1": "a", "option2": "", "option3": "b", "answer": "3"}], ["C"]),
+        ([VITAMINS | {"answer": "A"}, VITAMINS | {"answer": "C"}], ["A", None]),
+        ([SEAS | {"answer": many} for many in (["A", "C"], ["C", "y"], [0, 0, 0, 1])], [None, "C", "D"]),
+        ([SEAS | {"answer": n} for n in (1, 2, 3, 4)], ["A", "B", "C", "D"]),
+        ([SEAS | {"answer": n} for n in (1.0, 4.0)], ["A", "D"]),
+        ([SEAS | {"answer": n} for n in (1, 2, 3, 0)], ["B", "C", "D", "A"]),
+        ([{"question": "Who?", "opa": "w", "opb": "x", "opc": "y", "opd": "z", "cop": n} for n in (4, 1)], ["D", "A"]),
+    ],
+)  # fmt: skip
+def test_the_right_option_is_the_one_that_the_file_means(tmp_path, rows, letters):
+    for domain in ("math", "science"):
+        split = read_problems(write_json(tmp_path / "rows.json", rows), domain)
+        kept = {row["source_id"]: row for row in split.kept.to_pylist()}
+        assert [kept[str(at)]["answer"] if str(at) in kept else None for at in range(len(rows))] == letters
+        assert all("A" in row["prompt"] and "\nC" in row["prompt"] for row in kept.values())
+
+
 def test_options_in_columns_of_their_own(tmp_path):
     row = {"ask": "How many?", "w": "3", "x": "4", "key": "4"}
     problem = by_columns(tmp_path, row, {"prompt": "ask", "options": "w, x", "answer": "key"})

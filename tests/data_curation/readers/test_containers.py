@@ -184,6 +184,28 @@ def test_lists_are_chats_or_several_rows(what, tmp_path):
     assert sorted(numbers) == [str(number) for number in range(kept + malformed)]
 
 
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+def test_a_quote_that_is_not_closed_loses_only_its_own_row(tmp_path, delimiter):
+    def read(*lines: str):
+        text = "\n".join(["problem,answer", *lines]).replace(",", delimiter)
+        (tmp_path / "rows.csv").write_text(text, newline="")
+        split = read_problems(tmp_path / "rows.csv")
+        said = [json.loads(evidence)["reason"] for evidence in split.rejected["evidence"].to_pylist()]
+        return split.kept["prompt"].to_pylist(), said, split.summary["rows_in"]
+
+    good = [f"How many are {n}?,{n}" for n in range(40)]
+    long = ['"Find a,', "then b", 'in turn.",7', '"Points:', *(f"{n},{n}" for n in range(9)), 'How far?",5']
+    for torn, lost in (([2], 1), ([2, 20], 2), ([2, 3, 4], 3), ([39], 1)):
+        lines = [f'"{line}' if at in torn else line for at, line in enumerate(good)]
+        kept, said, rows = read(*long, *lines)
+        assert rows == 42 and len(kept) == 42 - lost
+        places = [line + len(long) + 2 for line in torn]
+        assert all(str(line) in reason for line, reason in zip(places, said, strict=True)), said
+    # closed by another text in quotes
+    kept, said, rows = read('"How many', *good[:30], '"Go, then stop.",3', *good[30:])
+    assert len(kept) >= 40 and said
+
+
 def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
     single = pa.array([0.1, 1.5, None], pa.float32())
     pq.write_table(pa.table({"problem": ["How much?", "How many?", "Who?"], "answer": single}), tmp_path / "f.parquet")
