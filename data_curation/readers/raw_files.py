@@ -176,11 +176,28 @@ def parsed(raw: Raw) -> list[Row | Malformed]:
     if isinstance(raw, dict | Malformed):
         return [raw]
     if not isinstance(raw, bytes):
-        return _shortest_floats(raw).to_pylist()
+        batch = _shortest_floats(raw)
+        try:
+            return batch.to_pylist()
+        except (ValueError, OverflowError, LookupError):  # text that is not UTF-8, the year 10000, an unknown time zone
+            return [_readable(batch.slice(at, 1)) for at in range(batch.num_rows)]
     try:
         return _rows_of(json.loads(raw))
     except (ValueError, RecursionError) as error:  # ValueError: not JSON, not UTF-8, or an enormous integer
         return [Malformed("line", f"not valid JSON ({error})")]
+
+
+def _readable(row: pa.RecordBatch) -> Row | Malformed:
+    """A row of which Python cannot hold each value: Malformed for broken text, null for a time that is no date."""
+    values: Row = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            (values[name],) = column.to_pylist()
+        except UnicodeDecodeError as error:
+            return Malformed(name, f"not UTF-8 text ({error})")
+        except (ValueError, OverflowError, LookupError):
+            values[name] = None
+    return values
 
 
 def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:

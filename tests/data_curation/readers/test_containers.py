@@ -206,6 +206,22 @@ def test_a_quote_that_is_not_closed_loses_only_its_own_row(tmp_path, delimiter):
     assert len(kept) >= 40 and said
 
 
+def test_a_value_that_python_cannot_hold_costs_its_row_at_most(tmp_path):
+    raw = pa.array([b"good", b"\xff bad", b"good"])
+    columns = {
+        "problem": ["How much?", "How many?", "Who?"],
+        "answer": ["1", "2", "3"],
+        "note": pa.Array.from_buffers(pa.string(), 3, raw.buffers()),
+        "date": pa.array([None, 0, 2**62], pa.timestamp("us")),
+        "time": pa.array([0, 0, None], pa.timestamp("us", tz="Foo/Bar")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    split = read_problems(tmp_path / "rows.parquet")
+    assert split.kept["answer"].to_pylist() == ["1", "3"] and split.kept["released"].to_pylist() == [None, None]
+    (evidence,) = map(json.loads, split.rejected["evidence"].to_pylist())
+    assert evidence["field"] == "note" and evidence["reason"].startswith("not UTF-8 text") and evidence["row"] == 1
+
+
 def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
     single = pa.array([0.1, 1.5, None], pa.float32())
     pq.write_table(pa.table({"problem": ["How much?", "How many?", "Who?"], "answer": single}), tmp_path / "f.parquet")
