@@ -1,13 +1,15 @@
 """Text shared with benchmark items: the item, the amount, and the place.
 
 Candidates are found by 64-bit hashes of token n-grams, in batches of rows, and then confirmed as text. An item of fewer
-than n tokens has no n-gram and is matched whole.
+than n tokens has no n-gram and is matched whole. One without a number or sign ("What is the value of x?") is no copy
+behind the numbers and words of another problem.
 
 **Coverage** of a row and an item is the share of the shorter text's n-grams that the other one has too: a whole item in
 a long row and a row that is part of a long item both count as copies. N-grams of drawings in code are ignored where a
 text has enough other n-grams, because all drawings look alike.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ import numpy as np
 
 from ratchet.data_curation.decontamination.matches import Match, Text, match
 from ratchet.data_curation.deduplication.rewording import Items
-from ratchet.data_curation.deduplication.same_problem import differing_numbers
+from ratchet.data_curation.deduplication.same_problem import INSTRUCTION_WORDS, differing_numbers, numbers_of
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.split import Rejection
 from ratchet.data_curation.tokens import (
@@ -34,6 +36,8 @@ MIN_SHARED_NGRAMS = 3
 """Shared n-grams below which `coverage` never drops a row: one or two are shared by chance."""
 MIN_CONTAINED_TOKENS = 5
 """Tokens below which an item must equal the whole row: "Find x" in a longer problem is no copy."""
+MIN_GIVEN_WORDS = 3
+"""Words, beside numbers or signs, that are given before a short question of another problem."""
 MIN_PROSE_NGRAMS = 12
 """N-grams outside of drawings below which texts are compared with their drawings."""
 TIED_ITEMS = 5
@@ -46,6 +50,8 @@ DRAWINGS = (
     *((words, b".") for words in (b"enter your answer", b"express your answer", b"can be written", b"can be expressed",
                                   b"in the form", b"enter the letter")),
 )  # fmt: skip
+_GIVEN = re.compile(r"[\d=+*/^<>|≤≥]|\\[a-zA-Z]")
+_SENTENCE_END, _WORD = re.compile(r"[.?!]"), re.compile(r"[^\W\d_]{2,}")
 _SEEN_BITS, _SHORT_BITS = 22, 16
 _PLACES = 16  # repetitions of an n-gram within an item that are followed
 
@@ -66,6 +72,7 @@ class BenchmarkIndex:
         answers: Sequence[str | None] | None = None, domain: str = "math",
     ) -> None:  # fmt: skip
         self.texts, self.names, self.n = list(texts), list(names), n
+        self._domain = domain
         self.reworded = Items(self.texts, answers or [None] * len(self.texts), domain)
         self.tokens = tokenize_texts(self.texts)
         grams, first = self.tokens.ngrams(n)
@@ -155,9 +162,9 @@ class BenchmarkIndex:
         counts = [len(_drawn_ngrams(tokens, row, self.n, drawings)) for row in distinct.tolist()]
         return np.array(counts, np.int64)[place]
 
-    def whole_matches(self, tokens: Tokens) -> dict[int, int]:
-        """The longest item in each row that is too short for an n-gram."""
-        matches: dict[int, int] = {}
+    def whole_matches(self, tokens: Tokens) -> dict[int, list[int]]:
+        """The items in each row that are too short for an n-gram, the longest first."""
+        matches: dict[int, list[int]] = {}
         row_lengths = np.diff(tokens.bounds)
         held = np.flatnonzero(look_up(self._short_seen, tokens.runs(MIN_CONTAINED_TOKENS), _SHORT_BITS))
         for length, items in self._short.items():
@@ -165,8 +172,14 @@ class BenchmarkIndex:
             rows, inside = _rows_of(tokens, at, length)
             for row, run in zip(rows[inside].tolist(), tokens.runs_at(at[inside], length).tolist(), strict=True):
                 if run in items:
-                    matches[row] = items[run]
+                    matches.setdefault(row, []).insert(0, items[run])
         return matches
+
+    def whole_copy(self, text: Text, items: Sequence[int]) -> dict[str, Any] | None:
+        """The evidence of the first of these items, all in the text, of which the text is a copy."""
+        found = ((item, evidence) for item in items if (evidence := _shared_text(self, text, item, None)))
+        is_code = self._domain == "code"  # "by using regex" behind an item of MBPP is the same task
+        return next((e for item, e in found if is_code or not _only_asks(self.texts[item], text.text, e["span"])), None)
 
 
 def find(
@@ -188,7 +201,7 @@ def find(
             facts, text = CLEAN, Text(tokens, row, str(texts[first + row]))
             if row in overlaps:
                 facts = all_facts[first + row] = index.facts(overlaps[row], settings)
-            if row in whole and (evidence := _shared_text(index, text, whole[row], None)):
+            if row in whole and (evidence := index.whole_copy(text, whole[row])):
                 rejections[row] = ("whole_match", evidence)
                 continue
             matching, found = overlaps.get(row, []), Match("copy")
@@ -224,10 +237,13 @@ def condemned(texts: Sequence[str], index: BenchmarkIndex, settings: Decontamina
     for tokens in tokenize_batches(texts):
         overlaps, whole = index.compare(tokens), index.whole_matches(tokens)
         for row in range(len(tokens.bounds) - 1):
-            if row in whole or row not in overlaps or settings.preset == "paper":
-                verdicts.append(row in whole or row in overlaps)
+            text = Text(tokens, row, texts[first + row])
+            if row in whole and index.whole_copy(text, whole[row]):
+                verdicts.append(True)
+            elif row not in overlaps or settings.preset == "paper":
+                verdicts.append(row in overlaps)
             else:
-                kinds = _kinds(index, Text(tokens, row, texts[first + row]), overlaps[row], settings)
+                kinds = _kinds(index, text, overlaps[row], settings)
                 verdicts.append(any(found.kind == "copy" for found, _ in kinds))
         first = len(verdicts)
     return verdicts
@@ -284,6 +300,17 @@ def shared_runs(one: np.ndarray, other: np.ndarray, n: int) -> list[tuple[int, i
             if length >= n:
                 runs.append((start, at, length))
     return runs
+
+
+def _only_asks(item: str, row: str, span: Sequence[int]) -> bool:
+    """True if an item is a question without a number or a sign, as below a picture, and the row has what is given for
+    another one: before it or in the same sentence, because what follows may say how to answer."""
+    if _GIVEN.search(item) or numbers_of(item):
+        return False
+    before, behind = cut(row, [0, span[0]]), cut(row, [span[1], len(row.encode(errors="replace"))])
+    given = f"{before} {_SENTENCE_END.split(behind, maxsplit=1)[0]}"
+    words = [word for word in _WORD.findall(given.lower()) if word not in INSTRUCTION_WORDS]
+    return len(words) >= MIN_GIVEN_WORDS and bool(numbers_of(given) or _GIVEN.search(given))
 
 
 def _best_evidence(index: BenchmarkIndex, text: Text, overlaps: list[Overlap]) -> dict[str, Any] | None:

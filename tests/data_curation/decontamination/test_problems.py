@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ratchet.data_curation.decontamination.overlaps import CLEAN, BenchmarkIndex, find, shared_runs
 from ratchet.data_curation.decontamination.problems import decontaminate
+from ratchet.data_curation.decontamination.self_test import CARRIER
 from ratchet.data_curation.read import read_problems
 from ratchet.data_curation.settings.curation import Decontamination
 from ratchet.data_curation.steps import StepContext, run_steps
@@ -141,6 +142,29 @@ def test_items_shorter_than_n_are_matched_whole():
     }  # fmt: skip
     assert split.summary["items_without_ngram"] == 2
     assert cut(rejected["1"][2], rejected["1"][1]["span"]) == r"Compute $\sin 60^\circ"
+
+
+QUESTIONS = "What is the value of x?", "Find the area of the triangle.", "How many apples are there?"
+
+
+@pytest.mark.parametrize(
+    ("row", "is_copy"),
+    [
+        ("A number x plus 7 is 12, and y is twice x. What is the value of x?", False),
+        ("The legs of a right triangle are 3 and 4. Find the area of the triangle.", False),
+        ("Find the area of the triangle with corners at the points (0,0), (3,0) and (0,7).", False),
+        ("Find the area of the triangle to 2 decimal places.", True),
+        ("Problem 12. Find the area of the triangle.", True),
+        ("Find the area of the triangle. Round the result to 2 decimal places, as in the 14 examples.", True),
+        (f"{CARRIER}What is the value of x? Explain each step.", True),
+        ("In the figure below, what is the value of x? All of the angles are drawn to scale.", True),
+        ("Tim has 3 boxes. Find the area of the triangle, if $x^2$ is known. How many apples are there?", False),
+        ("Tim has 3 red boxes. How many apples are there? Compute $\\sin 60^\\circ$.", True),
+    ],
+)
+def test_a_question_without_numbers_is_no_copy_behind_those_of_another_problem(row, is_copy):
+    _, rejected = run(problems("math", row), against(*QUESTIONS, SHORT))
+    assert [rule for rule, *_ in rejected.values()] == ["whole_match"] * is_copy
 
 
 def test_items_that_cannot_be_judged_are_held_out_by_their_statement(tmp_path):
