@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -70,11 +71,9 @@ class RawRow(Row):
         return None if value in EMPTY else value
 
     def filled(self, names: tuple[str, ...]) -> str:
-        """The first of these columns with a value, or else the first."""
-        for name in names:
-            if name in self and self[name] not in EMPTY:
-                return name
-        return names[0]
+        """The first of these columns with a value, or else the first that exists, or the first."""
+        there = [name for name in names if name in self]
+        return next((name for name in there if not is_empty(self[name])), (there or names)[0])
 
     def take_text(self, *names: str) -> str:
         """Remove and return the first of these columns with a value. Raises Malformed unless it is a text."""
@@ -159,8 +158,9 @@ class RawRow(Row):
         """Take a reference answer as text. A worked solution gives its last line `#### 18` or its last box, and becomes
         the row's `solution`. Raises Malformed for a solution with neither. A list holds accepted answers, or all of
         them if the row says so (OlympiadBench, TheoremQA)."""
-        name = self.filled(names)
-        value = self.take(name)
+        told = [name for name in names if isinstance(text := self.get(name), str) and is_placeholder(text)]
+        name = self.filled(tuple(name for name in names if name not in told) or names)
+        value = self.take(name if name in self else self.filled(names))
         kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
         is_list = any(kind.startswith("list") for kind in kinds) or str(self.get("is_multiple_answer")) in _TRUE
         try:
@@ -213,6 +213,13 @@ class RawRow(Row):
         chat = self.get(name)
         *_, (role, text) = (chat_turns(chat, name) if isinstance(chat, list) else []) or [("", None)]
         return text if role == "assistant" and isinstance(text, str) else None
+
+
+def is_empty(value: Any) -> bool:
+    """True for no value: null, NaN, blank text, or a list with nothing else."""
+    if isinstance(value, list):
+        return all(map(is_empty, value))
+    return not value.strip() if isinstance(value, str) else value in EMPTY or value != value
 
 
 def split_path(path: str, columns: Collection[str]) -> list[str]:
@@ -280,8 +287,13 @@ def answer_text(value: Any) -> str | None:
         with contextlib.suppress(Malformed):
             value = parse_structure(value, "answer")
     if isinstance(value, list | tuple):
-        numbers = len(value) > 1 and all(isinstance(one, float | int) for one in value)
-        value = all_answers(value) if numbers else next(iter(value), None)
+        numbers = len(value) > 1 and all(isinstance(one, float | int | Decimal) for one in value)
+        if len(value) > 1 and any(isinstance(one, list | tuple) for one in value):
+            value = _matrix_text(value)
+        else:
+            value = all_answers(value) if numbers else next(iter(value), None)
+    if isinstance(value, list | tuple):  # the only member of a list
+        return answer_text(value)
     if isinstance(value, dict) and "answer" in value:
         return answer_text(value["answer"])
     if isinstance(value, dict | bytes):
@@ -292,6 +304,15 @@ def answer_text(value: Any) -> str | None:
         value = short  # 0.1 + 0.2 is 0.3
     text = "" if value is None else restored(str(value)).strip()
     return None if not text or is_placeholder(text) else text
+
+
+def _matrix_text(rows: Any) -> str:
+    """A list of rows of numbers as text. Raises Malformed for other lists of lists, which may hold anything."""
+    flat = [one for row in rows if isinstance(row, list | tuple) for one in row]
+    is_matrix = len({len(row) if isinstance(row, list | tuple) else -1 for row in rows}) == 1
+    if not is_matrix or not all(isinstance(one, float | int | Decimal) for one in flat):
+        raise Malformed("answer", "a list of lists")
+    return str([[*map(answer_text, row)] for row in rows]).replace("'", "")
 
 
 def all_answers(value: Any) -> Any:

@@ -126,12 +126,17 @@ def _only_row(file: Path) -> Row | Malformed:
 def _unpacked(file: Buffered, path: Path) -> Iterator[Raw]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if start.startswith(PARQUET_MAGIC):
-        yield from pq.ParquetFile(file).iter_batches(batch_size=PARQUET_ROWS)
+        parquet = pq.ParquetFile(file)
+        _check_names(parquet.schema_arrow.names, path)
+        yield from parquet.iter_batches(batch_size=PARQUET_ROWS)
     elif start.startswith(ARROW_FILE_MAGIC):
         batches = pa.ipc.open_file(file)
+        _check_names(batches.schema.names, path)
         yield from _pieces(map(batches.get_batch, range(batches.num_record_batches)))
     elif start.startswith(ARROW_STREAM_MAGIC):  # as `datasets` writes it
-        yield from _pieces(pa.ipc.open_stream(file))
+        stream = pa.ipc.open_stream(file)
+        _check_names(stream.schema.names, path)
+        yield from _pieces(stream)
     elif start.startswith(GZIP_MAGIC):
         with gzip.open(file) as unpacked:
             yield from _unpacked(io.BufferedReader(unpacked), path)  # type: ignore[arg-type]
@@ -171,6 +176,23 @@ def _shortest_floats(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError if it has a name twice with different values: no one knows which one counts."""
+    known = dict(pairs)
+    if len(known) < len(pairs) and (twice := next((name for name, value in pairs if known[name] != value), None)):
+        raise ValueError(f"the name {twice!r} twice in one object")
+    return known
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
+def _check_names(names: list[str], path: Path) -> None:
+    """Raise RatchetError for a column that a file has twice."""
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise RatchetError(f"{path}: it has the columns {', '.join(twice)} more than once. Give each column one name.")
+
+
 def parsed(raw: Raw) -> list[Row | Malformed]:
     """The rows of a raw record; Malformed for one that cannot be parsed."""
     if isinstance(raw, dict | Malformed):
@@ -182,7 +204,7 @@ def parsed(raw: Raw) -> list[Row | Malformed]:
         except (ValueError, OverflowError, LookupError):  # text that is not UTF-8, the year 10000, an unknown time zone
             return [_readable(batch.slice(at, 1)) for at in range(batch.num_rows)]
     try:
-        return _rows_of(json.loads(raw))
+        return _rows_of(json.loads(raw, object_pairs_hook=_object))
     except (ValueError, RecursionError) as error:  # ValueError: not JSON, not UTF-8, or an enormous integer
         return [Malformed("line", f"not valid JSON ({error})")]
 
@@ -275,9 +297,9 @@ def _rows_alike(lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
 def _values(file: BinaryIO) -> list[Any]:
     """The JSON values of a file, one after another."""
     text = file.read().decode("utf-8-sig")
-    values, at, decoder = [], _SPACE.match(text).end(), json.JSONDecoder()  # type: ignore[union-attr]
+    values, at = [], _SPACE.match(text).end()  # type: ignore[union-attr]
     while at < len(text):
-        value, at = decoder.raw_decode(text, at)
+        value, at = _DECODER.raw_decode(text, at)
         values.append(value)
         at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     return values
@@ -388,10 +410,7 @@ def _csv_rows(file: BinaryIO, path: Path, delimiter: str) -> Iterator[Row | Malf
             header = [name.strip() or f"column {number}" for number, name in enumerate(next(lines), 1)]
         except csv.Error as error:
             raise RatchetError(f"{path}: its header is not valid CSV ({error}).") from error
-        if twice := sorted({name for name in header if header.count(name) > 1}):
-            raise RatchetError(
-                f"{path}: its header names {', '.join(twice)} more than once. Give each column one name."
-            )
+        _check_names(header, path)
         while True:
             source.record.clear()
             first, values, fault = source.number + 1, list[str](), None

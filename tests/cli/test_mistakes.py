@@ -124,7 +124,7 @@ MISTAKES = [
     ((*FILES, "folder"), "folder"),
     ((*FILES, "empty.jsonl"), "empty.jsonl: no row of it can be read"),
     ((*FILES, "train.csv"), "train.csv: unknown math format, its columns are Ergebnis, Frage, Note"),
-    ((*FILES, "twice.csv"), "twice.csv: its header names a more than once"),
+    ((*FILES, "twice.csv"), "twice.csv: it has the columns a more than once"),
     ((*FILES, "report.xlsx"), "report.xlsx"),
     ((*FILES, "*.txt"), "*.txt"),
     (("curate", "mth", "mine.yaml"), "Did you mean 'math'?"),

@@ -222,6 +222,21 @@ def test_a_value_that_python_cannot_hold_costs_its_row_at_most(tmp_path):
     assert evidence["field"] == "note" and evidence["reason"].startswith("not UTF-8 text") and evidence["row"] == 1
 
 
+def test_of_two_values_with_one_name_none_is_taken(tmp_path):
+    line = json.dumps(ROW)
+    doubled = line.replace("}", ', "answer": ""}'), line.replace("}", ', "answer": "2"}')
+    (tmp_path / "rows.jsonl").write_text("\n".join([line, *doubled]))
+    split = read_problems(tmp_path / "rows.jsonl")
+    assert split.kept["source_id"].to_pylist() == ["0", "2"]
+    assert "the name 'answer' twice" in split.rejected["evidence"][0].as_py()
+    (tmp_path / "rows.json").write_text(f'{{\n"1": {line}, "1": {line.replace("2", "3")}}}')
+    table = pa.table([["Add."], ["2"], ["3"]], names=["problem", "answer", "answer"])
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for name, said in (("rows.json", "the name '1' twice"), ("rows.parquet", "columns answer more than once")):
+        with pytest.raises(RatchetError, match=said):
+            read_problems(tmp_path / name)
+
+
 def test_a_number_is_read_with_the_digits_that_it_was_written_with(tmp_path):
     single = pa.array([0.1, 1.5, None], pa.float32())
     pq.write_table(pa.table({"problem": ["How much?", "How many?", "Who?"], "answer": single}), tmp_path / "f.parquet")

@@ -36,6 +36,29 @@ def test_placeholders_and_broken_references_are_set_aside_in_every_layout(tmp_pa
     assert row["source_id"] == "1" and row["rule"] in ("malformed", "no_answer", "unverifiable")
 
 
+@pytest.mark.parametrize(
+    ("row", "answer"),  # None: malformed
+    [
+        ({"answer": [[1, 0], [0, 1.5]]}, "[[1, 0], [0, 1.5]]"),
+        ({"answer": [["1", "2"], ["3"]]}, None),
+        ({"answer": [["1", "2"], ["3", "4"]]}, None),
+        ({"answer": [["42"]]}, "42"),
+        ({"answer": [1, 2.5]}, "1, 2.5"),
+        ({"answer": "N/A", "final_answer": "7"}, "7"),
+        ({"answer": "nan", "expected_answer": 7}, "7"),
+        ({"answer": [""], "ground_truth": "7"}, "7"),
+        ({"answer": " ", "ground_truth": "7"}, "7"),
+        ({"answer": float("nan"), "final_answer": "2"}, "2"),
+        ({"problem": " ", "question": "Find 1+1.", "answer": "2"}, "2"),
+    ],
+)
+def test_the_reference_of_a_list_or_of_the_first_column_with_a_value(tmp_path, row, answer):
+    rows = [{"problem": "Find 1+1."} | row, {"problem": "Find 1+1.", "answer": "1"}]
+    split = read_problems(write_lines(tmp_path / "m.jsonl", rows))
+    assert split.kept["answer"].to_pylist() == ([answer] if answer else []) + ["1"]
+    assert {*split.kept["prompt"].to_pylist()} == {"Find 1+1."}
+
+
 @pytest.mark.parametrize("answer", ["Na", "\\{\\}", "\\infty", "0", "\\emptyset", "no solution", "unknown quantity"])
 def test_short_answers_that_are_no_placeholders(tmp_path, answer):
     assert only(read_problems(write_lines(tmp_path / "m.jsonl", [LAYOUTS["math"](answer)]), "math")).answer == answer
