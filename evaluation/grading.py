@@ -1,6 +1,5 @@
 """Judge every generation, and group equal answers into classes."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,13 +8,11 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.protocol import says_nothing
 from ratchet.evaluation.sampling import GENERATION_SCHEMA
-from ratchet.infra.recipe.evaluation import ANSWER_PATTERNS
 from ratchet.verifiers.domains import domain_of
 from ratchet.verifiers.errors import RatchetError
-from ratchet.verifiers.extraction import MAX_ANSWER_CHARACTERS, after_thinking
-from ratchet.verifiers.math.boxes import boxed_answer
+from ratchet.verifiers.extraction import after_thinking
+from ratchet.verifiers.math.answer_patterns import ANSWER_PATTERNS, BOXED, answer_by, submit_by
 from ratchet.verifiers.math.equivalence import equivalent
-from ratchet.verifiers.math.final_answer import stated_answer
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
@@ -41,8 +38,6 @@ MAX_CLASSES = 64
 MANY_WITHOUT = 0.2
 """Share of responses without an answer above which an evaluation warns."""
 EXAMPLES, EXAMPLE_CHARACTERS = 3, 200
-_NEXT_QUESTION = re.compile(r"\n(?:Q|Question|Problem) ?\d* ?:")
-_MARKUP = re.compile(r"\*\*|__|`")
 
 
 class Grading:
@@ -71,16 +66,10 @@ class Grading:
             else:
                 problem = self.problems[row["benchmark"]][row["problem_id"]]
                 response, finished = self.prefixes[row["benchmark"]] + row["text"], row["finish_reason"] != "length"
-                pattern = self.patterns.get(row["benchmark"], "boxed")
-                if pattern == "boxed":  # the domain's own extraction
-                    self.pool.submit(ticket, problem, response, finished)
-                elif not finished:
-                    self.verdicts[ticket] = Verdict(Outcome.FAILED, decided_by="truncated")
-                elif (answer := answer_by(pattern, response)) is None:
-                    why = f"answer_pattern {pattern!r} matches nothing"
-                    self.verdicts[ticket] = Verdict(Outcome.UNPARSEABLE, decided_by="no_answer", detail=why)
-                else:
-                    self.pool.submit(ticket, problem, answer, is_program=True)
+                pattern = self.patterns.get(row["benchmark"], BOXED)
+                at_once = submit_by(pattern, self.pool, ticket, problem, response, finished)
+                if at_once is not None:
+                    self.verdicts[ticket] = at_once
 
     def collect(self) -> None:
         """Wait for all verdicts, then classify the answers."""
@@ -145,31 +134,12 @@ def answer_classes(verdicts: Sequence[Verdict]) -> list[int | None]:
     return classes
 
 
-def answer_by(pattern: str, response: str) -> str | None:
-    """The answer as a benchmark's community reads it: the last match of a preset or a regular expression with one
-    group, after the thinking; None without one. White space is folded first, and empty lines are dropped: runs of it
-    make such patterns slow.
-
-    If a base model continues with a question of its own, in the style of its few-shot prompt, only the text before that
-    is read.
-    """
-    if pattern in ("boxed", "stated"):
-        return (boxed_answer if pattern == "boxed" else stated_answer)(response)
-    text = "\n".join(
-        folded for line in (after_thinking(response) or "").splitlines() if (folded := " ".join(line.split()))
-    )
-    own = _NEXT_QUESTION.search(text)
-    matches = list(re.finditer(ANSWER_PATTERNS.get(pattern, pattern), text[: own.start()] if own else text))
-    answer = _MARKUP.sub("", matches[-1][1] or "").strip() if matches else ""
-    return answer if answer and len(answer) <= MAX_ANSWER_CHARACTERS else None
-
-
 def without_answers(pattern: str, responses: Iterable[str]) -> dict[str, Any]:
     """Facts about responses in which `pattern` finds no answer: the ends of three as `examples`, and `preset`, the
     first that reads most of them (None if none does), with the share that it `reads`."""
     texts = list(responses)
     shares = {name: sum(answer_by(name, text) is not None for text in texts) / len(texts)
-              for name in ("boxed", *ANSWER_PATTERNS, "stated") if name != pattern}  # fmt: skip
+              for name in (BOXED, *ANSWER_PATTERNS, "stated") if name != pattern}  # fmt: skip
     preset = next((name for name, share in shares.items() if share > 0.5), None)
     ends = [" ".join((after_thinking(text) or text).split())[-EXAMPLE_CHARACTERS:] for text in texts]
     shown = list(dict.fromkeys(filter(None, ends)))[:EXAMPLES]

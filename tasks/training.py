@@ -43,6 +43,7 @@ from ratchet.training.rollout_log import FOLDER, newest_files
 from ratchet.training.specification import TrainingSpec
 from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.math.answer_patterns import BOXED
 from ratchet.verifiers.processes import last_lines
 from ratchet.verifiers.serving.local_pool import open_pool
 
@@ -245,7 +246,15 @@ def _validated(evaluation: Evaluation, names: Collection[str]) -> dict[str, Any]
     sampling = [evaluation.temperature, evaluation.top_p]
     chosen = {b.name: _selection(b) for b in evaluation.benchmarks if b.name in names}
     parts = {name: settings for name, settings in chosen.items() if any(settings)}
-    return {"validation_sampling": sampling, **({"validation_questions": parts} if parts else {})}
+    asked = {b.name: _asked(b) for b in evaluation.benchmarks if b.name in names and _asked(b)}
+    own = {"validation_questions": parts, "validation_asked": asked}
+    return {"validation_sampling": sampling, **{name: settings for name, settings in own.items() if settings}}
+
+
+def _asked(benchmark: Benchmark) -> dict[str, Any]:
+    """The settings of a benchmark's own by which its questions are asked and its answers read."""
+    pattern = benchmark.advanced.answer_pattern
+    return {**benchmark.prompt, **({} if pattern == BOXED else {"answer_pattern": pattern})}
 
 
 def check_machines(settings: Settings, training: Training) -> None:

@@ -72,7 +72,7 @@ class Curriculum:
     def __init__(
         self, stage: Stage, seed: int, problems: Mapping[str, Sequence[Problem]], fits: Callable[[Problem], bool]
     ) -> None:
-        self._first, self.seed, self._fits = stage, seed, fits
+        self._first, self.seed = stage, seed
         self.interventions = Interventions(stage)
         self.state = CurriculumState()
         self.decisions: list[Decision] = []
@@ -104,12 +104,12 @@ class Curriculum:
         """All problems that the stage may draw."""
         return list(self._problems.values())
 
-    def held_out(self, benchmark: str, problems: Sequence[Problem]) -> list[Problem]:
+    def held_out(self, benchmark: str, problems: Sequence[Problem], fits: Callable[[Problem], bool]) -> list[Problem]:
         """The problems to validate on; those that leave no room for the stage's longest response are dropped. Raises
         RatchetError if none is left."""
-        fitting = [problem for problem in problems if self._fits(problem)]
+        fitting = [problem for problem in problems if fits(problem)]
         evidence = {"benchmark": benchmark, "max_response_tokens": self._first.longest_response}
-        for problem in (problem for problem in problems if not self._fits(problem)):
+        for problem in (problem for problem in problems if not fits(problem)):
             self._drop(problem, "validation_prompt_too_long", evidence, step=0)
         if not fitting:
             raise RatchetError(f"stage {self._first.name}: no problem of {benchmark} fits beside its longest response")

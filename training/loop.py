@@ -99,14 +99,14 @@ def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alar
 
 
 class Validation:
-    """Pass rates on held-out problems, by benchmark, sampled as in the evaluation (ProRL, appendix E), with the same
-    seeds each time, so that scores compare."""
+    """Pass rates on held-out problems, by benchmark, asked, sampled and read as in the evaluation (ProRL, appendix E),
+    with the same seeds each time, so that scores compare. Each benchmark has its worker (`RolloutWorker.asking`)."""
 
     def __init__(
-        self, seed: int, worker: RolloutWorker, problems: Mapping[str, Sequence[Problem]], evaluation: Evaluation,
-        max_infra_errors: float,
+        self, seed: int, workers: Mapping[str, RolloutWorker], problems: Mapping[str, Sequence[Problem]],
+        evaluation: Evaluation, max_infra_errors: float,
     ) -> None:  # fmt: skip
-        self._seed, self._worker, self._problems, self._evaluation = seed, worker, problems, evaluation
+        self._seed, self._workers, self._problems, self._evaluation = seed, workers, problems, evaluation
         self._max_infra_errors = max_infra_errors
 
     def run(self, stage: Stage) -> Metrics:
@@ -118,7 +118,7 @@ class Validation:
         seed_parts = (self._seed, stage.name, "validation")
         rates, solved, weights = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, problems in self._problems.items():
-            mine = list(self._worker.pass_counts(problems, samples, sampling, seed_parts))
+            mine = list(self._workers[name].pass_counts(problems, samples, sampling, seed_parts))
             by_id = dict(chain.from_iterable(ranks.gather(mine)))
             counts = [by_id[problem.problem_id] for problem in problems]
             require_verdicts([(*count, samples) for count in counts], self._max_infra_errors, f"validation on {name}")

@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -125,8 +125,11 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
     beside = stale and training.engine.supports_async_sampling
     with _worker(spec, policy, beside) as worker:
         curriculum = _curriculum(spec, worker, policy)
+        validators = {name: worker.asking(asked[name]) for name in validation}
         for name, problems in validation.items():
-            validation[name] = curriculum.held_out(name, problems)
+            fits = _fits(spec, validators[name], policy)
+            validators[name].prompts(problems)
+            validation[name] = curriculum.held_out(name, problems, fits)
         learner, alarms = Learner(policy, stage), Alarms()
         source: RolloutSource
         most_errors = training.advanced.max_infra_errors
@@ -146,7 +149,7 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
             curriculum.start(rates)
         done = restored[0] if restored else -1
         journals = StageLogs(work, done, policy.rank, training.keep_rollouts, training.advanced.keep_logprobs)
-        checks = loop.Validation(seed, worker, validation, spec.evaluation, most_errors)
+        checks = loop.Validation(seed, validators, validation, spec.evaluation, most_errors)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
     return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
@@ -237,10 +240,15 @@ def _worker(spec: TrainingSpec, policy: Policy, beside: bool = False) -> Iterato
 
 
 def _curriculum(spec: TrainingSpec, worker: RolloutWorker, policy: Policy) -> Curriculum:
-    stage, problems = spec.stage, _problems(spec.problems)
-    longest = min(policy.positions or math.inf, worker.sampler.positions or math.inf) - stage.longest_response
+    problems = _problems(spec.problems)
     worker.prompts([problem for each in problems.values() for problem in each])  # all at once, a third of the cost
-    return Curriculum(stage, spec.seed, problems, lambda problem: len(worker.prompts([problem])[0]) <= longest)
+    return Curriculum(spec.stage, spec.seed, problems, _fits(spec, worker, policy))
+
+
+def _fits(spec: TrainingSpec, worker: RolloutWorker, policy: Policy) -> Callable[[Problem], bool]:
+    """A function that tells whether a problem's prompt leaves room for the stage's longest response."""
+    longest = min(policy.positions or math.inf, worker.sampler.positions or math.inf) - spec.stage.longest_response
+    return lambda problem: len(worker.prompts([problem])[0]) <= longest
 
 
 def _questions(benchmark: Benchmark, problems: Sequence[Problem]) -> list[Problem]:

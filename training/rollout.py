@@ -13,12 +13,14 @@ import numpy as np
 from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids
 from ratchet.data_curation.base.protocol import Completion, Request, Sampling, derive_seed
 from ratchet.infra.inference.engine import BATCHES_AT_ONCE
+from ratchet.infra.recipe.evaluation import Benchmark
 from ratchet.training import ranks
 from ratchet.training.groups import Rollout
 from ratchet.training.metrics import Metrics
 from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.math.answer_patterns import BOXED, submit_by
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.serving.pool import Pool
@@ -32,17 +34,19 @@ policy learns to fill the limit."""
 
 
 def judged(
-    pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]]
+    pool: Pool, response_prefix: str, responses: Iterable[tuple[Problem, Completion]], answer_pattern: str = BOXED
 ) -> Iterator[tuple[Problem, Completion, Verdict]]:
     """Yield the responses with their verdicts; each is judged as soon as it arrives. `response_prefix` is the
-    response's start, given in the prompt."""
+    response's start, given in the prompt; `answer_pattern` is a benchmark's."""
     waiting: dict[int, tuple[Problem, Completion]] = {}
     for number, (problem, completion) in enumerate(responses):
+        at_once: Verdict | None = TRUNCATED
         if completion.finish_reason == "stop":
+            at_once = submit_by(answer_pattern, pool, number, problem, response_prefix + completion.text)
+        if at_once is None:
             waiting[number] = problem, completion
-            pool.submit(number, problem, response_prefix + completion.text)
         else:
-            yield problem, completion, TRUNCATED
+            yield problem, completion, at_once
         for ticket, verdict in pool.results(wait=False):
             yield *waiting.pop(ticket), verdict
     for ticket, verdict in pool.results():
@@ -53,10 +57,11 @@ class RolloutWorker:
     """One rank's part in sampling. A problem's sample depends on the seed, not on the rank."""
 
     def __init__(
-        self, policy: Policy, sampler: Sampler, pool: Pool, prompt_format: PromptFormat, batch_size: int
-    ) -> None:
+        self, policy: Policy, sampler: Sampler, pool: Pool, prompt_format: PromptFormat, batch_size: int,
+        answer_pattern: str = BOXED,
+    ) -> None:  # fmt: skip
         self._policy, self.sampler, self._pool, self._format = policy, sampler, pool, prompt_format
-        self._batch_size = batch_size
+        self._batch_size, self._pattern = batch_size, answer_pattern
         self._prompts: dict[str, tuple[int, ...]] = {}
         self._ended = 0.0  # time at which the last response ended
         self._judge_wait_s = 0.0  # for verdicts after that
@@ -64,6 +69,13 @@ class RolloutWorker:
     def report(self) -> Metrics:
         """Metrics of the last run on this rank."""
         return {**self.sampler.facts, "judge_wait_seconds": self._judge_wait_s}
+
+    def asking(self, benchmark: Benchmark) -> "RolloutWorker":
+        """The worker that asks a benchmark's questions as its evaluation does, and reads the answers so."""
+        own, pattern = benchmark.prompt_format(self._format), benchmark.advanced.answer_pattern
+        if (own, pattern) == (self._format, self._pattern):
+            return self
+        return RolloutWorker(self._policy, self.sampler, self._pool, own, self._batch_size, pattern)
 
     @property
     def tokenizer(self) -> Any:
@@ -149,7 +161,7 @@ class RolloutWorker:
             yield from responses
             self._ended = time.perf_counter()
 
-        for problem, completion, verdict in judged(self._pool, self._format.response_prefix, timed()):
+        for problem, completion, verdict in judged(self._pool, self._format.response_prefix, timed(), self._pattern):
             yield Rollout(
                 problem_id=problem.problem_id, domain=problem.domain, sample=completion.key[1],
                 prompt=np.array(self._prompts[problem.problem_id], np.int32),

@@ -8,6 +8,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.domains import declare_domains, domain_of
 from ratchet.verifiers.environments.domain import GENERATOR
 from ratchet.verifiers.errors import RatchetError
+from ratchet.verifiers.math.answer_patterns import BOXED
 
 
 def declare_own_domains(recipe: Recipe) -> None:
@@ -30,7 +31,7 @@ def use_domains(recipe: Recipe) -> list[str]:
     for benchmark in recipe.evaluation.benchmarks:
         own = {name: template for name, template in benchmark.prompt.items() if name != "response_prefix"}
         _check_templates(f"benchmark {benchmark.name}: prompt", own, [benchmark.domain])
-        if benchmark.advanced.answer_pattern != "boxed" and not domain_of(benchmark.domain).compares_math:
+        if benchmark.advanced.answer_pattern != BOXED and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "
                                f"{benchmark.domain} reads responses in its own way.")  # fmt: skip
     return domains

@@ -12,6 +12,7 @@ from ratchet.data_curation.base.bounds import Count, Day, Level, Samples, Temper
 from ratchet.data_curation.base.metadata import difficulty_of
 from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.data_curation.base.section import NotInKey, Section
+from ratchet.verifiers.math.answer_patterns import ANSWER_PATTERNS, BOXED
 from ratchet.verifiers.problem import Problem
 from ratchet.verifiers.registry import Registry
 from ratchet.verifiers.yaml_files import load_yaml
@@ -43,17 +44,6 @@ class Catalog(Mapping[str, Mapping[str, Any]]):
 CATALOG = Catalog()
 
 
-ANSWER_PATTERNS: Mapping[str, str] = {
-    "####": r"#### ?([^\n]+?)\.?(?:\n|$)",
-    "choice": r"(?i:\banswer(?: ?\([^)\n]*\))?(?: is)?:?[\s*]*(?:option )?)\(?([A-Z])(?:[).:,*]|\n|$)",
-    "the answer is": r"(?i:\banswer(?: ?\([^)\n]*\))? is):?\s([^\n]+?)(?:\.?(?:\n|$)|(?<![ap]\.m)\. )",
-    "answer:": r"(?i:(?:^|\n)[ *#]*(?:final answer|answer|A)[ *]*:)[ *]*\n?[ *]*"
-    r"([^\s*][^\n]*?)(?:\.?(?:\n|$)|(?<![ap]\.m)\. (?=[A-Z]))",
-    "last number": r"(-?\d[\d,]*(?:\.\d+)?(?:/\d+)?)",
-}
-"""Names of `BenchmarkDetails.answer_pattern`, from the strictest to the loosest."""
-
-
 PassAt = Annotated[tuple[Samples, ...], Field(min_length=1)]
 
 
@@ -73,8 +63,8 @@ def named_path(name: str) -> str:
 class BenchmarkDetails(Section):
     """Rarely needed settings of a benchmark."""
 
-    answer_pattern: str = "boxed"
-    """Pattern of the answer in a response, in evaluation only, for responses that are not asked for a box: `####`
+    answer_pattern: str = BOXED
+    """Pattern of the answer in a response, never for rewards, for responses that are not asked for a box: `####`
     (GSM8K's), `choice` (the letter in "the answer is (B)" or "Answer: B"), `the answer is`, `answer:`, `last number`,
     or a regular expression with one group, of which the last match counts; or `stated`, a box or else the statement
     that ends the response."""
@@ -109,7 +99,7 @@ class BenchmarkDetails(Section):
     @field_validator("answer_pattern")
     @classmethod
     def _has_one_group(cls, pattern: str) -> str:
-        if pattern in ("boxed", "stated", *ANSWER_PATTERNS):
+        if pattern in (BOXED, "stated", *ANSWER_PATTERNS):
             return pattern
         try:
             groups = re.compile(pattern).groups

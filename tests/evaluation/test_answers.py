@@ -5,10 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.problem_table import from_table
-from ratchet.evaluation.grading import answer_by, without_answers
+from ratchet.evaluation.grading import without_answers
 from ratchet.evaluation.main import main
 from ratchet.evaluation.tables import warnings
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.verifiers.math.answer_patterns import answer_by
 from tests.evaluation.conftest import first_benchmark, write
 
 

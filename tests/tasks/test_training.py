@@ -24,13 +24,17 @@ from tests.training.conftest import sums
 
 
 def test_the_questions_of_a_validation_are_in_its_key():
-    """Also those that a difficulty leaves out; a benchmark that is asked whole adds nothing."""
-    details = ({}, {"max_difficulty": 2}, {"max_difficulty": 5}, {"part": [1, 2]})
-    keys = [
-        str(_validated(Evaluation(benchmarks=({"name": "math500", "samples": 1, "advanced": each},)), ["math500"]))
-        for each in details
+    """Also those that a difficulty leaves out, and how they are asked and read; a benchmark that is asked whole, and as
+    the recipe's problems are, adds nothing."""
+    details = ({}, {"max_difficulty": 2}, {"max_difficulty": 5}, {"part": [1, 2]}, {"answer_pattern": "####"})
+    settings = [{"advanced": each} for each in details] + [
+        {"prompt": {"math": text}} for text in ("{prompt}", "{prompt}:")
     ]
-    assert len(set(keys)) == len(details) and "questions" not in keys[0]
+    keys = [
+        _validated(Evaluation(benchmarks=({"name": "math500", "samples": 1, **each},)), ["math500"])
+        for each in settings
+    ]
+    assert len({*map(str, keys)}) == len(settings) and keys[0] == {"validation_sampling": [0.6, 0.95]}
 
 
 def test_a_batch_needs_as_many_problems_of_each_domain_as_it_takes(tmp_path):

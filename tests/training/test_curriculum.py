@@ -270,9 +270,12 @@ def test_without_a_plateau_rule_all_steps_run_and_nothing_is_validated():
 
 
 def test_held_out_prompts_that_do_not_fit_are_set_aside_and_counted():
-    c = Curriculum(stage(), 0, {"math": sums(8)}, lambda p: p.problem_id not in ("sum-01", "sum-02"))
-    assert [p.problem_id for p in c.held_out("bench", sums(4))] == ["sum-00", "sum-03"]
+    def fits(problem: Problem) -> bool:
+        return problem.problem_id not in ("sum-01", "sum-02")
+
+    c = Curriculum(stage(), 0, {"math": sums(8)}, fits)
+    assert [p.problem_id for p in c.held_out("bench", sums(4), fits)] == ["sum-00", "sum-03"]
     aside = [d for d in c.decisions if d["rule"] == "validation_prompt_too_long"]
     assert [d["problem_id"] for d in aside] == ["sum-01", "sum-02"]
     with pytest.raises(RatchetError, match="no problem of bench fits"):
-        c.held_out("bench", sums(3)[1:])
+        c.held_out("bench", sums(3)[1:], fits)
