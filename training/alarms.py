@@ -107,6 +107,12 @@ def alarms(metrics: Mapping[str, float]) -> dict[str, str]:
             f"importance_cap masks {metrics['masked_responses']:.0%} of the responses with an advantage: widen its "
             "band, or find out why engine and trainer differ (mismatch_kl)"
         )
+    if metrics.get("short_batch"):
+        warnings["short_batch"] = (
+            f"batches are {metrics['short_batch']:.0f} prompts short, because the stage's filters leave "
+            f"{metrics['active_prompts']:.0f} prompts: raise max_pass_rate or difficulty_filter's limits, let it try "
+            "prompts again (skip_epochs), or lower prompts_per_batch"
+        )
     if metrics["skipped_updates"]:
         warnings["nothing_to_learn"] = "no group has different rewards, so there is nothing to learn from"
     return warnings

@@ -8,7 +8,7 @@ holds. So an interrupted stage draws the same batches as an uninterrupted one. I
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
@@ -94,7 +94,9 @@ class Curriculum:
                 self._drop(problem, "max_difficulty", evidence, step=0)
             else:
                 self._problems[problem.problem_id] = problem
-        self._require(self.candidates())
+        kept = self.candidates()
+        self._require(kept)
+        check_prompts(stage, Counter(problem.domain for problem in kept), self._dropped(stage.domains))
 
     @property
     def stage(self) -> Stage:
@@ -133,12 +135,17 @@ class Curriculum:
         for domain in self._first.domains:
             if any(problem.domain == domain for problem in kept):
                 continue
-            counts = Counter(decision["rule"] for decision in self.decisions if decision["domain"] == domain)
-            reasons = ", ".join(f"{rule} {count}" for rule, count in counts.items()) or "none was given"
             raise RatchetError(
-                f"stage {self._first.name}: no {domain} problem is left to train on ({reasons}). "
-                "Relax the stage's filters, or remove the domain from its mix."
+                f"stage {self._first.name}: no {domain} problem is left to train on. "
+                f"{self._dropped([domain]) or 'None was given.'} Relax the stage's filters, or remove the domain from "
+                "its mix."
             )
+
+    def _dropped(self, domains: Collection[str]) -> str:
+        """A sentence about the problems of these domains that the stage has dropped; "" if there are none."""
+        counts = Counter(decision["rule"] for decision in self.decisions if decision["domain"] in domains)
+        dropped = ", ".join(f"{rule} {count}" for rule, count in counts.items())
+        return f"Dropped by the stage: {dropped}." if dropped else ""
 
     def _drop(self, problem: Problem, rule: str, evidence: dict[str, Any], step: int) -> None:
         about = {"domain": problem.domain, "problem_id": problem.problem_id}
@@ -305,6 +312,8 @@ class Curriculum:
             "rollouts": float(batch.rollouts),
             "max_response_tokens": float(batch.stage.max_response_tokens), "resets": float(history.resets),
         }  # fmt: skip
+        if missing := sum(max(0, places - active[domain]) for domain, places in self._places().items()):
+            report["short_batch"] = float(missing)
         if self._first.advanced.difficulty_filter:
             report["skipped_prompts"] = float(sum(len(stream.skipped) for stream in self.state.streams.values()))
         if self._first.interventions:
@@ -355,12 +364,13 @@ def allot(places: int, shares: Mapping[str, float], least: int = 1) -> dict[str,
 def check_prompts(stage: Stage, problems: Mapping[str, int], remedy: str = "") -> None:
     """Raises RatchetError if a batch asks for more prompts of a domain than there are `problems` (a number for each
     domain): every batch would silently be smaller."""
-    for domain, wanted in allot(stage.prompts_per_batch, stage.mix).items():
-        if (there := problems.get(domain, wanted)) < wanted:
-            raise RatchetError(
-                f"training.stages: a batch of {stage.name} takes {wanted} prompts of {domain}, and there are {there}: "
-                f"lower prompts_per_batch, or give it more problems. {remedy}".rstrip()
-            )
+    for mix in (stage.mix, *(each.do.mix for each in stage.interventions if each.do.mix)):
+        for domain, wanted in allot(stage.prompts_per_batch, mix).items():
+            if (there := problems.get(domain, wanted)) < wanted:
+                raise RatchetError(
+                    f"training.stages: a batch of {stage.name} takes {wanted} prompts of {domain}, and there are "
+                    f"{there}: lower prompts_per_batch, or give it more problems. {remedy}".rstrip()
+                )
 
 
 def _scheduled(value: Any, epoch: int) -> Any:

@@ -26,6 +26,11 @@ WELL = dict(
         ({"rewritten": 0.7, "unevaluated": 0.1}, "expressions", "70% of the passes"),
         ({"infra_errors": 3.0}, "infra_errors", "3 verdicts were infrastructure errors"),
         ({"missing_prompts": 5.0, "sampling_rounds": 3.0}, "missing_prompts", "5 prompts short"),
+        (
+            {"short_batch": 3.0, "active_prompts": 5.0},
+            "short_batch",
+            "3 prompts short, because the stage's filters",
+        ),
         ({"skipped_updates": 1.0}, "nothing_to_learn", "nothing to learn"),
     ],
 )

@@ -86,8 +86,6 @@ def test_what_does_not_fill_a_batch_waits_for_the_next_epoch():
     c = curriculum(stage(), math=10)
     walk(c, 2)
     assert c.epoch == 1
-    few = curriculum(stage(), math=3)
-    assert len(ids(few.draw())) == 3
 
 
 def test_easy_prompts_leave_after_the_epoch_with_a_decision():
@@ -176,14 +174,35 @@ def test_a_filter_that_leaves_nothing_is_an_error_that_says_why():
     unmeasured = [replace(problem, difficulty=None) for problem in sums(3)]
     with pytest.raises(RatchetError, match="no math problem has a difficulty"):
         Curriculum(stage(max_difficulty=5), 0, {"math": unmeasured}, lambda problem: True)
-    with pytest.raises(RatchetError, match="prompt_too_long 3"):
+    with pytest.raises(RatchetError, match=r"left to train on\. Dropped by the stage: prompt_too_long 3"):
         Curriculum(stage(), 0, {"math": sums(3)}, lambda problem: False)
-    with pytest.raises(RatchetError, match="no code problem is left to train on"):
+    with pytest.raises(RatchetError, match=r"no code problem is left to train on\. None was given"):
         Curriculum(stage(mix={"math": 0.5, "code": 0.5}), 0, {"math": sums(3)}, lambda problem: True)
     pools = {"math": sums(3), "logic": others(4, "logic")}
     c = Curriculum(stage(max_pass_rate=0.5, mix={"math": 1, "logic": 1}), 0, pools, lambda problem: True)
-    with pytest.raises(RatchetError, match=r"no logic problem is left to train on \(max_pass_rate 4\)"):
+    with pytest.raises(RatchetError, match=r"no logic problem is left to train on\. Dropped by the stage: max_pass"):
         c.start({problem.problem_id: float(problem.domain == "logic") for problem in c.candidates()})
+
+
+def test_a_filter_that_leaves_less_than_a_batch_takes_is_an_error_before_anything_is_sampled():
+    """Also for the mix of an intervention."""
+    with pytest.raises(RatchetError, match=r"takes 4 prompts of math, and there are 3.*Dropped by the stage: max_diff"):
+        curriculum(stage(max_difficulty=2), math=8)
+    with pytest.raises(RatchetError, match="takes 2 prompts of code, and there are 1"):
+        curriculum(stage(interventions=({"when": {"at_step": 2}, "do": {"mix": {"math": 1, "code": 1}}},)), code=1)
+
+
+def test_batches_that_the_policys_own_pass_rates_leave_short_are_counted():
+    c = Curriculum(stage(max_pass_rate=0.5), 0, {"math": sums(8)}, lambda problem: True)
+    c.start({problem.problem_id: float(i > 2) for i, problem in enumerate(c.candidates())})
+    assert len(c.draw().problems) == 3 and c.report(c.draw())["short_batch"] == 1
+    c = curriculum(stage(advanced={"difficulty_filter": {"easy": 1.0}}), math=8)
+    counts = []
+    for _ in range(4):
+        batch = c.draw()
+        walk(c, 1, passed=lambda problem_id: problem_id not in ("sum-00", "sum-01"))
+        counts.append((len(batch.problems), c.report(batch).get("short_batch")))
+    assert counts == [(4, None), (4, 2), (2, 2), (2, 2)]  # known once the epoch has ended
 
 
 def test_every_batch_has_its_share_of_each_domain_in_an_order_of_its_own():
