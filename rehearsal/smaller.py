@@ -165,12 +165,14 @@ def _pace(stage: dict[str, Any], rows: Mapping[str, int]) -> None:
     triggers = {name for each in stage["interventions"] for name, limit in each["when"].items() if limit is not None}
     scores = "plateau" in triggers
     stops = scores and any(each["do"]["stop"] for each in stage["interventions"])
-    # A plateau of one validation is due with the second at the earliest, and may end the stage then: all else is due.
+    # The first validation is a new best, unless the start is validated too: so a plateau is due with the second at the
+    # earliest, and may end the stage then: all else is due.
+    plateau = 2 if stage["keep"] or stage["advanced"]["result"] == "best" else 1
     every = max(2, math.ceil((scheduled + 2) / 2)) if epochs else 2
     # Counts restart after each intervention: a plateau that does not stop must come before the next periodic one.
     period = every if stops else 3 * every if scores else 2
     for each in stage["interventions"]:
-        limits = dict(zip(PACED, (scheduled + 1, period, 1), strict=True))
+        limits = dict(zip(PACED, (scheduled + 1, period, plateau), strict=True))
         each["when"].update({name: limit for name, limit in limits.items() if each["when"][name]})
     needed = {
         5 if stage["updates_per_batch"] > 1 else 3, scheduled + 2,

@@ -107,7 +107,7 @@ class Plan:
         if stage.validates:
             chosen = self.recipe.validation_benchmarks(stage)
             once = self._pass(stage, sum(questions(b) or 0 for b in chosen), stage.advanced.validation_rollouts)
-            passes["validation"] = once * (stage.steps // stage.validate_every)
+            passes["validation"] = once * (stage.validates_start + stage.steps // stage.validate_every)
         return passes
 
     @cached_property

@@ -199,6 +199,7 @@ def stage_checkpoint(
         "optimizer": recipe.training.advanced.optimizer,
         "max_infra_errors": recipe.training.advanced.max_infra_errors,
         **_validated(recipe.evaluation, validation),
+        **_started(stage),
     }
 
     def check() -> None:
@@ -255,6 +256,12 @@ def _asked(benchmark: Benchmark) -> dict[str, Any]:
     """The settings of a benchmark's own by which its questions are asked and its answers read."""
     pattern = benchmark.advanced.answer_pattern
     return {**benchmark.prompt, **({} if pattern == BOXED else {"answer_pattern": pattern})}
+
+
+def _started(stage: Stage) -> dict[str, Any]:
+    """That the score of a stage's start decides its plateaus or its result, for its key. Floors always come from it."""
+    decides = stage.has_plateau or not stage.keep
+    return {"start": "validated"} if stage.validates_start and decides else {}
 
 
 def check_machines(settings: Settings, training: Training) -> None:

@@ -2,8 +2,8 @@
 
 Their history is in the curriculum's state and so in every checkpoint: an interrupted stage takes the same ones.
 
-The forgetting guard: domains and benchmarks in the stage's `keep` are validated once before the first step, which gives
-each its floor; `below_floor` is due when a later validation finds one below it.
+A stage with `keep` or `result: best` validates once before its first step. That gives each domain and benchmark in
+`keep` its floor, and `below_floor` is due when a later validation finds one below it; and a score to be better than.
 """
 
 from collections.abc import Mapping
@@ -115,13 +115,14 @@ class Interventions:
         return len({step for step, number in self.state.taken if self._first.interventions[number].do.reset})
 
     @property
-    def floors_due(self) -> bool:
-        """True if the stage has something to keep and no floors yet."""
-        return bool(self._first.keep) and not self.state.floors
+    def start_due(self) -> bool:
+        """True if the stage's start has to be validated, and was not yet."""
+        return self._first.validates_start and self.state.whole.best is None
 
-    def set_floors(self, kept: Mapping[str, float]) -> None:
-        """Set each floor from the scores of the stage's start."""
-        self.state.floors = {name: score - self._first.keep[name] for name, score in kept.items()}
+    def record_start(self, score: float, kept: Mapping[str, float] = {}) -> None:
+        """Note the scores of the stage's start: the best so far, and the floors of what the stage keeps."""
+        self.state.floors = {name: own - self._first.keep[name] for name, own in kept.items()}
+        self.record_validation(score, kept)
 
     def record_validation(self, score: float, kept: Mapping[str, float] = {}) -> bool:
         """Note a validation score and the scores of what the stage keeps; True if it is the best of the stage."""

@@ -34,10 +34,10 @@ def train(
     Stopped after a checkpoint if the stage was asked to end."""
     utilization = Utilization()
     journals.decisions.take(curriculum.decisions)
-    if curriculum.interventions.floors_due:
+    if curriculum.interventions.start_due:
         start = validation.run(curriculum.stage)
-        curriculum.interventions.set_floors(kept_scores(start))
-        # `result: best` returns to it where every later validation is below a floor.
+        curriculum.interventions.record_start(start["validation"], kept_scores(start))
+        # `result: best` returns to it where no later validation is better.
         journals.sync()
         checkpoints.save(0, states(curriculum, learner, source, alarms), start["validation"])
     while not curriculum.finished:

@@ -40,9 +40,7 @@ from ratchet.verifiers.reward import is_graded
 from ratchet.verifiers.serving.local_pool import open_pool
 
 PASS_RATES = "pass_rates.jsonl"
-
-
-ALL_FORGOT = "every validation was below a floor of `keep`, so the stage's result (`result: best`) is its start"
+NONE_BETTER = "no validation was better than the stage's start{above}, so its result (`result: best`) is its start"
 
 
 def run(spec: TrainingSpec) -> tuple[str, str, int]:
@@ -152,7 +150,8 @@ def _stage(spec: TrainingSpec) -> tuple[Policy, str, int]:
         checks = loop.Validation(seed, validators, validation, spec.evaluation, most_errors)
         loop.train(training, curriculum, source, learner, checks, alarms, checkpoints, journals, policy.tokenizer)
     best = checkpoints.restore_best() if stage.advanced.result == "best" else None
-    return policy, ALL_FORGOT if best == 0 else "", curriculum.state.step
+    above = " and above all floors of `keep`" if stage.keep else ""
+    return policy, NONE_BETTER.format(above=above) if best == 0 else "", curriculum.state.step
 
 
 def _measure_pass_rates(spec: TrainingSpec) -> int:

@@ -75,7 +75,8 @@ class StageDetails(Section):
     validation_rollouts: bounds.Samples = 4
     """Responses per validation problem."""
     result: Literal["last", "best"] = "last"
-    """The weights that the stage passes on: those of its last step, or of its best validation."""
+    """The weights that the stage passes on: those of its last step, or of its best validation, which may be the one
+    before its first step: then its start."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k2"
     """Estimator of the KL term. k2 has the gradient of the reverse KL; that of k1 is zero in expectation."""
     entropy_bonus: bounds.Coefficient = 0.0
@@ -190,8 +191,17 @@ class Stage(Section):
     @property
     def depends_on_validation(self) -> bool:
         """True if validation scores decide something: its result, its floors or a plateau."""
-        rules = {each.when.trigger[0] for each in self.interventions}
-        return self.advanced.result == "best" or bool(self.keep) or "plateau" in rules
+        return self.validates_start or self.has_plateau
+
+    @property
+    def has_plateau(self) -> bool:
+        """True if an intervention is triggered by a plateau of the validation score."""
+        return any(each.when.plateau for each in self.interventions)
+
+    @property
+    def validates_start(self) -> bool:
+        """True if later validations are compared with one before the first step: for floors and the best weights."""
+        return bool(self.keep) or self.advanced.result == "best"
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -295,7 +305,7 @@ class Stage(Section):
         for number, each in enumerate(self.interventions):
             (trigger, limit), last = each.when.trigger, self.steps - 1
             if trigger in ("plateau", "below_floor"):
-                first = trigger == "plateau"  # the first validation is the best so far
+                first = trigger == "plateau" and not self.validates_start  # the first validation is the best so far
                 last, of = validations - first, f"{self.steps} steps with a validation every {self.validate_every}"
             else:
                 of = f"{self.steps} steps"

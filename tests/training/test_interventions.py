@@ -147,7 +147,7 @@ def settings_of_every_kind() -> Recipe:
         {"when": {"truncated_above": 0.0}, "do": {"unfinished_penalty": 0.5}},
         {"when": {"at_step": 4}, "do": {"mix": {"math": 1, "code": 1}}},
         {"when": {"plateau": 2}, "do": {"rollouts": 6, "reset": True}},
-        {"when": {"plateau": 6}, "do": "stop"},
+        {"when": {"plateau": 7}, "do": "stop"},
     ]
     stage = {
         "name": "all-kinds", "domain": "math", "max_response_tokens": 10, "steps": 20, "rollouts": 4,
@@ -222,7 +222,7 @@ def test_a_stage_interrupted_after_each_step_ends_with_the_weights_of_one_that_w
 def guarded(*interventions, **settings) -> Curriculum:
     """Keeps math, which scored 0.9 at the start, above 0.8."""
     c = with_interventions(*interventions, keep={"math": 0.1}, **settings)
-    c.interventions.set_floors({"math": 0.9})
+    c.interventions.record_start(0.2, {"math": 0.9})
     return c
 
 
@@ -254,12 +254,35 @@ def test_a_score_with_something_below_its_floor_is_never_the_best():
     assert [validated(c, *scores)[0] for scores in ((0.3, 0.85), (0.9, 0.5), (0.4, 0.85))] == [True, False, True]
 
 
+@pytest.mark.parametrize("settings", [{"keep": {"math": 0.1}}, {"advanced": {"result": "best"}}], ids=str)
+def test_a_stage_that_only_loses_is_compared_with_its_start(settings):
+    """The first validation is no new best, and a plateau counts it."""
+    c = with_interventions({"when": {"plateau": 2}, "do": "stop"}, **settings)
+    assert c.interventions.start_due
+    c.interventions.record_start(0.5, {"math": 0.9} if "keep" in settings else {})
+    assert not c.interventions.start_due
+    seen = []
+    for score in (0.4, 0.5):
+        walk(c, 1)
+        best = c.interventions.record_validation(score, {"math": 0.9} if "keep" in settings else {})
+        seen.append((best, [each.summary for each in c.intervene(score, {})]))
+    assert seen == [(False, []), (False, ["stop (plateau 2, validation 0.5, best 0.5)"])]
+    stage(interventions=({"when": {"plateau": 3}, "do": "reset"},), validate_every=5, **settings)  # of 20 steps
+    with pytest.raises(ValueError, match="plateau 3 cannot happen"):
+        stage(interventions=({"when": {"plateau": 3}, "do": "reset"},), validate_every=5)
+
+
 def test_the_floors_are_in_the_state():
     c = guarded()
     validated(c, 0.5, 0.7)
     resumed = Interventions(c.stage)
     resumed.load_state_dict(json.loads(json.dumps(c.interventions.state_dict())))
-    assert not resumed.floors_due and resumed.below_floor == {"math": 0.7} and resumed.state == c.interventions.state
+    assert (
+        c.stage.validates_start
+        and not resumed.start_due
+        and resumed.below_floor == {"math": 0.7}
+        and resumed.state == c.interventions.state
+    )
 
 
 def test_a_floor_needs_something_to_keep():

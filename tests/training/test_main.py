@@ -31,18 +31,19 @@ from tests.training.processes import (
 from tests.waiting import happens
 
 
-def test_a_stage_whose_every_validation_forgot_says_that_it_returns_its_start(learnt_model, tmp_path):
+@pytest.mark.parametrize(("keep", "words"), [({"math": 0.01}, " and above all floors of `keep`"), ({}, "")], ids=str)
+def test_a_stage_that_only_loses_says_that_it_returns_its_start(keep, words, learnt_model, tmp_path):
     recipe = RECIPE.model_dump(mode="json")
     recipe["training"]["hardware"]["processes"] = 1
     recipe["evaluation"] = {"benchmarks": [{"name": "held-out", "domain": "math", "path": "math.parquet"}]}
     recipe["training"]["stages"][0] |= {  # at a rate that destroys the model
-        "mix": {"math": 1.0}, "steps": 2, "learning_rate": 1.0, "validate_every": 1, "keep": {"math": 0.01},
+        "mix": {"math": 1.0}, "steps": 2, "learning_rate": 1.0, "validate_every": 1, "keep": keep,
     }  # fmt: skip
     recipe["training"]["stages"][0]["advanced"] |= {"result": "best"}
     held_out = {"held-out": str(tmp_path / "math.parquet")}
     finish(tmp_path, learnt_model, recipe=recipe, validation=held_out)
     status = json.loads((tmp_path / "work" / "status.json").read_text())
-    assert status["state"] == "finished" and "every validation was below a floor" in status["message"]
+    assert status["state"] == "finished" and f"better than the stage's start{words}, so" in status["message"]
     assert [line["validation"] for line in metrics(tmp_path)] == [0.0, 0.0]
     assert weights(tmp_path) == (learnt_model / "model.safetensors").read_bytes()
 
