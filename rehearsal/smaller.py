@@ -62,7 +62,8 @@ RULES = (
     Rule("steps between checkpoints: 2", ("training.checkpoint_every",), lambda steps: min(2, steps)),
     Rule("traces of a warm start: 256", ("training.warm_start.traces",), lambda count: min(256, count)),
     Rule("responses decoded together: 256", ("training.hardware.rollout_batch",), lambda _: 256),
-    Rule("tokens of a pass: 2,048", ("training.hardware.micro_batch_tokens",), lambda count: min(2048, count)),
+    Rule("tokens of a pass: 2,048", (
+        "training.hardware.micro_batch_tokens", "training.warm_start.max_tokens"), lambda count: min(2048, count)),
     Rule("machines: this one, and no reward servers", ("training.hardware.machines", "training.reward_servers"),
          lambda value: 1 if isinstance(value, int) else []),
     Rule("rows of a source that may be rejected: all (a sample has one of each kind)", (

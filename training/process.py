@@ -93,12 +93,15 @@ def _warm_start(spec: TrainingSpec) -> tuple[Policy, str, int]:
         texts = warm_start.tokenizer_texts(traces, seed)
         path = str(new_model.create_once(model.from_config, texts, seed, work / "new_model"))
     policy = _policy(spec, path, weight_decay=settings.weight_decay)
-    samples, too_long = warm_start.encode(traces, policy.tokenizer, model.prompt, policy.positions)
+    budget = spec.training.hardware.micro_batch_tokens
+    samples, too_long = warm_start.encode(
+        traces, policy.tokenizer, model.prompt, policy.positions, settings.max_tokens, budget
+    )
     checkpoints = Checkpoints(work / "checkpoints", policy)
-    done = (checkpoints.restore() or (0,))[0]
+    done, state = checkpoints.restore() or (0, {})
     metrics = StepLog(work / "metrics.jsonl", done, policy.rank)
     StepLog(work / "decisions.jsonl", -1, policy.rank).take(too_long)
-    return policy, "", warm_start.train(settings, seed, samples, policy, checkpoints, metrics, done)
+    return policy, "", warm_start.train(settings, seed, samples, policy, checkpoints, metrics, done, state)
 
 
 def _policy(spec: TrainingSpec, path: str, reference: bool = False, **changes: float) -> Policy:

@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,9 @@ TOKENIZER_TEXTS = 3000
 """Number of traces from which a new model's vocabulary is learned."""
 FINAL_RATE = 0.05
 """End of the cosine schedule as a share of the peak: the last steps still learn a little."""
-CHECKPOINT_EVERY = 500
-"""Steps between checkpoints; a killed warm start loses at most this many."""
+CHECKPOINT_S = 600
+"""Seconds between checkpoints; a killed warm start loses little more. 500 steps take minutes for a small model on short
+traces, and hours for one of 7B parameters on long ones."""
 
 
 def read_traces(path: Path) -> list[dict[str, str]]:
@@ -43,10 +46,12 @@ def tokenizer_texts(traces: list[dict[str, str]], seed: int) -> list[str]:
 
 
 def encode(
-    traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat, positions: int | None = None
-) -> tuple[list[Sample], list[dict[str, Any]]]:
+    traces: list[dict[str, str]], tokenizer, prompt_format: PromptFormat, positions: int | None = None,
+    max_tokens: int | None = None, micro_batch_tokens: float = math.inf,
+) -> tuple[list[Sample], list[dict[str, Any]]]:  # fmt: skip
     """Encode traces as token ids: prompts as in rollouts, responses with the end-of-sequence token. Returns also a
-    decision for each trace that does not fit into the model's `positions`. Raises RatchetError if none fits."""
+    decision for each trace that is longer than `max_tokens` or the model's `positions`. Raises RatchetError if none is
+    left, or if one that is left does not fit into a micro-batch."""
     texts = list(dict.fromkeys(trace["prompt"] for trace in traces))
     asked = message_ids(tokenizer, texts, prompt_format)
     prompts = {text: np.array(ids, np.int32) for text, ids in zip(texts, asked, strict=True)}
@@ -57,14 +62,25 @@ def encode(
         text: np.array([*ids, tokenizer.eos_token_id], np.int32) for text, ids in zip(distinct, encoded, strict=True)
     }
     samples = [Sample(i, prompts[t["prompt"]], responses[t["response"]]) for i, t in enumerate(traces)]
-    too_long = [sample for sample in samples if positions is not None and len(sample) > positions]
-    if len(too_long) == len(samples):
-        raise RatchetError(f"every trace is longer than the model's {positions} positions: use a model that has more")
+    limits = {"positions": positions, "max_tokens": max_tokens}
+    name, limit = min(((n, v) for n, v in limits.items() if v is not None), key=itemgetter(1), default=("", math.inf))
+    kept = [sample for sample in samples if len(sample) <= limit]
+    if not kept:
+        of = "the model's" if name == "positions" else "warm_start's"
+        raise RatchetError(f"every trace is longer than {of} {limit} {name}: use a model or settings that take more")
+    larger = [len(sample) for sample in kept if len(sample) > micro_batch_tokens]
+    if larger:
+        raise RatchetError(
+            f"training.warm_start: {len(larger):,} of {len(samples):,} traces are longer than "
+            f"hardware.micro_batch_tokens ({micro_batch_tokens}), the longest has {max(larger):,} tokens. Raise it, or "
+            f"give warm_start.max_tokens: {micro_batch_tokens}, which leaves them out."
+        )
     dropped = [
-        {"step": 0, "rule": "trace_too_long", "row": s.index, "evidence": {"tokens": len(s), "positions": positions}}
-        for s in too_long
+        {"step": 0, "rule": "trace_too_long", "row": s.index, "evidence": {"tokens": len(s), name: limit}}
+        for s in samples
+        if len(s) > limit
     ]
-    return [sample for sample in samples if positions is None or len(sample) <= positions], dropped
+    return kept, dropped
 
 
 def batch_order(count: int, batch_size: int, seed: int) -> list[np.ndarray]:
@@ -85,14 +101,23 @@ def learning_rate(step: int, steps: int, settings: WarmStart) -> float:
     return settings.learning_rate * share
 
 
+def report_every(steps: int) -> int:
+    """Steps between records, of which short warm starts have about fifty."""
+    return min(REPORT_EVERY, max(1, steps // 50))
+
+
 def train(
     settings: WarmStart, seed: int, samples: list[Sample], policy: Policy, checkpoints: Checkpoints, metrics: StepLog,
-    first_step: int,
+    first_step: int, state: Mapping[str, Any] = {},
 ) -> int:  # fmt: skip
     """Make one pass over the traces from `first_step` on; returns its number of steps. Collective. The last step always
-    has a checkpoint. Raises Stopped after a checkpoint if it was asked to end."""
+    has a checkpoint, whose `state` goes on with the sums of the next record. Raises Stopped after a checkpoint if it
+    was asked to end."""
     batches = batch_order(len(samples), settings.batch_size, seed)
-    watched, since = {"loss": 0.0, "tokens": 0.0}, time.perf_counter()  # on this rank, since the last report
+    watched = {"loss": 0.0, "tokens": 0.0}  # on this rank, since the last record
+    if state:
+        watched.update(state["watched"][policy.rank])
+    since = saved = time.perf_counter()
     for step in range(first_step, len(batches)):
         batch = [samples[i] for i in batches[step]]
         tokens = sum(len(sample.response) for sample in batch)
@@ -105,7 +130,7 @@ def train(
         rate = learning_rate(step, len(batches), settings)
         norm = policy.update(policy.micro_batches(batch), loss, 1.0, rate)
         done = step + 1
-        if done % min(REPORT_EVERY, max(1, len(batches) // 50)) == 0 or done == len(batches):
+        if done % report_every(len(batches)) == 0 or done == len(batches):
             everyone, seconds = ranks.gather(watched), time.perf_counter() - since
             total = {name: sum(each[name] for each in everyone) for name in watched}
             record = {
@@ -117,9 +142,10 @@ def train(
             watched.update(loss=0.0, tokens=0.0)
             since = time.perf_counter()
         stop = checkpoints.stop_asked() and done < len(batches)
-        if stop or done % CHECKPOINT_EVERY == 0 or done == len(batches):
+        if stop or done == len(batches) or ranks.broadcast(time.perf_counter() - saved >= CHECKPOINT_S):
             metrics.sync()
-            checkpoints.save(done, {})
+            checkpoints.save(done, {"watched": ranks.gather(watched)})
+            saved = time.perf_counter()
         if stop:
             raise Stopped(done)
     return len(batches)

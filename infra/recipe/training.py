@@ -42,6 +42,9 @@ class WarmStart(Section):
     """Peak learning rate of the schedule; it suits the tiny model, a pretrained one needs less."""
     warmup_steps: bounds.StepsOrZero = 20
     """Optimizer steps of linear warm-up."""
+    max_tokens: bounds.Tokens | None = None
+    """Longest trace in tokens with its prompt; longer ones are left out. None: the model's positions. One that does not
+    fit into `hardware.micro_batch_tokens` is an error."""
 
     @property
     def file_names(self) -> tuple[str, ...]:
@@ -115,7 +118,7 @@ class Training(Section):
     """The engine that samples responses in training and evaluation: docs/reference/engines.md. A name is short for its
     `kind`."""
     checkpoint_every: NotInKey[bounds.Steps] = 20
-    """Steps between checkpoints; a killed stage loses at most this many."""
+    """Steps of a stage between checkpoints; a killed stage loses at most this many, a killed warm start ten minutes."""
     keep_rollouts: NotInKey[KeptRollouts] = "all"
     """Rollouts that a stage keeps as Parquet beside its checkpoint: `all`; those of the given number of most recent
     steps; or `samples`, three of each domain every 20 steps. `ratchet plan` estimates their size."""
@@ -130,6 +133,12 @@ class Training(Section):
         self.engine.check_hardware(self.hardware)
         for stage in self.stages:
             self._check_batches(f"stages.{stage.name}", stage)
+        longest = (self.warm_start and self.warm_start.max_tokens) or 0
+        if longest > self.hardware.micro_batch_tokens:
+            raise ValueError(
+                f"warm_start.max_tokens ({longest}) is above hardware.micro_batch_tokens "
+                f"({self.hardware.micro_batch_tokens}), which must hold a whole trace: lower it, or raise the other"
+            )
         if self.advanced.lora and self.hardware.zero_stage == 3:
             raise ValueError(
                 "advanced.lora needs hardware.zero_stage 0, 1 or 2: weights that ZeRO-3 shards cannot be merged"

@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -5,13 +7,14 @@ import pytest
 import torch
 
 from ratchet.data_curation.base.prompts import PromptFormat, prompt_ids, user_message
-from ratchet.infra.recipe.training import Hardware, Optimizer, WarmStart
+from ratchet.infra.recipe.training import Hardware, Optimizer, Training, WarmStart
 from ratchet.training import warm_start
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.policy import Policy
 from ratchet.training.step_logs import StepLog
 from ratchet.verifiers.errors import RatchetError
 from tests.training.conftest import sums
+from tests.training.processes import timeless_part
 
 FORMAT = PromptFormat(math="{prompt}")
 TRACES = [{"prompt": p.prompt, "response": f"The answer is \\boxed{{{p.answer}}}."} for p in sums(24)]
@@ -42,6 +45,13 @@ def test_traces_longer_than_the_window_are_set_aside_and_counted(policy):
     samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, positions=96)
     assert [s.index for s in samples] == [0, 1]
     assert [(d["rule"], d["row"]) for d in dropped] == [("trace_too_long", 2)] and dropped[0]["evidence"]["tokens"] > 96
+    tokens = dropped[0]["evidence"]["tokens"]
+    samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, 1024, 96, micro_batch_tokens=96)
+    assert len(samples) == 2 and dropped[0]["evidence"] == {"tokens": tokens, "max_tokens": 96}
+    with pytest.raises(RatchetError, match=r"1 of 3 traces are longer than .*micro_batch_tokens \(96\)"):
+        warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, 1024, micro_batch_tokens=96)
+    with pytest.raises(ValueError, match=r"warm_start.max_tokens \(97\) is above hardware.micro_batch_tokens \(96\)"):
+        Training(warm_start=WarmStart(max_tokens=97), hardware=Hardware(micro_batch_tokens=96))
     with pytest.raises(RatchetError, match="every trace is longer than the model's 4 positions"):
         warm_start.encode(TRACES, policy.tokenizer, FORMAT, positions=4)
 
@@ -67,7 +77,7 @@ def run(policy: Policy, work, until: int | None = None) -> int:
     samples = warm_start.encode(TRACES, policy.tokenizer, FORMAT)[0]
     checkpoints = Checkpoints(work / "checkpoints", policy)
     restored = checkpoints.restore()
-    first = restored[0] if restored else 0
+    first, state = restored or (0, {})
     if until is not None:
 
         def stop_there(*arguments, save=checkpoints.save):
@@ -76,12 +86,14 @@ def run(policy: Policy, work, until: int | None = None) -> int:
                 raise KeyboardInterrupt
 
         checkpoints.save = stop_there
-    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, StepLog(work / "metrics.jsonl", first, 0), first)
+    warm_start.train(SETTINGS, 0, samples, policy, checkpoints, StepLog(work / "metrics.jsonl", first, 0), first, state)
     return first
 
 
 def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model, tmp_path, monkeypatch):
-    monkeypatch.setattr(warm_start, "CHECKPOINT_EVERY", 2)
+    """Also its records, which are of more steps than lie between two checkpoints."""
+    monkeypatch.setattr(warm_start, "CHECKPOINT_S", 0)
+    monkeypatch.setattr(warm_start, "report_every", lambda steps: 3)
 
     def fresh() -> Policy:
         return Policy(micro_model, Hardware(), Optimizer())
@@ -95,6 +107,9 @@ def test_an_interrupted_warm_start_ends_where_the_other_does(alone, micro_model,
     for weight, other in zip(straight.model.parameters(), second.model.parameters(), strict=True):
         assert torch.equal(weight, other)
     assert warm_start_loss(straight) < before - 1
+    records = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in "ab"]
+    straight_on, resumed = [[timeless_part(json.loads(line)) for line in lines] for lines in records]
+    assert straight_on == resumed and [record["step"] for record in resumed] == [3, 6]
 
 
 def warm_start_loss(policy: Policy) -> float:
