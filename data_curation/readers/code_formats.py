@@ -14,13 +14,12 @@ from ratchet.data_curation.readers.code_tests import (
     from_specification,
     from_tables,
 )
-from ratchet.data_curation.readers.columns import RawRow, parse_structure
+from ratchet.data_curation.readers.columns import PYTHON_NAMES, RawRow, parse_structure
 from ratchet.data_curation.readers.plain_formats import CODE_COLUMNS, Columns, plain
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 
 PYTHON_3 = (3, "PYTHON3")  # in CodeContests
 _PARALLEL = ("inputs", "outputs"), ("test_inputs", "test_outputs"), ("test_input", "test_output")
-_PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
 
 
 def leetcode(row: RawRow) -> Row:
@@ -215,7 +214,7 @@ def _joined(row: RawRow, solutions: str, columns: Columns, elsewhere: str) -> Ro
     if not (row.get("test_cases") or row.get("tests")):
         raise Malformed("test_cases", f"missing: {elsewhere}")
     languages, programs = _columns(row, solutions, "language", "code")
-    golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in _PYTHON_NAMES]
+    golden = [p for name, p in zip(languages, programs, strict=True) if str(name).casefold() in PYTHON_NAMES]
     return plain_code(row, columns) | {"golden_solutions": golden}
 
 

@@ -33,6 +33,10 @@ _LOST_BACKSLASH = re.compile(
     r"[\a\x08\v\f](?=[a-z])|\r(?=ight|ho\b|angle|floor|ceil|m\{|brace)"
     r"|\t(?=imes|heta|ext(?:bf|it|rm|sf|tt)?\{|frac|riangle|ilde|au\b)|\n(?=eq(?![a-z])|abla|leq|geq|otin)"
 )
+_FENCED = re.compile(r"```(?:python3?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+PYTHON_NAMES = ("python", "python3", "py3", "py", "pypy3", "python 3")
+_PROGRAM = ("code", "solution", "program", "source_code", "content")
+"""Names of a program in an object."""
 _MOST_RESTORED = 100_000
 _TRUE = ("True", "true")
 _A_LIST = re.compile(r"\s*\[(?:[\"']|-?\d+(?:\.\d+)?\]\s*\Z)")
@@ -186,10 +190,8 @@ class RawRow(Row):
         return self._structure_or_text(names, ("{", "["))
 
     def take_solutions(self, *names: str) -> list[str]:
-        """Take programs: a list of texts, or JSON text of one, or a single program."""
-        value = self._structure_or_text(names, ("[",))
-        solutions = [value] if isinstance(value, str) else value or []
-        return [text for text in solutions if isinstance(text, str) and text.strip()]
+        """Take Python programs (`programs`), published as they are or as JSON text."""
+        return programs(self._structure_or_text(names, ("[",)))
 
     def _structure_or_text(self, names: tuple[str, ...], opening: tuple[str, ...]) -> Any:
         """A text is a torn structure if it begins like one."""
@@ -220,6 +222,35 @@ def is_empty(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(is_empty, value))
     return not value.strip() if isinstance(value, str) else value in EMPTY or value != value
+
+
+def programs(solution: Any) -> list[str]:
+    """The Python programs of published solutions: texts, which may be fenced blocks, objects with a program and perhaps
+    its language, or programs by language."""
+    if isinstance(solution, list):
+        return [program for one in solution for program in programs(one)]
+    if isinstance(solution, dict):
+        code = next((solution[name] for name in _PROGRAM if solution.get(name)), None)
+        if code is None:
+            return programs([held for name, held in solution.items() if str(name).casefold() in PYTHON_NAMES])
+        languages = next((solution[name] for name in ("language", "lang") if solution.get(name)), None)
+        if not isinstance(code, list):
+            code, languages = [code], [languages]
+        if not isinstance(languages, list) or len(languages) != len(code):
+            languages = [languages] * len(code)
+        known = zip(code, languages, strict=True)
+        return programs([text for text, name in known if name is None or str(name).casefold() in PYTHON_NAMES])
+    if not isinstance(solution, str) or not solution.strip():
+        return []
+    return (_FENCED.findall(solution) if "```" in solution and not _is_python(solution) else []) or [solution]
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def split_path(path: str, columns: Collection[str]) -> list[str]:

@@ -1,7 +1,6 @@
 """Read published sets for reinforcement learning, whose rows say how a response is verified; `verified.yaml` has the
 columns."""
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 from ratchet.data_curation.readers import code_formats
 from ratchet.data_curation.readers.code_tests import from_published
-from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, chat_turns, parse_structure
+from ratchet.data_curation.readers.columns import Format, RawRow, answer_text, chat_turns, parse_structure, programs
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, plain_math, with_context
 from ratchet.data_curation.readers.raw_files import Malformed, Row
 from ratchet.verifiers.yaml_files import load_yaml
@@ -17,7 +16,6 @@ from ratchet.verifiers.yaml_files import load_yaml
 Layout = Mapping[str, Sequence[str]]
 LAYOUTS: Mapping[str, Layout] = load_yaml(Path(__file__).with_name("verified.yaml"))
 CHATS = frozenset(("messages", "conversations"))
-_FENCED = re.compile(r"```(?:python3?|py)?[^\S\n]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _NOT_JUDGED = (
     "swe", "judgeable", "judge", "prediction", "understanding", "unscramble", "kernel", "critique", "formatask", "json",
 )  # fmt: skip
@@ -131,12 +129,3 @@ def _parsed(value: Any) -> Any:
         except Malformed:
             return value
     return value
-
-
-def programs(solution: Any) -> list[str]:
-    """The Python programs of a published solution, which may be in fenced blocks."""
-    if isinstance(solution, list):
-        return [program for one in solution for program in programs(one)]
-    if not isinstance(solution, str) or not solution.strip():
-        return []
-    return _FENCED.findall(solution) or [solution]

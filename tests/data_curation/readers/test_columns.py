@@ -96,6 +96,24 @@ def test_options_and_context_are_fields_of_any_layout(tmp_path, options, answer,
     assert science.answer == letter and json.loads(science.tests)["options"][0] == "3"
 
 
+@pytest.mark.parametrize(
+    ("solutions", "golden"),
+    [
+        ({"python": ["print(1)"], "cpp": ["int main() {}"]}, ["print(1)"]),
+        ({"language": ["cpp", "py"], "solution": ["int main() {}", "print(1)"]}, ["print(1)"]),
+        ([{"language": "python", "code": "print(1)"}, {"lang": "Java", "code": "class A"}], ["print(1)"]),
+        ([["print(1)"]], ["print(1)"]),
+        ('{"code": "print(1)"}', ["print(1)"]),
+        ("So:\n```python\nprint(1)\n```\n", ["print(1)\n"]),
+        ('"""As\n```python\nf(1)\n```\n"""\nprint(1)', ['"""As\n```python\nf(1)\n```\n"""\nprint(1)']),
+    ],
+)
+def test_programs_are_read_from_objects_and_fenced_blocks(tmp_path, solutions, golden):
+    row = {"problem": "Print 1.", "tests": {"inputs": [""], "outputs": ["1\n"]}, "solutions": solutions}
+    (problem,) = from_table(read_problems(write_json(tmp_path / "rows.json", [row]), "code").kept)
+    assert problem.golden_solutions == golden
+
+
 GASES = {"question": "Which gas do plants take in?", "A": "oxygen", "B": "nitrogen", "C": None, "D": "carbon dioxide"}
 VITAMINS = {"question": "Which vitamin helps to see?", "options": ["A", "C", "D", "K"]}
 SEAS = {"question": "Which sea is salty?", "choices": ["w", "x", "y", "z"]}
