@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.domains import plan_of
-from ratchet.data_curation.readers.columns import Format, RawRow, parse_structure, restored, unicode_text
+from ratchet.data_curation.readers.columns import Format, RawRow, chat_turns, parse_structure, restored, unicode_text
 from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS, Columns, by_columns, mapped_names, respelled
 from ratchet.data_curation.readers.raw_files import Malformed, Raw, Row, parsed
 from ratchet.data_curation.readers.rl_formats import openthoughts, verified
@@ -92,6 +92,8 @@ class RawFile:
             with suppress(*UNREADABLE):
                 (copy := RawRow(row)).lift(name)
                 text = copy.get(name)
+                if isinstance(text, list):
+                    text = "\n\n".join(said for role, said in chat_turns(text, name) if role == "user")
                 with suppress(*UNREADABLE):
                     text = copy.take_statement(name)
                 if isinstance(text, str) and text.strip():

@@ -18,7 +18,7 @@ from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import Step, run_step
 from ratchet.verifiers.domains import domain_of
 
-CONTAMINATION = Step("contamination", 7, "contamination")
+CONTAMINATION = Step("contamination", 8, "contamination")
 _NAMES = ("benchmark", "problem_id", "rule", "training_row")
 SCHEMA = pa.schema(
     [

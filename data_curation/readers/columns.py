@@ -20,6 +20,8 @@ from ratchet.verifiers.math.boxes import boxes
 EMPTY = (None, "", [], {})
 _EARLIEST = 10**8
 """A smaller number is no time in seconds since 1970 but a year."""
+_MILLISECONDS = 10**11
+"""A larger number is in milliseconds."""
 _FINAL_LINE = re.compile(r"(?:\A|\n)####[ \t]*(\S.*?)\s*\Z")
 _MOST_ANSWER_WORDS = 40  # more, over several lines, is a worked solution
 _NO_ANSWER = frozenset((
@@ -113,8 +115,9 @@ class RawRow(Row):
             del holder[steps[-1]]
 
     def take_statement(self, *names: str) -> str:
-        """Take a text, or the last user turn of a chat (a list of messages, or JSON text of one); system prompts, which
-        rows share, are omitted."""
+        """Take a text, or what the user says last in a chat (a list of messages, or JSON text of one); system prompts,
+        which rows share, are omitted, and so are worked examples. Raises Malformed for a chat whose last turn answers
+        what the assistant said."""
         name = self.filled(names)
         chat = self.get(name)
         if isinstance(chat, str) and chat.lstrip()[:1] == "[" and '"role"' in chat:
@@ -122,10 +125,15 @@ class RawRow(Row):
         if not isinstance(chat, list):
             return self.take_text(*names)
         self.pop(name)
-        texts = [text for role, text in chat_turns(chat, name) if role == "user"]
-        if not texts:
+        turns = chat_turns(chat, name)
+        users = [at for at, (role, _) in enumerate(turns) if role == "user"]
+        if not users:
             raise Malformed(name, "a chat without a user message")
-        return RawRow({name: texts[-1]}).take_text(name)
+        first = next((at + 1 for at in range(users[-1], -1, -1) if turns[at][0] != "user"), 0)
+        if any(role == "assistant" and not marked_answer(str(text)) for role, text in turns[:first]):
+            raise Malformed(name, "a chat of several turns, and a problem is asked in one")
+        asked = [RawRow({name: text}).take_text(name) for _, text in turns[first : users[-1] + 1]]
+        return "\n\n".join(asked)
 
     def take_structure(self, *names: str) -> Any:
         """Take a structure, published as it is, as JSON text, or as a Python literal."""
@@ -143,6 +151,7 @@ class RawRow(Row):
             return value
         try:
             if isinstance(value, (int, float)) and value > _EARLIEST:
+                value = value / 1000 if value > _MILLISECONDS else value
                 return datetime.fromtimestamp(value, UTC).date()
             return date.fromisoformat(str(value)[:10])
         except (ValueError, OverflowError, OSError):  # the last two: of no year
@@ -288,7 +297,9 @@ def chat_turns(chat: Any, name: str) -> list[tuple[str, Any]]:
 def _joined(content: Any) -> Any:
     """The text of a message in parts, if all parts are text."""
     texts = [text_of(part) for part in content] if isinstance(content, list) else []
-    return "".join(texts) if texts and all(isinstance(text, str) for text in texts) else content
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return content
+    return re.sub(r"(?<=\S)\0(?=\w)", "\n", "\0".join(texts)).replace("\0", "")
 
 
 def text_of(part: Any) -> Any:

@@ -96,6 +96,32 @@ def test_options_and_context_are_fields_of_any_layout(tmp_path, options, answer,
     assert science.answer == letter and json.loads(science.tests)["options"][0] == "3"
 
 
+def test_a_time_in_milliseconds_is_a_date(tmp_path):
+    row = {"problem": "Find 1+1.", "answer": "2", "date": 1700000000000}
+    assert str(read_problems(write_json(tmp_path / "rows.json", [row])).kept["released"][0]) == "2023-11-14"
+
+
+def said(*turns: tuple[str, object]) -> list[dict[str, object]]:
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+@pytest.mark.parametrize(
+    ("chat", "statement"),  # None: malformed
+    [
+        (said(("user", "Part one: x is 3."), ("user", "What is x+1?")), "Part one: x is 3.\n\nWhat is x+1?"),
+        (said(("user", "3 cars."), ("assistant", "And then?"), ("user", "How many?")), None),
+        (said(("user", "1+1?"), ("assistant", "\\boxed{2}"), ("user", "2+2?"), ("assistant", "Four.")), "2+2?"),
+        (said(("system", "Think."), ("user", ["What is", "3+4?"])), "What is\n3+4?"),
+        (said(("user", [{"text": "What is "}, {"text": "3+4?"}])), "What is 3+4?"),
+    ],
+)
+def test_a_chat_asks_what_the_user_says_at_its_end(tmp_path, chat, statement):
+    rows = [{"messages": chat, "answer": "7"}, {"messages": said(("user", "Find 7.")), "answer": "7"}]
+    split = read_problems(write_json(tmp_path / "rows.json", rows), "math")
+    assert split.kept["prompt"].to_pylist() == ([statement] if statement else []) + ["Find 7."]
+    assert statement or split.rejected["prompt"].to_pylist() == ["3 cars.\n\nHow many?"]
+
+
 @pytest.mark.parametrize(
     ("solutions", "golden"),
     [
