@@ -171,8 +171,8 @@ class RawRow(Row):
         """Take a reference answer as text. A worked solution gives its last line `#### 18` or its last box, and becomes
         the row's `solution`. Raises Malformed for a solution with neither. A list holds accepted answers, or all of
         them if the row says so (OlympiadBench, TheoremQA)."""
-        told = [name for name in names if isinstance(text := self.get(name), str) and is_placeholder(text)]
-        name = self.filled(tuple(name for name in names if name not in told) or names)
+        absent = [name for name in names if isinstance(text := self.get(name), str) and is_placeholder(text)]
+        name = self.filled(tuple(name for name in names if name not in absent) or names)
         value = self.take(name if name in self else self.filled(names))
         kinds = [str(self.get(name)).casefold() for name in ("Answer_type", "answer_type")]
         is_list = any(kind.startswith("list") for kind in kinds) or str(self.get("is_multiple_answer")) in _TRUE
