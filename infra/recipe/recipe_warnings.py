@@ -6,11 +6,16 @@ from ratchet.infra.recipe.evaluation import Benchmark, named_path
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.recipe.training import Stage
 
+WIDE_CLIP = 0.02
+"""Distance of a clip from 1 that the ratio of a whole response hardly reaches: GSPO's are 3e-4 and 4e-4."""
+SLOW_ADAPTER = 2e-6
+"""Highest learning rate that suits all weights, and not an adapter, which needs about ten times as much."""
+
 
 def recipe_warnings(recipe: Recipe) -> list[str]:
     """Reasons why scores of the recipe's benchmarks may be biased, or its training fail, a sentence each."""
     scores = [*_not_held_out(recipe), *_selected_on(recipe)] if recipe.evaluation.after else []
-    return [*scores, *_fast_start(recipe)]
+    return [*scores, *_fast_start(recipe), *_at_odds(recipe)]
 
 
 def _fast_start(recipe: Recipe) -> Iterator[str]:
@@ -21,6 +26,29 @@ def _fast_start(recipe: Recipe) -> Iterator[str]:
             f"training.warm_start.learning_rate is {start.learning_rate:g} by default, for new models: a pretrained "
             "one needs about 1e-5"
         )
+
+
+def _at_odds(recipe: Recipe) -> Iterator[str]:
+    """Settings of a stage that cancel each other, or of which each is half of a method."""
+    for stage in recipe.training.stages:
+        several, wide = stage.updates_per_batch > 1, min(stage.clip_low, stage.clip_high) >= WIDE_CLIP
+        equal = stage.advantage == "reinforce_pp" and stage.dynamic_sampling_rounds > 0
+        adapted = recipe.training.advanced.lora is not None
+        for at_odds, words in (
+            (stage.loss == "gspo" and several and wide,
+             f"loss: gspo clips the ratio of a whole response, which hardly ever differs from 1 by {stage.clip_low:g}: "
+             "the paper's clip_low is 3e-4, and clip_high 4e-4"),
+            (adapted and stage.learning_rate <= SLOW_ADAPTER,
+             f"learning_rate is {stage.learning_rate:g}, for all weights: an adapter (advanced.lora) needs about ten "
+             "times as much"),
+            (stage.loss == "dr_grpo" and stage.advantage == "grpo",
+             "loss: dr_grpo is half of Dr. GRPO; advantage: grpo divides by the deviation, and it does not: give "
+             "advantage: dr_grpo"),
+            (equal, "advantage: reinforce_pp learns from prompts whose rewards are all equal, and "
+             "dynamic_sampling_rounds replaces them: give dynamic_sampling_rounds: 0"),
+        ):  # fmt: skip
+            if at_odds:
+                yield f"training.stages.{stage.name}: {words}"
 
 
 def _not_held_out(recipe: Recipe) -> Iterator[str]:

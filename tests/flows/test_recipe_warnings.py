@@ -41,6 +41,28 @@ def test_a_score_that_a_rule_reads_was_selected_on_unless_it_reads_a_part_of_its
     assert words.startswith("held: these benchmarks")  # the whole file has the part's questions
 
 
+@pytest.mark.parametrize(
+    ("stage", "fixed", "words"),
+    [
+        ({"loss": "gspo", "updates_per_batch": 4}, {"clip_low": 3e-4, "clip_high": 4e-4}, "hardly ever differs"),
+        ({"loss": "gspo", "updates_per_batch": 4}, {"updates_per_batch": 1}, "loss: gspo clips the ratio"),
+        ({"lora": True}, {"learning_rate": 1e-5}, "learning_rate is 1e-06, for all weights: an adapter"),
+        ({"loss": "dr_grpo"}, {"advantage": "dr_grpo"}, "loss: dr_grpo is half of Dr. GRPO"),
+        ({"advantage": "reinforce_pp", "dynamic_sampling_rounds": 2}, {"dynamic_sampling_rounds": 0}, "all equal"),
+    ],
+)  # fmt: skip
+def test_settings_that_cancel_each_other_are_named(stage, fixed, words):
+    def warned(**settings) -> list[str]:
+        lora = settings.pop("lora", False)
+        data = recipe(**settings).model_dump()
+        data["model"]["path"], data["training"]["advanced"]["lora"] = "a/model", {} if lora else None
+        return recipe_warnings(Recipe.model_validate(data))
+
+    [said] = warned(**stage)
+    assert said.startswith("training.stages.one: ") and words in said
+    assert not warned(**{**stage, **fixed})
+
+
 def test_parts_have_each_question_once():
     ids = [f"{number:03}" for number in range(30)]
     problems = {i: Problem(i, "math", "?", metadata=f'{{"level": "Level {int(i) % 5}"}}') for i in reversed(ids)}
