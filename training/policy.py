@@ -27,8 +27,6 @@ from ratchet.training.packing import MicroBatch, Sample, collate, plan_micro_bat
 from ratchet.training.reference import FILE as REFERENCE
 from ratchet.training.reference import Reference
 
-BETAS = (0.9, 0.95)
-"""Decay rates of AdamW's moments; 0.95 is usual where gradients are noisy (GPT-3, Llama)."""
 BUCKET = 2**29
 """Bytes of weights gathered at once under ZeRO-3: a 14B model in 55 collectives instead of 443."""
 TokenLoss = Callable[[MicroBatch, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -98,7 +96,9 @@ class Policy:
         self.checkpoint_bytes = 12 * own + 4 * parameters
         """Bytes of a checkpoint: weights, optimizer moments, 32-bit copies of 16-bit weights, and the saved model."""
         self._clip_norm, self._gradient_norm = optimizer.max_gradient_norm, 0.0
-        self._adam = torch.optim.AdamW(learned, lr=0.0, betas=BETAS, weight_decay=optimizer.weight_decay, fused=True)
+        self._adam = torch.optim.AdamW(
+            learned, lr=0.0, betas=optimizer.betas, weight_decay=optimizer.weight_decay, fused=True
+        )
         # In plain float32 DeepSpeed does not wrap our optimizer, and clips without reporting the norm.
         self._plain = hardware.sharding == 0
         if self._plain:

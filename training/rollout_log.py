@@ -39,7 +39,7 @@ SCHEMA = pa.schema({
     "learned": pa.bool_(),  # false: replaced by dynamic sampling, deferred, or left over
     "truncated": pa.bool_(),
     "tokens": pa.int32(),  # of the response
-    "weights_version": pa.int64(),  # optimizer steps of the weights that sampled the last token
+    "weights_version": pa.int64(),  # as `Rollout.version`
     "versions": pa.list_(pa.struct({"step": pa.int32(), "tokens": pa.int32()})),  # with bounded staleness, by round
     "prompt": pa.large_string(),  # with its special tokens
     "response": pa.large_string(),  # as it was judged, without a response prefix

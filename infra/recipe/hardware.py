@@ -12,7 +12,7 @@ class HardwareDetails(Section):
     """Rarely needed settings of the hardware."""
 
     cpu_offload: bounds.Flag = False
-    """Optimizer state and update in CPU memory (DeepSpeed); needs zero_stage 1 or more."""
+    """Optimizer state and update in CPU memory (DeepSpeed); needs bfloat16, or zero_stage 1 or more."""
     hierarchical: NotInKey[bounds.Flag | None] = None
     """ZeRO-3 keeps a second copy of the weights on each machine, shared by its ranks, so that most gathers stay
     within it (ZeRO++'s hpZ). It changes no bit. None: on four machines or more, if a rank's part is at most a tenth of
@@ -80,8 +80,8 @@ class Hardware(Section):
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Hardware":
-        if self.advanced.cpu_offload and not self.zero_stage:
-            raise ValueError("cpu_offload needs zero_stage 1 or more")
+        if self.advanced.cpu_offload and not self.sharding:
+            raise ValueError("cpu_offload needs zero_stage 1 or more in float32")
         if self.advanced.hierarchical and self.zero_stage < 3:
             raise ValueError("hierarchical keeps a second copy of weights that are sharded: it needs zero_stage 3")
         if self.advanced.logits == "bfloat16" and self.dtype == "float32":

@@ -63,7 +63,10 @@ class Optimizer(Section):
     """Settings of AdamW."""
 
     weight_decay: bounds.WeightDecay = 0.0
-    """Decoupled weight decay in the stages."""
+    """Decoupled weight decay in the stages, of all weights, those of norms and biases too."""
+    betas: tuple[bounds.BelowOne, bounds.BelowOne] = (0.9, 0.95)
+    """Decay rates of the moments. 0.95 is usual where gradients are noisy (GPT-3, Llama); torch, TRL and verl have
+    (0.9, 0.999), a second moment over a thousand steps instead of twenty."""
     max_gradient_norm: bounds.GradientNorm = 1.0
     """Norm to which gradients are clipped."""
 

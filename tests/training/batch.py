@@ -13,7 +13,7 @@ from ratchet.infra.recipe.stage import StageDetails
 from ratchet.infra.recipe.training import Hardware, Optimizer, Stage
 from ratchet.training.groups import Group, Rollout, group
 from ratchet.training.learner import Learner
-from ratchet.training.policy import BETAS, Policy
+from ratchet.training.policy import Policy
 from ratchet.verifiers.outcome import Outcome
 
 PASSED, FAILED, INFRA = Outcome.PASSED, Outcome.FAILED, Outcome.INFRA_ERROR
@@ -91,7 +91,7 @@ def gradient(policy: Policy) -> dict[str, torch.Tensor]:
             moment = safe_get_full_optimizer_state(weight, "exp_avg")
         else:
             moment = policy._adam.state[weight]["exp_avg"]
-        found[name] = moment.detach().clone() / (1 - BETAS[0])
+        found[name] = moment.detach().clone() / (1 - Optimizer().betas[0])
     return found
 
 

@@ -42,8 +42,9 @@ def test_a_recipes_configuration(file):
 
 
 def test_an_optimizer_beside_the_gpu():
-    offloaded = Hardware(zero_stage=2, advanced={"cpu_offload": True})
-    assert read(offloaded, Optimizer()).zero_config.offload_optimizer
+    for sharded in ({"zero_stage": 2}, {"dtype": "bfloat16"}):  # which is sharded as by zero_stage 2
+        offloaded = Hardware(**sharded, advanced={"cpu_offload": True})
+        assert read(offloaded, Optimizer()).zero_config.offload_optimizer
 
 
 def test_a_copy_on_each_machine_and_overlapped_gradients():

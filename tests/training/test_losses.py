@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from ratchet.infra.recipe.stage import SequenceImportance
-from ratchet.infra.recipe.training import Hardware
+from ratchet.infra.recipe.training import Hardware, Optimizer
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.groups import soft_overlong
 from ratchet.training.logprobs import TILES
 from ratchet.training.losses.grpo import clip_fraction, clipped
 from ratchet.training.losses.terms import adapted_entropy_coefficient, kl
-from ratchet.training.policy import BETAS
 from tests.training.batch import gradient, groups, largest_difference, learner, moved, stage
 
 
@@ -130,7 +129,7 @@ def test_gradient_of_the_step(alone, micro_model, settings, monkeypatch):
 
     model = copy.deepcopy(policy.model).double()
     wanted = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
-    decay = BETAS[0]
+    decay = Optimizer().betas[0]
     for part in range(asked.updates_per_batch):  # at learning rate 0 the second update starts where the first did
         loss = slow_loss(model, reference, batch[part :: asked.updates_per_batch], asked, 0.7)
         found = torch.autograd.grad(loss, list(model.parameters()))

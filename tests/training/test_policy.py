@@ -17,7 +17,7 @@ from ratchet.training.logprobs import ChunkedLogProbabilities
 from ratchet.training.losses.loss import part_of_step
 from ratchet.training.model import ScoredModel, load_model
 from ratchet.training.packing import PIECES, WHOLE, Sample, collate, plan_micro_batches
-from ratchet.training.policy import BETAS, Policy
+from ratchet.training.policy import Policy
 from ratchet.training.sampler import difference
 from tests.training.batch import gradient as gradient_of
 
@@ -201,7 +201,7 @@ def test_in_bfloat16_the_sum_over_micro_batches_is_in_float32(alone, micro_model
 
 def test_updates_are_adamw_with_the_recipes_settings(alone, micro_model):
     """Two clipped updates against torch's optimizer on the same gradients."""
-    settings = Optimizer(weight_decay=0.3, max_gradient_norm=0.05)
+    settings = Optimizer(weight_decay=0.3, betas=(0.8, 0.9), max_gradient_norm=0.05)
     policy = Policy(micro_model, Hardware(), settings)
     batch = collate(samples(4), CPU)
 
@@ -209,7 +209,7 @@ def test_updates_are_adamw_with_the_recipes_settings(alone, micro_model):
         return part_of_step(-batch.weights * logprobs, batch.mask, 20, 1)
 
     wanted = [weight.detach().clone() for weight in policy.model.parameters()]
-    adamw = torch.optim.AdamW(wanted, lr=0.01, betas=BETAS, weight_decay=0.3)
+    adamw = torch.optim.AdamW(wanted, lr=0.01, betas=(0.8, 0.9), weight_decay=0.3)
     for _ in range(2):
         logprobs, _entropy = policy.engine.module(batch, 1.0)
         gradients = torch.autograd.grad(loss(batch, logprobs, None), list(policy.model.parameters()))
