@@ -139,3 +139,18 @@ def test_no_program_makes_a_check_invalid(name, sandbox):
     for depth in range(150, 1000, 85) if "deep" in name else (1,):
         verdict = judge(problem, EXCUSES[name].replace("DEPTH", str(depth)), sandbox)
         assert verdict.outcome is Outcome.FAILED, (depth, verdict)
+
+
+def test_a_program_that_is_slow_to_be_read_is_not_a_slow_check(sandbox, monkeypatch):
+    monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
+    value = '{"made": ["Pattern", ["(a|b|c|[d-g])*" * 20000, 0]]}'
+    program = EXCUSES["a type as the program"].replace('{"named": "int"}', value)
+    problem = replace(checked("assert abs(candidate(1)) < 1"), time_limit_s=0.2)
+    assert judge(problem, program, sandbox).decided_by == "time_limit"
+
+
+def test_a_check_may_want_a_class(sandbox):
+    problem = checked("assert isinstance(candidate, type)", "assert candidate(3).v == 3")
+    assert judge(problem, "class f:\n    def __init__(self, v): self.v = v", sandbox).passed
+    verdict = judge(problem, "def f(v): return v", sandbox)
+    assert verdict.decided_by == "wrong_answer", verdict

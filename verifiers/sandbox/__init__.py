@@ -14,7 +14,8 @@ MOST_FILES = 64
 """Most descriptors of one message."""
 STOPPED = b"stopped"
 """Last line of a report: the process begins no further test, though there may be more."""
-ASKED = b"asked "
-"""Start of a check's line in its report: the check has used the program."""
+ASKED, READY = b"asked ", b"ready "
+"""Marks before a check's record in its report: from the first on its end may be the program's doing; until the second,
+which says that the program is known, and again from the check's own first use of it."""
 UNCONFINED = signal.SIGUSR1
 """Signal that ends a process that could not be confined. A solution cannot die of it: it may not send signals."""

@@ -157,10 +157,22 @@ class _Statements(ast.NodeTransformer):
 class _Observations(ast.NodeTransformer):
     """Remove assertions about arguments alone, which only hold or fail where changes of arguments are seen."""
 
+    def visit_Module(self, node: ast.Module) -> ast.AST:
+        # Classes, in whose instances the program has no part.
+        classes = [each for each in ast.walk(node) if isinstance(each, ast.ClassDef)]
+        names, bound = {each.name for each in classes}, set[str]()
+        for each in (part for one in classes for part in ast.walk(one)):
+            match each:
+                case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                    bound.add(name)
+        loaded = {part.id for one in classes for part in ast.walk(one) if isinstance(part, ast.Name)}
+        self._classes = names if loaded <= names | bound | _BUILTINS else set[str]()
+        return self.generic_visit(node)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         if node.name != "check":
             return node
-        own: set[str] = set()
+        own: set[str] = {*self._classes}
         given = {argument.arg for argument in node.args.args}
         for each in node.body:  # names that are only ever given values in which the program has no part
             if isinstance(each, ast.Assign) and all(isinstance(target, ast.Name) for target in each.targets):
@@ -168,14 +180,23 @@ class _Observations(ast.NodeTransformer):
                 if names <= own | _BUILTINS and not names & given:
                     own |= {target.id for target in each.targets if isinstance(target, ast.Name)}
         stored = [name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
-        once = {name for name in own if stored.count(name) == 1}
-        node.body = [each for each in node.body if not self._is_observation(each, once)] or [ast.Pass()]
+        once = {name for name in own if stored.count(name) <= 1}
+        node.body = [left for each in node.body if (left := self._without(each, once))] or [ast.Pass()]
         return ast.fix_missing_locations(node)
 
-    def _is_observation(self, node: ast.stmt, own: set[str]) -> bool:
+    def _without(self, node: ast.stmt, own: set[str]) -> ast.stmt | None:
+        """The statement without what it asserts about arguments alone; None if nothing is left."""
         if not isinstance(node, ast.Assert):
-            return False
-        names = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+            return node
+        is_all_of = isinstance(node.test, ast.BoolOp) and isinstance(node.test.op, ast.And)
+        tests = node.test.values if is_all_of else [node.test]  # type: ignore[attr-defined]
+        left = [test for test in tests if not self._is_observation(test, own)]
+        if len(left) == len(tests):
+            return node
+        return ast.Assert(ast.BoolOp(ast.And(), left) if len(left) > 1 else left[0], node.msg) if left else None
+
+    def _is_observation(self, test: ast.expr, own: set[str]) -> bool:
+        names = {name.id for name in ast.walk(test) if isinstance(name, ast.Name)}
         return bool(names & own) and names <= own | _BUILTINS
 
 

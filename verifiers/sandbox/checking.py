@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.verifiers.sandbox.objects import describe
-from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible, Remote, Unreadable
+from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible
 from ratchet.verifiers.sandbox.values import CHECK
 
 
@@ -25,12 +25,12 @@ def run_checks(job: Mapping[str, Any], peer: CheckEnd, write: Callable[[dict[str
     """Run each of `job["codes"]` (`check_source.PreparedChecks`) and `write` its record: `status` (`held`; `failed`,
     by the check; `raised`, by the program; `gone`, the program's process; `invalid`, the check itself), `name` and
     `detail` of the exception, `got`, the last value from the program, and whether the program `changed` arguments of a
-    call whose value was used. `peer.note_use` is called before a check first uses the program. With
+    call whose value was used. `peer.note_use` says when a check begins to use the program. With
     `job["to_first_failure"]` it stops after the first that does not hold."""
     for code in job["codes"]:
         peer.begin()
         record = _run_check(code, job["entry_point"], peer)
-        write(record | {"got": peer.shown, "changed": peer.changed})
+        write(record | {"got": peer.shown, "changed": peer.has_changed})
         if job["to_first_failure"] and record["status"] != "held":
             break
 
@@ -40,10 +40,7 @@ def _run_check(code: bytes, entry_point: str, peer: CheckEnd) -> dict[str, Any]:
     namespace = vars(module)
     namespace["__builtins__"] = _Names(peer)
     try:
-        candidate = peer.do("candidate", None, asks=False)
-        if not isinstance(candidate, Remote):
-            peer.broken = Unreadable("the program is no function")
-            raise peer.broken
+        candidate = peer.candidate()
         if entry_point.isidentifier():
             namespace[entry_point] = peer.named(entry_point, candidate)
         exec(marshal.loads(code), namespace)

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ratchet.verifiers.sandbox import ASKED, STOPPED, values
+from ratchet.verifiers.sandbox import ASKED, READY, STOPPED, values
 from ratchet.verifiers.sandbox.checking import run_checks
 from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, open_standard_paths
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
@@ -177,7 +177,7 @@ def load_program(files: Files, channel: socket.socket, default_names: dict[str, 
 
 def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any]) -> None:
     """Run the job's checks on the program at the other end of `channel`, see `checking`. The report gets a line for
-    each, which begins with ASKED as soon as it uses the program."""
+    each, which begins with ASKED and READY in turn, ASKED while it depends on the program."""
     job = read_job(files)
     os.dup2(files.null, 0)
     os.dup2(files.null, 1)
@@ -189,7 +189,10 @@ def run_check(files: Files, channel: socket.socket, default_names: dict[str, Any
         report(files.report, {"status": "invalid", "detail": f"its prelude fails: {describe(error)}"})
         return
 
-    peer = CheckEnd(channel, names, lambda: os.write(files.report, ASKED), job["is_apart"], job["classes"])
+    def note_use(begins: bool) -> None:
+        os.write(files.report, ASKED if begins else READY)
+
+    peer = CheckEnd(channel, names, note_use, job["is_apart"], job["classes"])
     run_checks(job, peer, lambda record: report(files.report, record))
 
 

@@ -224,10 +224,9 @@ class ProgramEnd(Peer):
     def _call(self, message: dict[str, Any]) -> dict[str, Any]:
         function, args, kwargs = self.decode(message)
         value = function(*args, **dict(kwargs))
-        apart = message["ask"] == "call" and value is not None and "apart" in message
-        if apart:
-            self.drop(message["apart"])
-        return self.encode(value) | ({"apart": True} if apart else {})
+        if value is not None and "apart" in message:
+            self.drop([*self._objects])  # the check gets copies of everything
+        return self.encode(value)
 
     def encode(self, value: Any, reached: set[int] | None = None) -> Graph:
         count = len(self._kinds)

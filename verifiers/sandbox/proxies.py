@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ratchet.verifiers.sandbox.data_types import IMMUTABLE
+from ratchet.verifiers.sandbox.data_types import IMMUTABLE, state
 from ratchet.verifiers.sandbox.objects import (
     ANSWERING,
     COMPARING,
@@ -24,7 +24,7 @@ from ratchet.verifiers.sandbox.objects import (
     prelude_class,
 )
 from ratchet.verifiers.sandbox.vacuous import NUMBER, Guard
-from ratchet.verifiers.sandbox.values import CHECK, Graph, NotData
+from ratchet.verifiers.sandbox.values import CHECK, PRELUDE, Graph, NotData
 
 _READABLE = ANSWERING | COMPARING | {
     "__annotations__", "__bases__", "__cause__", "__code__", "__context__", "__defaults__", "__dict__", "__doc__",
@@ -35,7 +35,6 @@ _READABLE = ANSWERING | COMPARING | {
 trust what they get: numpy reads memory of this process, where the expected values are, at the address in
 `__array_interface__`, and ctypes passes on `_as_parameter_`."""
 
-_UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
 _QUESTIONS = {
     "count", "index", "find", "rfind", "rindex", "startswith", "endswith", "issubset", "issuperset", "isdisjoint",
 }  # fmt: skip
@@ -44,6 +43,7 @@ _OF_CONTENT = {"count", "index", "issubset", "issuperset", "isdisjoint", "items"
 """Methods that the content of an object derived from a container answers, not the program's class."""
 _CHANGING = {"__next__", "__setitem__", "__delitem__", "__enter__", "__exit__", "__call__"}
 """Special methods after which an object may answer differently, and those whose answer is never the same."""
+_ALTERING = {"set", "delete", "await"}
 _ENDS_LOOPS = (StopIteration, StopAsyncIteration, GeneratorExit)
 STATEMENT = "_ratchet_statement"
 """The name of `CheckEnd.statement` in a check."""
@@ -59,15 +59,41 @@ class Impossible(BaseException):
     """The check does something that cannot be done here: a fault of the check, not of the program."""
 
 
+class _OfProgram(Exception):
+    """A value of the program that is not data."""
+
+
+class _Given:
+    """What the program got for calls whose value the check uses: the numbers of data, and objects of classes that the
+    check defines with what they referred to; in a run apart the copies of these, for the last call."""
+
+    def __init__(self, outer: "_Given | None" = None, copies: dict[int, Any] | None = None) -> None:
+        self.numbers: set[int] = set()
+        self.held: dict[int, tuple[Any, list[Any]]] = {}
+        self.outer, self.copies = outer, copies
+
+    def has(self, number: int) -> bool:
+        return number in self.numbers or (self.outer is not None and self.outer.has(number))
+
+    def add(self, other: "_Given") -> None:
+        self.numbers |= other.numbers
+        self.held = other.held | self.held if other.held else self.held
+        self.copies = other.copies
+
+    def is_changed(self) -> bool:
+        """True if one of the objects now refers to others."""
+        return any([*map(id, _parts_of(item) or ())] != [*map(id, parts)] for item, parts in self.held.values())
+
+
 class CheckEnd(Peer):
     """The check's end of the connection. Threads of a check use it one after the other.
 
-    With `is_apart` the check does not see changes to the arguments of a call whose value it uses."""
+    With `is_apart` the check does not see what a call whose value it uses changes: the program works on copies."""
 
     sends_errors = True
 
     def __init__(
-        self, channel: Any, names: Mapping[str, Any], note_use: Callable[[], object], is_apart: bool = False,
+        self, channel: Any, names: Mapping[str, Any], note_use: Callable[[bool], object], is_apart: bool = False,
         classes: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         super().__init__(channel, first=True)
@@ -80,6 +106,7 @@ class CheckEnd(Peer):
         self.classes = classes  # names that the checks use as classes
         self.asked = self.changed = False
         self.shown = ""
+        self._given: _Given | None = None  # in a statement
         self._lock = threading.RLock()
         self._known: dict[int, Any] = {}
         self._kinds: dict[int, type] = {}
@@ -90,20 +117,49 @@ class CheckEnd(Peer):
 
     def begin(self) -> None:
         self.raised, self.asked, self.shown = None, False, ""
-        self._used_arguments, self._watches = set[int](), True
+        self._given = _Given()
 
-    def do(self, what: str, *arguments: Any, asks: bool = True) -> Any:
+    @property
+    def has_changed(self) -> bool:
+        """True if the program has changed what it got for a call whose value the check used."""
+        return self.changed or (self._given is not None and self._given.is_changed())
+
+    def candidate(self) -> "Remote":
+        """The program's function. What its process answers is its own fault, though the check has not asked yet."""
+        self.note_use(True)
+        reply = self._ask("candidate", (None,), False)
+        value = self._read(lambda: self.decode(reply))
+        if not isinstance(value, Remote) or not callable(value):
+            self.broken = Unreadable("the program is no function")
+            raise self.broken
+        self.note_use(False)
+        return value
+
+    def do(self, what: str, *arguments: Any) -> Any:
         """Make the program's end do something. Raises the program's exception."""
         with self._lock:
-            reply = self._ask(what, arguments, asks)
+            if what in _ALTERING:
+                self._answers.clear()
+            reply = self._ask(what, arguments)
             return self._read(lambda: self.decode(reply))
 
+    def looked_at(self) -> None:
+        """Note that the check has asked about the program."""
+        if not self.asked:
+            self.asked = True
+            self.note_use(True)
+
     def named(self, name: str, value: Any) -> Any:
-        return _made(value) if name in self.classes and isinstance(value, type) else value
+        return _made(value) if name in self.classes and _is_class(value) else value
 
     def attribute(self, remote: "Remote", name: str) -> Any:
-        value = self.do("get", remote, name)
-        if isinstance(value, type) and isinstance(remote, type) and remote._ratchet_made:
+        """An attribute, which is held as an answer is."""
+        with self._lock:
+            key = (remote._ratchet_number, "get", name)
+            if key not in self._answers or remote._ratchet_made or hasattr(type(remote), "__next__"):
+                self._answers[key] = self.do("get", remote, name)
+            value = self._answers[key]
+        if remote._ratchet_made and _is_class(remote) and _is_class(value):
             _made(value)  # a class in a class
         return value
 
@@ -114,38 +170,47 @@ class CheckEnd(Peer):
             function(*args, **kwargs)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], what: str = "call") -> Any:
-        reached: set[int] = set()
         with self._lock:
             self._answers.clear()
+            before, outer, is_used = self.changed, self._given, False
+            copies = {id(each): each for each in self._known.values()} if self.is_apart else None
+            given = self._given = _Given(outer, copies) if what == "call" else None
             try:
-                reply = self._ask(what, (function, args, tuple(kwargs.items())), True, reached)
+                reply = self._ask(what, (function, args, tuple(kwargs.items())), reached=given and given.numbers)
+                is_used = given is not None and reply.get("value") is not None
+                if not is_used:
+                    self._given = None
+                elif self.is_apart:
+                    self.drop([*self._objects])
+                value = self._read(lambda: self.decode(reply))
             except _ENDS_LOOPS as error:
                 # In map, filter and zip it would end the check's own loop, as if everything had been compared.
                 self.raised = RuntimeError(f"the program raised {describe(error)}")
                 raise self.raised from None
-            value = self._read(lambda: self._result(reply, what == "call", reached))
+            finally:
+                self._given = outer
+                if not is_used:
+                    self.changed = before
+                elif outer is not None and given is not None:
+                    outer.add(given)
             self.shown = object.__repr__(value) if isinstance(value, Remote) else repr(value)[:SHOWN]
         return value
 
-    def _result(self, reply: dict[str, Any], is_used: bool, reached: set[int]) -> Any:
-        is_used = is_used and reply["value"] is not None
-        if not is_used:
-            self._watches = False
-            try:
-                return self.decode(reply)
-            finally:
-                self._watches = True
-        self._used_arguments |= reached
-        if self.is_apart:
-            self.drop(reached)
-        return self.decode(reply)
-
     def decode(self, graph: Graph) -> Any:
-        """Decode a message, and note arguments of used calls that it changes: the reply to a call, or a later one, as
-        from a generator."""
-        if self._watches and not self._used_arguments.isdisjoint(entry[0] for entry in graph["objects"]):
-            self.changed = True
+        """Decode a message, and note what it changes of all that was given for used calls: a call's reply, a question
+        during it, or an answer later, as from a generator."""
+        given, entries = self._given, graph["objects"]
+        if given is not None and any(given.has(entry[0]) for entry in entries):
+            entries = [entry for entry in entries if not (given.has(entry[0]) and self._is_known(*entry))]
+            if touched := [entry[0] for entry in entries if given.has(entry[0])]:
+                self.changed = True
+                self.drop(touched if self.is_apart else ())  # copies from now on
+            graph |= {"objects": entries}
         return super().decode(graph)
+
+    def _is_known(self, number: int, *body: Any) -> bool:
+        """True if a body that the program sends says what it was sent: it only writes references in another way."""
+        return _plain(self._synced.get(number), True) == _plain(list(body), False)
 
     def answer(self, remote: "Remote", name: str, args: tuple[Any, ...]) -> Any:
         """An object's answer to a special method. It stays the same until the program is called or the object changes,
@@ -179,14 +244,13 @@ class CheckEnd(Peer):
             return self._answers[key]
 
     def _ask(
-        self, what: str, arguments: tuple[Any, ...], asks: bool, reached: set[int] | None = None
+        self, what: str, arguments: tuple[Any, ...], asks: bool = True, reached: set[int] | None = None
     ) -> dict[str, Any]:
-        if asks and not self.asked:
-            self.asked = True
-            self.note_use()
+        if asks:
+            self.looked_at()
         graph = self._encoded(arguments, reached)
         if self.is_apart and what == "call":
-            graph["apart"] = [*(reached or ())]
+            graph["apart"] = True
         try:
             reply = self.ask(what, graph)
         except Gone as error:
@@ -203,7 +267,7 @@ class CheckEnd(Peer):
     def _encoded(self, value: Any, reached: set[int] | None) -> dict[str, Any]:
         try:
             return self.encode(value, reached)
-        except RecursionError as error:  # no check nests so deep: it is a value of the program
+        except (RecursionError, _OfProgram) as error:  # no check nests so deep
             self.broken = Unreadable(describe(error))
             raise self.broken from None
         except NotData as error:
@@ -213,18 +277,24 @@ class CheckEnd(Peer):
     def _read(self, read: Callable[[], Any]) -> Any:
         try:
             return read()
-        except _UNREADABLE as error:
+        except Exception as error:  # the program's own bytes, in which anything may be wrong
             self.broken = Unreadable(describe(error))
             raise self.broken from None
 
     def reply(self, message: dict[str, Any]) -> dict[str, Any]:
         """Answer the program's use of an object of the check that it received."""
         what, arguments = message["ask"], self._read(lambda: self.decode(message))
+        given = self._given
         try:
-            return self.encode(self._used(what, *arguments))
+            value = self._used(what, *arguments)
+            if what != "callback" or _is_of_check(self._lent[arguments[0]]):
+                self._given = None  # the value is a part of what it has got, or its own
+            return self.encode(value, self._given and self._given.numbers)
         except Exception as error:
             name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
             return {"raised": {"value": {"named": name}, "objects": []}, "message": str(error)}
+        finally:
+            self._given = given
 
     def _used(self, what: str, item: Any, *arguments: Any) -> Any:
         if what == "callback":
@@ -254,9 +324,13 @@ class CheckEnd(Peer):
         if (number := getattr(value, "_ratchet_number", None)) is not None:
             return number
         kind = type(value)
+        if kind is NATIVE["coroutine"] and value.cr_code is CheckEnd._awaited.__code__:
+            raise _OfProgram("it returned a coroutine, which the check passes on")
         is_function = callable(value) and kind.__module__ != CHECK
         if not (is_function or kind.__module__ == CHECK or hasattr(kind, "__next__")):
             raise NotData(f"{kind.__name__} is not data")
+        if not is_function or _is_of_check(value):
+            value = self._handed(value)
         key: Any = id(value)
         if is_function:
             with suppress(TypeError):
@@ -268,6 +342,23 @@ class CheckEnd(Peer):
             return [number, -1, None]
         is_new = kind not in self._lent_kinds
         return [number, self._lent_kinds.setdefault(kind, len(self._lent_kinds)), description(kind) if is_new else None]
+
+    def _handed(self, value: Any) -> Any:
+        """An object of a class of the check, or a method of one, as the program gets it: in a run apart as a copy."""
+        given = self._given
+        if given is not None and given.copies is not None:
+            try:
+                value = copy.deepcopy(value, given.copies)
+            except (TypeError, ValueError, AttributeError):  # it holds what cannot be copied
+                return value
+            given.copies |= {id(each): each for key, each in given.copies.items() if key != id(given.copies)}
+        elif given is not None:
+            found = [getattr(value, "__self__", value)]
+            for item in found:
+                if id(item) not in given.held and (parts := _parts_of(item)) is not None:
+                    given.held[id(item)] = item, parts
+                    found += parts
+        return value
 
     def dereference(self, reference: Any) -> Any:
         if isinstance(reference, dict) and "own" in reference:
@@ -287,7 +378,7 @@ class CheckEnd(Peer):
             object.__setattr__(proxy, "_ratchet_number", number)
             object.__setattr__(proxy, "_ratchet_made", False)
         instance = self._known[number]
-        return self._awaited(instance) if isinstance(instance, NATIVE["coroutine"]) else instance
+        return self._awaited(instance) if instance._ratchet_native is NATIVE["coroutine"] else instance
 
     async def _awaited(self, coroutine: Any) -> Any:
         return self.do("await", coroutine)
@@ -349,6 +440,7 @@ class Remote:
     __doc__ = None
     _ratchet_other: tuple[str, ...] = ()
     _ratchet_contains = False
+    _ratchet_native: type | None = None
 
     def __getattr__(self, name: str) -> Any:
         if self._ratchet_contains and not self._ratchet_made and name in _OF_CONTENT:
@@ -382,6 +474,44 @@ class Remote:
         return not isinstance(other, Remote) or (name, base, attributes) == end.state(other)
 
 
+def _parts_of(item: Any) -> list[Any] | None:
+    """What a container, or an object of a class of the check or its prelude, refers to; None for any other value."""
+    kind = type(item)  # a proxy's `__class__` is not
+    if issubclass(kind, dict):
+        return [*dict.values(item), *dict.keys(item)]
+    if issubclass(kind, list | tuple | set | frozenset | deque):
+        return [*item]
+    return [*state(item).values()] if kind.__module__ in (CHECK, PRELUDE) else None
+
+
+def _is_of_check(function: Any) -> bool:
+    """True for a class that the check defines, and for a method of its instances."""
+    kind = function if isinstance(function, type) else type(getattr(function, "__self__", None))
+    return kind.__module__ == CHECK
+
+
+def _plain(data: Any, is_ours: bool) -> Any:
+    """A body with each reference as the owner and the number of what it refers to."""
+    match data:
+        case {"like": [value, reference]}:
+            return ["like", _plain(value, is_ours), _plain({"reference": reference}, is_ours)]
+        case {"reference": dict(own)}:
+            return ["check's", own.get("own")]
+        case {"reference": [number, *_]}:
+            return ["check's" if is_ours else "program's", number]
+        case {"reference": number}:
+            return ["program's", number]
+        case dict():
+            return {key: _plain(item, is_ours) for key, item in data.items()}
+        case list():
+            return [_plain(item, is_ours) for item in data]
+    return data
+
+
+def _is_class(value: Any) -> bool:
+    return isinstance(value, Remote) and value._ratchet_native is type
+
+
 def _made(value: Any) -> Any:
     """The value, marked as an object that the check created itself if it is a proxy."""
     if isinstance(value, Remote):
@@ -400,10 +530,10 @@ def _class_for(described: Mapping[str, Any]) -> type:
         elif name in ANSWERING or name in COMPARING:
             methods[name] = _special(name)
     if native:
-        shown = native
+        shown = methods["_ratchet_native"] = native
         if methods["_ratchet_contains"] and not described["is_native"]:
             shown = type(str(described["name"]), (native,), {})  # as for `isinstance`, and not the type itself
-        methods["__class__"] = property(lambda self: shown)
+        methods["__class__"] = property(lambda self: (self._ratchet_end.looked_at(), shown)[1])
     return type(str(described["name"]), (Remote,), methods)
 
 

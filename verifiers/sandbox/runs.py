@@ -109,7 +109,8 @@ class NativeRun:
 def check_records(text: bytes) -> tuple[list[tuple[bool, dict[str, Any]]], bool]:
     """The `records` and `questioned` of a CheckExecution, from the report of the checks' process, which is ours."""
     *lines, last = text.split(b"\n")
-    return [(line.startswith(ASKED), json.loads(line.removeprefix(ASKED))) for line in lines], last.startswith(ASKED)
+    marked = [line.partition(b"{") for line in lines]
+    return [(marks.endswith(ASKED), json.loads(brace + rest)) for marks, brace, rest in marked], last.endswith(ASKED)
 
 
 def content(file: int, begin: int = 0, limit: int = 1 << 30) -> bytes:
