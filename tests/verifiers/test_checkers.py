@@ -165,6 +165,24 @@ def test_points_of_testlib_are_all_where_the_expected_output_has_no_more(said, n
         assert results[0].difference == "its checker gives it 9.25 points, and the expected output 10.25"
 
 
+SLOW = """
+import sys, time
+output = open(sys.argv[3]).read()
+while time.process_time() < 0.3 and {condition}:
+    pass
+print(1 if int(output.split()[-1]) == int(open(sys.argv[1]).read()) else 0)
+"""
+
+
+@pytest.mark.parametrize(("condition", "decided_by"), [("len(output) > 1000", "wrong_answer"), ("True", "checker")])
+def test_outputs_that_use_up_a_checkers_time_are_wrong(condition, decided_by, sandbox, impatient):
+    asked = problem({"protocol": "script", "source": SLOW.format(condition=condition)}, range(12), time_limit_s=0.5)
+    verdict = judge(asked, "print(' ' * 2000 + '0', input())", sandbox, EVERY_TEST)
+    assert verdict.decided_by == decided_by, verdict
+    if decided_by == "wrong_answer":
+        assert 0 < verdict.fraction < 1 and judge(asked, "print(0, input())", sandbox, EVERY_TEST).fraction == 1
+
+
 def test_a_faulty_checker_gives_no_reward():
     asked = problem({"protocol": "script", "source": "1 / 0"})
     with VerifierPool(workers=1) as pool:
@@ -278,6 +296,46 @@ def test_no_program_deceives_an_interactor(name, level, impatient):
         asked = guessing(source, language, metadata={"validate_tests": {}}, time_limit_s=2.0)
         attacked(replace(asked, time_limit_s=0.5), ATTACKS["interacting"][name], level)
         assert judge(asked, HALVING, level).passed
+
+
+SIZE_IN_CPP = """
+#include <fstream>
+#include <iostream>
+int main(int argc, char **argv) {
+    long long size = -1;
+    std::cin >> size;
+    return size == std::ifstream(argv[1], std::ios::ate).tellg() ? 42 : 43;
+}
+"""
+SIZES = {
+    "python": """
+import os
+for name in ("input", "/ratchet-scratch/input", "answer"):
+    if os.access(name, os.F_OK):
+        print(os.stat(name).st_size, flush=True)
+        break
+""",
+    "cpp": """
+#include <iostream>
+#include <sys/stat.h>
+int main() {
+    struct stat one;
+    for (auto name : {"input", "/ratchet-scratch/input", "../input"})
+        if (stat(name, &one) == 0) std::cout << one.st_size << std::endl;
+}
+""",
+}
+
+
+@needs_compiler
+@pytest.mark.parametrize("language", SIZES)
+def test_no_program_sees_the_size_of_an_interactors_files(language, sandbox):
+    checker = {"protocol": "kattis", "source": SIZE_IN_CPP, "language": "cpp", "interactive": True}
+    asked = problem(checker, (987654321,), metadata={"answer_languages": [language], "validate_tests": {}})
+    right = {"python": "print(10)", "cpp": '#include <cstdio>\nint main() { puts("10"); }'}
+    assert judge(asked, right[language], sandbox).passed
+    verdict = judge(asked, SIZES[language], sandbox)
+    assert verdict.decided_by == "wrong_answer", verdict
 
 
 @pytest.mark.parametrize("interactive", [False, True])

@@ -118,6 +118,7 @@ LEGAL = {
     "clocks": with_header("chrono", "if (time(0) + chrono::steady_clock::now().time_since_epoch().count() < 0) x = 0;"),
     "random": with_header("random", "random_device d; mt19937 g(d()); if (g() > 4294967295u) x = 0;"),
     "stdio": '#include <cstdio>\nint main() { int x; if (scanf("%d", &x) == 1) printf("%d\\n", 2 * x); }',
+    "GNU's dialect": MAIN.format("typeof(x) y = x; static_assert(is_integral_v<__int128>); x = y;"),
     "128 bits": MAIN.format("__int128 y = x; x = (long long)(y * y / x);"),
     "standard error": MAIN.format("cerr << 5 << endl;"),
     "its own allocator": "#include <cstdlib>\n#include <new>\nvoid *operator new(std::size_t n) { return malloc(n); }\n"
@@ -135,7 +136,7 @@ def test_right_programs_pass(name, level, monkeypatch):
 
 @needs_compiler
 def test_the_standard_is_the_problem_s(level):
-    source = MAIN.format("auto f = []<class T>(T y) { return y; }; x = f(x); typeof(x) z = x;")
+    source = with_header("numeric", "x = midpoint(x, x);")
     assert judge(problem(metadata={"cpp_standard": "gnu++20"}), source, level).passed
     assert judge(problem(), source, level).decided_by == "compile_error"
 

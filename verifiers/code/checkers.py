@@ -31,6 +31,8 @@ _REJECTED = {"kattis": {43}, "testlib": {1, 2, 4, 8}}  # wrong, malformed, more 
 _POINTS_CODE, _POINTS = 7, re.compile(rb"points (\d{1,15}(?:\.\d{1,15})?)(?:\s|\Z)")
 """The exit code of testlib's `quitp`, and the beginning of its message."""
 _EXIT_CODE = re.compile(r"exit code (\d+)\Z")
+MOST_ARGUMENTS = 6000
+"""Longest arguments of a checker, and of a test, as JSON: both are in one message to the sandbox's server."""
 _EVALUATES = {"eval", "exec", "compile", "__import__"}
 
 
@@ -92,6 +94,8 @@ def read_checker(facts: Mapping[str, Any]) -> Checker | None:
         raise ValueError(f"its checker needs a source, python or cpp, and a protocol: {', '.join(_ORDER)}")
     if not all(isinstance(text, str) for text in (checker.source, *arguments, *chain(*files))):
         raise ValueError("the source of its checker, its arguments or its files are not text")
+    if len(json.dumps(arguments)) > MOST_ARGUMENTS:
+        raise ValueError(f"the arguments of its checker are longer than {MOST_ARGUMENTS} characters")
     check_files(dict(files), "its checker")
     if checker.language == "cpp":
         return checker

@@ -119,6 +119,7 @@ class _Judging:
         self.every_test = settings.fraction
         self.total_s = self.budget_s = self.problem.budget_s if settings.total_s is None else settings.total_s
         self.check_s = CHECKER_TOTAL_FACTOR * self.problem.check_s
+        self.has_slow_outputs = False  # for its checker
         self.results: list[TestResult] = []
         self.wider = 1.0
         # Calls of a check are one with the rest of it: in its order, in its process.
@@ -280,6 +281,8 @@ class _Judging:
     def _checked(self, index: int, output: bytes, checker: Checker) -> Failure | None:
         """Ask the problem's checker about an output. If it fails, it is asked about the expected output: if it can
         tell there, the output has broken it, and is wrong. No program gains by that, nor loses by a broken checker."""
+        if self.check_s <= 0:
+            return self._without_time(index, checker)
         test = self.problem.tests[index]
         run = self._ask_checker(index, output, checker)
         accepts = checker.accepts(run)
@@ -299,9 +302,19 @@ class _Judging:
             None if accepts else ("wrong_answer", f"got {short(output)}", f"its checker rejects it {reason}".rstrip())
         )
 
+    def _without_time(self, index: int, checker: Checker) -> Failure:
+        """The failure of a test for which the checker's total is used up. If it would be for the expected outputs too,
+        the checker is at fault."""
+        if not self.has_slow_outputs:
+            left, test = self.check_s, self.problem.tests[index]
+            run = self._ask_checker(index, test.output.encode("utf-8", "surrogatepass"), checker)
+            all_s = (left - self.check_s) * len(self.problem.tests)
+            if checker.accepts(run) is None or all_s > CHECKER_TOTAL_FACTOR * self.problem.check_s:
+                raise CheckerFault("its checker takes too long on all tests together")
+            self.has_slow_outputs = True
+        return "wrong_answer", "", "its checker takes too long on such outputs"
+
     def _ask_checker(self, index: int, output: bytes, checker: Checker) -> TestRun:
-        if self.check_s <= 0:
-            raise CheckerFault("its checker takes too long on all tests together")
         problem = self.problem
         limits = Limits(problem.check_s, problem.check_s, problem.checker_bytes, problem.output_bytes)
         run, spent_s = check_output(checker, self.sandbox, limits, problem.tests[index], output)

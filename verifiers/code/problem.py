@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ratchet.verifiers.code.checkers import Checker, read_checker
+from ratchet.verifiers.code.checkers import MOST_ARGUMENTS, Checker, read_checker
 from ratchet.verifiers.code.comparison import Comparison, is_number, read_comparison, returned, short
 from ratchet.verifiers.code.program_files import NO_FILES, ProgramFiles, read_program_files
 from ratchet.verifiers.code.published_checks import read_check
@@ -28,7 +28,7 @@ CHECKER_LIMIT_S, CHECKER_TOTAL_FACTOR = 10.0, 4.0
 that."""
 
 STANDARDS = tuple(f"{dialect}++{year}" for dialect in ("c", "gnu") for year in (11, 14, 17, 20, 23))
-DEFAULT_STANDARD = "c++17"
+DEFAULT_STANDARD = "gnu++17"
 
 Request = dict[str, Any]
 """A test for the sandbox, without its expected output."""
@@ -178,6 +178,8 @@ def _fault(test: CodeTest) -> str:
     if call is None:
         if not isinstance(test.arguments, list | tuple) or not all(isinstance(text, str) for text in test.arguments):
             return "its arguments are not a list of texts"
+        if len(json.dumps(test.arguments)) > MOST_ARGUMENTS:
+            return f"its arguments are longer than {MOST_ARGUMENTS} characters"
         texts = isinstance(test.input or "", str) and isinstance(test.output, str)
         return "" if texts else "its input or its output is not text"
     if not isinstance(call, dict) or not call.keys() <= {"args", "kwargs"}:

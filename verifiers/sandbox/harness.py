@@ -282,8 +282,13 @@ def _run_main(
 def _fresh_module(name: str, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules[name] = types.ModuleType(name)
     module.__dict__["__builtins__"], module.__dict__["__file__"] = names, "solution.py"
+    if names is vars(builtins) and name == "__main__":
+        module.__dict__["__builtins__"] = builtins  # there it is the module itself
     sys.argv = ["solution.py"]
-    sys.setrecursionlimit(_recursion_limit)
+    depth, frame = 0, sys._getframe()  # frames below the program's first
+    while frame := frame.f_back:
+        depth += 1
+    sys.setrecursionlimit(_recursion_limit + depth)
     return module.__dict__
 
 

@@ -22,7 +22,8 @@ _COPIED_BYTES = 1 << 30
 
 class Workbench:
     """The scratch directory of a server, and its confinements by kind: `program`, `checker` (a program with files of
-    the scratch directory), `tool`. Tools and checkers begin and end with an empty directory."""
+    the scratch directory), `tool`. Tools and checkers begin with an empty directory in it, of a random name: a program
+    that runs beside an interactor cannot ask for the size of its files, which landlock would allow."""
 
     def __init__(self, readable: list[str], like: isolation.Confinement, level: str, scratch: str) -> None:
         """Prepare the confinements, in the server, in its root. Raises OSError if a layer that all three need is
@@ -39,21 +40,28 @@ class Workbench:
             confinement.prepare(level)
             if missing := {"landlock", "seccomp"} - {*confinement.active}:
                 raise OSError(f"{' and '.join(sorted(missing))} cannot be used")
-        if "uid" in self.confinements["tool"].active:
-            os.fchown(self._scratch, like.user, -1)
+        self._user = like.user if "uid" in self.confinements["tool"].active else -1
+        os.fchown(self._scratch, self._user, -1)
+        self._make_place()
+
+    def _make_place(self) -> None:
+        self._name = os.urandom(16).hex()
+        os.mkdir(self._name, 0o700, dir_fd=self._scratch)
+        self._place = os.open(self._name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._scratch)
+        os.fchown(self._place, self._user, -1)
 
     def lay(self, names: Sequence[str], files: Sequence[int]) -> None:
-        """Copy open files into the scratch directory, within the kernel, so that none of their content is in our
+        """Copy open files into the directory, within the kernel, so that none of their content is in our
         memory."""
         for name, file in zip(names, files, strict=True):
-            copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=self._scratch)
+            copy = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=self._place)
             _copy(file, copy)
             os.close(copy)
 
     def collect(self, name: str, output: int) -> None:
-        """Copy a regular file of the scratch directory to `output`, if there is one."""
+        """Copy a regular file of the directory to `output`, if there is one."""
         try:
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._scratch)
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._place)
         except OSError:
             return
         if stat.S_ISREG(os.fstat(file).st_mode):
@@ -61,8 +69,12 @@ class Workbench:
         os.close(file)
 
     def clear(self) -> None:
-        for name in os.listdir(self._scratch):
-            os.unlink(name, dir_fd=self._scratch)
+        """Make another directory."""
+        for name in os.listdir(self._place):
+            os.unlink(name, dir_fd=self._place)
+        os.close(self._place)
+        os.rmdir(self._name, dir_fd=self._scratch)
+        self._make_place()
 
     def become(self, order: dict[str, Any], limits: dict[str, Any], files: Sequence[int]) -> NoReturn:
         """Run the executable on its standard streams, in the confined child. `files`: input, output, errors, failure,
@@ -72,11 +84,11 @@ class Workbench:
         stack = min(MAX_STACK, limits["memory_bytes"])
         hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
         resource.setrlimit(resource.RLIMIT_STACK, (stack if hard < 0 else min(stack, hard), hard))
-        os.fchdir(self._scratch)
+        is_program = order["kind"] == "program"
+        os.chdir("/") if is_program else os.fchdir(self._place)
         self.confinements[order["kind"]].enter(limits["total_s"], limits["memory_bytes"], limits["file_bytes"])
         os.dup2(failure, _FAILURE, inheritable=False)
         os.dup2(executable, _EXECUTABLE, inheritable=False)
-        is_program = order["kind"] == "program"
         for place, file in enumerate((job, errors if order["result"] else output, null if is_program else errors)):
             os.dup2(file, place)
         os.closerange(3, _FAILURE)

@@ -44,6 +44,7 @@ from ratchet.verifiers.sandbox.data_types import (
 PRELUDE, CHECK = "prelude", "check"
 """Values of `__module__` for classes that a prelude or a check defines."""
 
+_OF_OBJECTS = {*dir(object), "__dict__", "__weakref__"}
 NotData = TypeError
 Graph = dict[str, Any]
 Body = list[Any]
@@ -283,6 +284,8 @@ class Wire:
             case _:
                 if self.class_of(kind.removeprefix("of ")) is not type(item):
                     raise ValueError(f"it is no {kind}")
+                if not _OF_OBJECTS.isdisjoint(body):
+                    raise ValueError("it would have another class")
                 new = {name: value(data) for name, data in body.items()}
                 getattr(item, "__dict__", {}).clear()
                 for name, of in new.items():

@@ -76,6 +76,7 @@ def _rehearse(names: dict[str, Any]) -> None:
     """Run programs of our own as each kind of test, and a check: what the interpreter creates on first use would cost
     each child copies of the pages it lies on."""
     modules, standard = dict(sys.modules), [os.dup(descriptor) for descriptor in range(3)]
+    recursion_limit = sys.getrecursionlimit()
     source = "def f(x):\n    return x\nif __name__ == '__main__':\n    print(f(int(input())))\n"
     call = {"kind": "call", "args": [1], "kwargs": {}, "exact": False}
     program = {"source": source, "entry_point": "f", "prelude": None}
@@ -96,6 +97,7 @@ def _rehearse(names: dict[str, Any]) -> None:
     for place, descriptor in enumerate(standard):
         os.dup2(descriptor, place)
         os.close(descriptor)
+    sys.setrecursionlimit(recursion_limit)
     sys.modules.clear()
     sys.modules.update(modules)
 
