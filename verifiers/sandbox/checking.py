@@ -5,8 +5,9 @@ process (`proxies`, `objects`). They return data or further proxies. The values 
 
 - a value from the program is compared here, by Python's own `==` of data; no `__eq__` of the program is called;
 - an object that the check did not create, from a class it names, is never compared with a value of the check, and
-  gives one answer to one question until the program is called again;
-- two objects of the program are equal if their `==` says so *and* their classes and attributes are the same;
+  gives one answer to one question, attributes included, until the program is called again;
+- two objects of the program are equal if their `==` says so *and* their classes and attributes are the same, as far as
+  its process says: of objects that a check creates itself it knows nothing else;
 - a statement that would hold of every number does not hold of NaN or of empty arrays (`vacuous`).
 """
 
