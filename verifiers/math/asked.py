@@ -6,17 +6,27 @@ import re
 
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.families import INTEGERS
 from ratchet.verifiers.math.nodes import ZERO, names_of
 from ratchet.verifiers.math.numeric import MOST_WORK, same_value
 from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.symbols import is_symbol
-from ratchet.verifiers.math.tokens import spelled
+from ratchet.verifiers.math.tokens import single_letters, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
 _SIZES = frozenset(VOCABULARY["sizes"].split())
 _PROBABILITY = re.compile(r"\b(?:probability|chance|likelihood)\b", re.IGNORECASE)
+_INTEGERS = re.compile(
+    r"\bintegers?\b|\bintegral\b|\bwhole\b|\bnatural\b|\\(?:mathbb|Bbb|mathbf) ?\{?[ZN]|ℤ|ℕ", re.IGNORECASE
+)
+_COUNTING = re.compile(
+    r"\bpositive\b|\bnatural\b|\bwhole numbers?\b|non-?negative|\bsequence|\bterms?\b|\bn-?th\b|recurren|\bseries\b"
+    r"|\\(?:mathbb|Bbb|mathbf) ?\{?N|ℕ|\^\{?\+",
+    re.IGNORECASE,
+)
+_SEVERAL = re.compile(r"\b(?:all|solutions|values|roots|zeros|pairs)\b", re.IGNORECASE)
 _NAME = r"(?:\\[a-z]+|[A-Za-z])(?:_\{?\w\}?)?"
 _TUPLE = re.compile(rf"\(\s*({_NAME}(?:\s*,\s*{_NAME})+)\s*\)")
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d\s*([a-z])\s*\}\s*\{\s*d\s*([a-z])\s*\}")
@@ -101,8 +111,35 @@ def _order(question: Question, names: list[str]) -> list[str] | None:
 
 
 def _restricted(question: Question, reference: Answer, answer: Answer) -> bool:
-    """`f(n) = n for all even n`."""
-    return answer.domain in ("even", "odd", "prime") and not reference.domain
+    """`f(n) = n for all even n`; `x > 2, x \\in \\mathbb{Z}` for x > 2; `k\\pi, k \\in \\mathbb{N}` for all of them.
+    A letter that the question has, or that numbers the members of a sequence, is what it says there."""
+    if reference.domain or any(part.domain for part in reference.parts):
+        return False
+    domains = {each for part in (answer, *answer.parts) for each in part.domain.split()}
+    if domains & {"even", "odd", "prime"}:
+        return True
+    is_counted, is_whole = question.says(_COUNTING), question.says(_INTEGERS)
+    if answer.variable or any(part.variable for part in answer.parts):
+        return "Q" in domains or (not is_whole and bool(domains & {"Z", "N", "N0"}))
+    letters = {letter for letter in _letters(answer) if not question.names(letter.lstrip("\\"))}
+    is_narrow = not is_counted and any(each in ("N", "N0", "R+") or each[0] == ">" for each in domains)
+    is_narrow |= "Q" in domains or ("Z" in domains and not is_whole and not letters <= INTEGERS)
+    return is_narrow and bool(letters)
+
+
+def _letters(answer: Answer) -> frozenset[str]:
+    """The letters of its values, without the arguments and indices of the left sides of equations."""
+    sides = [part.parts for part in (answer, *answer.parts) if part.kind == "equation" and not part.words]
+    given = {token.text for left, *_ in sides for token in single_letters(left.tokens)}
+    values = [value for side in sides for value in side[1:]] or [answer, *answer.parts]
+    return frozenset().union(*(names_of(value.node) for value in values if value.node)) - given
+
+
+def _listed(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`1, 100` for 1100, where the question may ask for several values."""
+    is_list = answer.kind == "collection" and len(answer.parts) > 1
+    is_list &= reference.value is not None and all(part.value is not None for part in answer.parts)
+    return is_list and question.says(_SEVERAL)
 
 
 def _odds(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -164,6 +201,6 @@ def _other_event(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 _DIFFERENCES = (
-    _unknown, _other_size, _other_side, _other_order, _restricted, _odds, _misnamed, _extremes_swapped,
+    _unknown, _other_size, _other_side, _other_order, _restricted, _listed, _odds, _misnamed, _extremes_swapped,
     _negative_change, _two_truths, _respectively, _other_event,
 )  # fmt: skip

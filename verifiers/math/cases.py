@@ -5,6 +5,7 @@ import math
 from fractions import Fraction
 
 from ratchet.verifiers.math.answer import Answer
+from ratchet.verifiers.math.families import INTEGERS
 from ratchet.verifiers.math.nodes import Node, names_of, replaced
 from ratchet.verifiers.math.numeric import constant_value, same_value
 from ratchet.verifiers.math.regions import Cut, Region, complement, region_of, union, variable_of
@@ -34,9 +35,18 @@ def same_function(one: Answer, other: Answer, work: list[int]) -> bool:
 def variables(answer: Answer) -> set[str]:
     """The names that the conditions restrict."""
     conditions = [row.parts[-1] for row in answer.parts if row.parts]
-    return {each.variable or (variable_of(each.parts[0]) if each.kind == "equation" else "") for each in conditions} - {
-        ""
-    }
+    pieces = [each for row in conditions for each in (row.parts if row.kind == "collection" else (row,))]  # x \\ne 0
+    return {each.variable or (variable_of(each.parts[0]) if each.kind == "equation" else "") for each in pieces} - {""}
+
+
+def cover_the_line(answer: Answer) -> bool | None:
+    """True if some row's condition holds for every number, but for single ones; None if a condition is no region, or
+    is one for whole numbers."""
+    regions = [region_of(_place(row.parts[-1])) for row in answer.parts if row.parts]
+    if None in regions or variables(answer) & INTEGERS:
+        return None
+    gaps = complement(union([region for region in regions if region is not None]))
+    return all(low.value == high.value for (low, _), (high, _) in zip(gaps[::2], gaps[1::2], strict=True))
 
 
 def _rows(answer: Answer) -> Rows:

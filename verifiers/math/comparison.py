@@ -73,6 +73,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
         evidence.unevaluated = True
         return False
     if reference.kind != answer.kind:
+        if answer.kind == "collection" and reference.value is not None and _is_spaced(answer, reference):
+            return True
         forth = _same_across_kinds(reference, answer, lambda one, other: same_answer(one, other, evidence))
         return forth or _same_across_kinds(answer, reference, lambda one, other: same_answer(other, one, evidence))
     if reference.kind == "scalar":
@@ -262,16 +264,6 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         if node and names_of(node):  # a fractional part?
             return False
         return same(one.parts[0], other)
-    if one.kind == "collection" and not one.brackets and other.value is not None:
-        # `12, 345`: groups of three digits after a comma and a space are more likely one number than a list.
-        groups = [part.text for part in one.parts]
-        grouped = (
-            all(part.value is not None for part in one.parts)
-            and "".join(groups).isdigit()
-            and all(len(group) == 3 for group in groups[1:])
-            and groups[0][:1] != "0"
-        )
-        return grouped and len(groups[0]) <= 3 and int("".join(groups)) == other.value and other.unit is None
     if one.kind == "text" and other.kind == "scalar" and other.value is None:
         ours, theirs = (answer.text.replace(" ", "") for answer in (one, other))
         return ours == theirs or folded(ours) == folded(theirs)
@@ -311,15 +303,34 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
     return False
 
 
+def _is_spaced(answer: Answer, number: Answer) -> bool:
+    """True for `12, 345` as 12345: groups of three digits after a comma and a space are more likely one number than a
+    list. A reference that is a list stays one."""
+    groups = [part.text for part in answer.parts]
+    digits = "".join(groups)
+    return (
+        not answer.brackets
+        and number.unit is None
+        and all(part.value is not None for part in answer.parts)
+        and digits.isdigit()
+        and 0 < len(groups[0]) <= 3
+        and groups[0][0] != "0"
+        and all(len(group) == 3 for group in groups[1:])
+        and int(digits) == number.value
+    )
+
+
 def _same_cases(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """Value and condition, row by row, in any order. One row of the answer may say "otherwise" where the reference has
-    a condition: it is what the other rows leave."""
+    a condition: it is what the other rows leave, if those of the reference leave nothing out."""
     if reference.brackets != answer.brackets or len(reference.parts) != len(answer.parts):
         return False
     if cases.variables(reference) != cases.variables(answer):  # 1 if n = 0 is not 1 if w = 0
         return False
     open_rows = [row for row in answer.parts if row.parts[1].words == "otherwise"]
     is_open = len(open_rows) == 1 and not any(row.parts[1].words == "otherwise" for row in reference.parts)
+    if is_open and cases.cover_the_line(reference) is False:
+        return False
 
     def same(one: Answer, other: Answer) -> bool | None:
         if is_open and other is open_rows[0]:

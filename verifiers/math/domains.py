@@ -1,6 +1,7 @@
 r"""Conditions on an answer's letters that follow it: `k \in \mathbb{Z}`, "for all positive integers n", `n \ge 1`.
 
-Conditions that only one of two answers has change nothing; two that differ make different answers.
+Conditions that only one of two answers has are not compared here: those that make an answer smaller are refused with
+the question (`asked.py`). Two that differ make different answers.
 """
 
 import re
@@ -73,7 +74,11 @@ def _said(tail: Tokens) -> tuple[Tokens, str] | None:
     if tail and len(tail) <= _MOST_LETTERS and all(token.kind == "name" for token in tail) and _EVERY & {*led}:
         return tail, "any"  # f(x) = x for all x
     spoken = [token for token in tail if words.word(token)]
-    names = tuple(token for token in tail if token.kind == "name" and token.text not in (*_SETS, *["a"] * bool(spoken)))
+    names = tuple(
+        token
+        for i, token in enumerate(tail)
+        if token.kind == "name" and not (i and token.text in _SETS) and not (spoken and token.text == "a")
+    )  # C \\in \\mathbb{R}
     if not names or len(names) > _MOST_LETTERS:
         return None
     if spoken and not any(token.kind in ("number", "command") for token in tail):

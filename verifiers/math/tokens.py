@@ -175,6 +175,9 @@ class _Lexer:
             self.gap = True
         elif meaning in ("text", "letters", "vector"):
             return self._styled(name, meaning, position, end, depth)
+        elif name == "!":  # 11,\\! 111 is one number
+            while self.text[position : position + 1].isspace():
+                position += 1
         elif name in ("ket", "bra", "braket"):
             position = self._state(name, position, end)
         elif name == "underline" and self.tokens[-2:-1] and self.tokens[-2].isa("^"):
