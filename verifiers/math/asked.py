@@ -16,7 +16,9 @@ from ratchet.verifiers.math.tokens import single_letters, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
-_SIZES = frozenset(VOCABULARY["sizes"].split())
+_SIZES, _RESULTS, _HAVING = (frozenset(VOCABULARY[each].split()) for each in ("sizes", "results", "having"))
+_OPPOSITES = [({*one.split()}, {*other.split()}) for one, other in VOCABULARY["opposites"].items()]
+_PRONOUNS = frozenset(VOCABULARY["restated"]["neutral"].split()) | {"everyone", "everybody", "who", "which", "also"}
 _PROBABILITY = re.compile(r"\b(?:probability|chance|likelihood)\b", re.IGNORECASE)
 _INTEGERS = re.compile(
     r"\bintegers?\b|\bintegral\b|\bwhole\b|\bnatural\b|\\(?:mathbb|Bbb|mathbf) ?\{?[ZN]|ℤ|ℕ", re.IGNORECASE
@@ -49,10 +51,31 @@ def _unknown(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 def _other_size(question: Question, reference: Answer, answer: Answer) -> bool:
-    """`radius 8 cm` where the diameter is asked for."""
-    first = words.word(answer.tokens[0]) if answer.tokens else ""
-    asked = {*re.findall("[a-z]+", question.last_sentence.lower())}
-    return first in _SIZES and first not in asked and bool(asked & _SIZES)
+    """`radius 8 cm` where the diameter is asked for, `the sum of the roots is 8` where their product is, `the minimum
+    is 8` where the maximum is."""
+    said = {*map(words.word, answer.tokens)} - {""}
+    if not said or reference.kind == "text":
+        return False
+    request, text = ({*re.findall("[a-z]+", each.lower())} for each in (question.last_sentence, question.text))
+    if any(request & kind and said & kind and not said & kind & request for kind in (_SIZES, _RESULTS)):
+        return True
+    return any(
+        text & one and said & other and not said & one and not text & other
+        for one, other in (*_OPPOSITES, *(pair[::-1] for pair in _OPPOSITES))
+    )
+
+
+def _other_person(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`Jane has 12` where the question has no Jane."""
+    return any(
+        one.text.istitle() and words.word(two) in _HAVING and not _is_known(question, reference, words.word(one))
+        for one, two in itertools.pairwise(answer.tokens)
+    )
+
+
+def _is_known(question: Question, reference: Answer, word: str) -> bool:
+    is_answer = word in reference.text.lower()
+    return is_answer or len(word) < 3 or word in _PRONOUNS or stem(word) in question.stems
 
 
 def _other_side(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -201,6 +224,6 @@ def _other_event(question: Question, reference: Answer, answer: Answer) -> bool:
 
 
 _DIFFERENCES = (
-    _unknown, _other_size, _other_side, _other_order, _restricted, _listed, _odds, _misnamed, _extremes_swapped,
-    _negative_change, _two_truths, _respectively, _other_event,
+    _unknown, _other_size, _other_person, _other_side, _other_order, _restricted, _listed, _odds, _misnamed,
+    _extremes_swapped, _negative_change, _two_truths, _respectively, _other_event,
 )  # fmt: skip

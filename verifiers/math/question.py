@@ -144,6 +144,8 @@ _ORDERED = re.compile(
 )
 _BLANK = re.compile(r"(?:\\?_){2,}|\\underline\s*\{[^{}A-Za-z0-9]*(?:\\[a-z]+[^{}A-Za-z0-9]*)*\}|\(\s{2,}\)|\\blank\b")
 _PART = re.compile(r"(?:^|[.?;:。；？：]\s*)\((?:[1-9]|[a-d])\)")
+_CHOICES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", _I)
+_SAME_NOUN = re.compile(r"\b(\w+) (\w+),? or (?:the |an? )?(\w+) \2\b", _I)
 _WHERE = re.compile(
     r"\b(?:such|for which|where|if|when|whose|that|so|given|satisfying|with)\b|[.?!;]\s|[?!;]|:", _I
 )  # fmt: skip
@@ -191,6 +193,16 @@ class Question:
         if self.says(_OF_CONSTANTS):
             return frozenset()
         return frozenset(f"{letter}_{index}" if index else letter for letter, index in _CONSTANT.findall(self.text))
+
+    @functools.cached_property
+    def alternatives(self) -> frozenset[str]:
+        """The words of things of which the question lets choose, `Alice or Bob`, in small letters."""
+        words = [word for match in _CHOICES.finditer(self.text) for word in re.findall("[A-Za-z]+", match[0])]
+        words += [word for match in _SAME_NOUN.finditer(self.text) for word in match.group(1, 3)]
+        if any(word.istitle() and word[1:] for word in words):  # in the race, Alice or Bob
+            words = [word for word in words if word.istitle()]
+        said = re.findall("[a-z]+", self.text.lower())
+        return frozenset(word.lower() for word in words if said.count(word.lower()) == 1) - {"or", "the", "a", "an"}
 
     @functools.cached_property
     def stems(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _RESTATED = VOCABULARY["restated"]
 _NEUTRAL, _DENYING, _ALTERING = (frozenset(_RESTATED[each].split()) for each in ("neutral", "denying", "changing"))
-_HEDGED = frozenset(VOCABULARY["final_answer"]["denied"].split())
+_HEDGED = frozenset(VOCABULARY["final_answer"]["denied"].split()) | {"would", "should"}
 _ALTERING |= frozenset(VOCABULARY["foreign_changing"].split())
 _CHANGING = frozenset(VOCABULARY["no_nouns"].split()) - _NEUTRAL | _DENYING | _ALTERING
 _APPROXIMATELY, _PLACES, _LEADING, _COPULAS, _BEHIND, _REASONS, _REJECTING = (
@@ -35,7 +35,6 @@ _REMARKED = _ALTERING | frozenset(_RESTATED["remarks"].split())
 _DECIDES = re.compile(
     r"(?:^|[.?!:,]\s+)(?:is|are|does|do|did|can|could|will|was|were|has|have)\s([^.?!]*)\?", re.IGNORECASE
 )
-_ALTERNATIVES = re.compile(r"\w+(?:, \w+)*,? or (?:the |an? )?\w+", re.IGNORECASE)
 _WINNING = frozenset(["wins", "win", "winning", "strategy", "correct", "true"])
 _AROUND = _NEUTRAL | _LEADING | _BEHIND | _WINNING
 _LONGEST_SENTENCE, _MORE_WORDS = 24, 3
@@ -109,11 +108,9 @@ def says(question: Question, reference: Answer, sentence: Answer, short: Answer)
     tokens, wanted = sentence.tokens, short.words.replace(" ", "")
     if short.kind != "text" or not wanted or not len(short.tokens) < len(tokens) <= _LONGEST_SENTENCE:
         return False
-    spoken = [words.word(token) or token.text.lower() for token in tokens]
+    spoken = [word or token.text.lower() for word, token in zip(words.spoken(tokens), tokens, strict=True)]
     asked = _letters(question.text)
-    others = {word for match in _ALTERNATIVES.finditer(question.text) for word in _letters(match[0])}
-    others = {word for word in others if asked.count(word) == 1} - {"or", *_letters(short.words)}
-    others |= words.NEXT | {*_letters(short.words)}  # false, of `false that it is false`
+    others = question.alternatives | words.NEXT | {"not", *_letters(short.words)}  # false, of `false that it is false`
     for begin in range(len(tokens)):
         for end in range(begin + 1, min(len(tokens), begin + len(short.tokens) + _MORE_WORDS) + 1):
             if (begin, end) == (0, len(tokens)) or prose(tokens[begin:end]).replace(" ", "") != wanted:
@@ -151,7 +148,9 @@ def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Ite
     """`37` of `The bakery has 37 muffins left`, and what is behind the verb of `Each muffin costs about $2`."""
     said = question.stems
     begin, end = 0, len(tokens)
-    spoken = [words.word(token) for token in tokens]
+    spoken = words.spoken(tokens)
+    if "not" in spoken:
+        return
     skipped = _APPROXIMATELY if _APPROXIMATELY & {*spoken} and _is_rounded(question, reference) else frozenset[str]()
     while begin < end and (
         _is_repeated(tokens[begin], said, True)
@@ -163,7 +162,8 @@ def _without_words(question: Question, reference: Answer, tokens: Tokens) -> Ite
         end -= 1
     copula = max((i for i, token in enumerate(tokens) if spoken[i] in _COPULAS or (i and token.isa(":"))), default=-1)
     is_ratio = copula > 0 and tokens[copula].isa(":") and not any(map(words.word, tokens[:copula]))  # 3 : 4 is no 4
-    if copula >= 0 and not is_ratio and all(_is_said(question, token) for token in tokens[:copula]):
+    is_other = all(spoken[copula + 1 :]) and not question.alternatives.isdisjoint(spoken[: copula + 1])  # red, of blue
+    if copula >= 0 and not is_ratio and not is_other and all(_is_said(question, token) for token in tokens[:copula]):
         at = copula + 1
         while at + 1 < len(tokens) and spoken[at] in _BEHIND | skipped:
             at += 1
@@ -199,7 +199,8 @@ def _is_said(question: Question, token: Token) -> bool:
     changes = word in _CHANGING | _HEDGED or words.is_numeral(word) or direction(word)
     is_plain = token.kind in ("word", "run") and len(word) > 2 and token.text[1:] == word[1:] and not changes
     is_known = is_plain or token.isa("'", ":") or word in _NEUTRAL | _LEADING or stem(word) in question.stems
-    return is_known or (token.kind in ("number", "name") and (token.upright or question.names(token.text)))
+    is_given = token.kind in ("number", "name") and question.names(token.text)
+    return is_known or is_given or (token.upright and (token.kind == "number" or token.text in ("a", "A")))
 
 
 def without_remark(tokens: Tokens) -> Tokens:
@@ -209,7 +210,7 @@ def without_remark(tokens: Tokens) -> Tokens:
     if tokens[-1:] and tokens[-1].isa(")"):
         opened = [i for i in range(1, len(tokens)) if tokens[i].isa("(") and closing(tokens[i:]) == len(tokens) - 1 - i]
         at = opened[0] if opened else at
-    remark = [words.word(token) or token.text for token in tokens[at:]]
+    remark = [word or token.text for word, token in zip(words.spoken(tokens[at:]), tokens[at:], strict=True)]
     rejects = not _REJECTING.isdisjoint(remark)  # 8 (the negative root is extraneous)
     taken_back = _TAKEN_BACK if rejects else _TAKEN_BACK | _REMARKED
     capitals = {token.text.lower() for token in tokens[at:] if token.text.isupper()}  # 2(ABC) is a product

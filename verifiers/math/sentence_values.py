@@ -19,10 +19,11 @@ from ratchet.verifiers.math.units import parse_unit
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _WORDS = VOCABULARY["sentence_values"]
-_TAKING_BACK, _CHANGING, _FOLLOWING, _COUNTED, _RESULTING, _PLACES = (
+_TAKING_BACK, _CHANGING, _FOLLOWING, _COUNTED, _RESULTING, _PLACES, _NAMING = (
     frozenset(_WORDS[each].split())
-    for each in ("taking_back", "changing", "following", "counted", "resulting", "places")
+    for each in ("taking_back", "changing", "following", "counted", "resulting", "places", "naming")
 )
+_ARTICLES = ("the", "a", "an")
 _CHANGING |= frozenset(VOCABULARY["foreign_changing"].split())
 _REASONS = ("from", "since", "because")
 _APPROXIMATELY = frozenset(VOCABULARY["restated"]["approximately"].split())
@@ -35,7 +36,7 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
     """Answers that the sentence may state: each span with harmless text around it, except the whole sentence."""
     if not 2 < len(tokens) <= _LONGEST or not any(len(words.word(token)) > 1 for token in tokens):
         return
-    spoken = [words.word(token) for token in tokens]
+    spoken = words.spoken(tokens)
     allowed = _APPROXIMATELY if _is_rounded(question, reference) else frozenset[str]()
     harmless = _harmless(question, tokens, spoken, allowed)
     first = next((i for i, fine in enumerate(harmless) if not fine), len(tokens))
@@ -56,7 +57,7 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
                 continue
             core = trimmed(tokens[begin:end])
             is_spoken = all(words.word(token) or token.kind == "name" for token in core)
-            if is_spoken and begin and spoken[begin - 1] in words.NEXT:
+            if is_spoken and begin and not _names(question, spoken, begin, end):
                 continue
             if not core or (is_spoken and end < len(tokens) and (begin or spoken[end] not in ("is", "works"))):
                 continue
@@ -65,6 +66,15 @@ def stated_values(question: Question, reference: Answer, tokens: Tokens) -> Iter
             value = parse_tokens(core)
             if not value.unit or not value.unit.words or not question.is_count or question.counts(value.unit.words):
                 yield value
+
+
+def _names(question: Question, spoken: list[str], begin: int, end: int) -> bool:
+    """True if the words before a name give it as what is asked for: `is Alice`, `on Saturday`, and not `Bob beats
+    Alice` or `precedes Saturday`."""
+    before = next((word for word in reversed(spoken[:begin]) if word not in _ARTICLES), "")
+    if not (question.alternatives - {*spoken[begin:end]}).isdisjoint(spoken[:begin] + spoken[end:]):
+        return False
+    return before not in words.NEXT and (not before or before in _NAMING or stem(before) in question.stems)
 
 
 def _computed(spoken: list[str]) -> int:
@@ -143,6 +153,8 @@ def _is_harmless_word(question: Question, spoken: list[str], at: int, allowed: f
     if spoken[at : at + 4] == ["if", "and", "only", "if"] or "and only if" in " ".join(spoken[max(at - 3, 0) : at + 1]):
         return True
     if word in _TAKING_BACK or (word in ("least", "most") and at and spoken[at - 1] == "at"):
+        return False
+    if spoken[at : at + 2] == ["up", "to"] and (not at or spoken[at - 1] in _NAMING):  # and not `adds up to`
         return False
     if sign := direction(word):
         return sign == question.direction

@@ -30,7 +30,9 @@ _ROMAN = {name: rank for rank, name in enumerate(["i", "ii", "iii", "iv", "v", "
 _RANKED = frozenset(VOCABULARY["ranked"].split())
 _COMPASS = frozenset(["north", "south", "east", "west"])
 _CORNERS = {"NE": "northeast", "NW": "northwest", "SE": "southeast", "SW": "southwest"}
-NEXT = frozenset(["after", "next", "following", "previous", "yesterday", "tomorrow"])
+NEXT = frozenset(
+    ["after", "next", "following", "follows", "previous", "preceding", "precedes", "eve", "yesterday", "tomorrow"]
+)
 _DAYS = {name[:length]: name for name in _WEEKDAYS for length in (3, 4)}
 _SPOKEN_TIME = re.compile(
     r"(?:an? )?(?:(?P<minutes>\d+)(?: minutes?)?|(?P<quarter>1/4|quarter)|(?P<half>1/2|half)) "
@@ -48,6 +50,15 @@ _WHEN = re.compile(
 def word(token: Token) -> str:
     """The token's word in lower case; "" if it is not one."""
     return token.text.lower() if token.kind in ("word", "run") else ""
+
+
+def spoken(tokens: Tokens) -> list[str]:
+    """The word of each token, with "not" for the end of a contraction: doesn't, can't, won't."""
+    said = [word(token) for token in tokens]
+    for i in range(2, len(tokens)):
+        if tokens[i - 1].isa("'") and tokens[i].text.lower() == "t" and said[i - 2]:
+            said[i] = "not"
+    return said
 
 
 def folded(text: str) -> str:
