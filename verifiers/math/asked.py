@@ -7,12 +7,11 @@ import re
 from ratchet.verifiers.math import words
 from ratchet.verifiers.math.answer import Answer
 from ratchet.verifiers.math.families import INTEGERS
-from ratchet.verifiers.math.nodes import ZERO, names_of
+from ratchet.verifiers.math.nodes import ZERO, kinds_of, names_of
 from ratchet.verifiers.math.numeric import MOST_WORK, same_value
 from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
-from ratchet.verifiers.math.symbols import is_symbol
-from ratchet.verifiers.math.tokens import single_letters, spelled
+from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
@@ -32,6 +31,10 @@ _SEVERAL = re.compile(r"\b(?:all|solutions|values|roots|zeros|pairs)\b", re.IGNO
 _NAME = r"(?:\\[a-z]+|[A-Za-z])(?:_\{?\w\}?)?"
 _TUPLE = re.compile(rf"\(\s*({_NAME}(?:\s*,\s*{_NAME})+)\s*\)")
 _DERIVATIVE = re.compile(r"\\[dt]?frac\s*\{\s*d\s*([a-z])\s*\}\s*\{\s*d\s*([a-z])\s*\}")
+_SQUARE = re.compile(r"[\[\]]")
+_STATISTICS = ("P", "E", "\\Var", "\\Cov")
+_POINTS = re.compile(r"\b(?:coordinates?|points?|vertex|vertices|midpoint|pairs?)\b", re.IGNORECASE)
+_RANGE = re.compile(r"\binterval|\binequalit|\bdomain\b|\brange\b|\bvalues\b", re.IGNORECASE)
 _SEGMENT = re.compile(r"[A-Z] ?[A-Z]")
 
 
@@ -211,19 +214,83 @@ def _respectively(question: Question, reference: Answer, answer: Answer) -> bool
     return is_apart and -1 not in places and places != sorted(places)
 
 
-def _other_event(question: Question, reference: Answer, answer: Answer) -> bool:
-    r"""`P(\overline{A})` for P(A): what the question asks for without words, with another argument."""
-    if answer.kind != "equation" or answer.words or reference.kind != "scalar":
+def _other_symbol(question: Question, reference: Answer, answer: Answer) -> bool:
+    r"""`x_1 = 8` where x_2 is asked for, BC for AB, P(A^c) for P(A), \angle ABC for \angle BCD, f(x) for x."""
+    if answer.kind != "equation" or answer.words or reference.kind == "equation" or len(answer.parts) != 2:
         return False
-    left = answer.parts[0]
-    head = left.text.split(" ( ")[0]
-    if head != "P" or any(len(words.word(token)) > 1 for token in left.tokens):
+    asked, left = (_bare(tokens) for tokens in (question.symbol, answer.parts[0].tokens))
+    if not asked:  # an event that the question asks for without words
+        asked = question.formulas[-1] if question.formulas and question.formulas[-1][0].text == "P" else ()
+    said, wanted = (_SQUARE.sub(_round, spelled(tokens)) for tokens in (left, asked))
+    if not left or not asked or said == wanted or any(len(words.word(token)) > 1 for token in left if token.upright):
         return False
-    asked = question.formulas[-1] if question.formulas else ()
-    return spelled(asked).startswith("P (") and spelled(asked) != left.text and is_symbol(left)
+    if len(asked) == 1 and asked[0].kind == "name":
+        is_written = any(spelled(formula) == said for formula in question.formulas)
+        return not is_written and _is_decorated(left, asked[0].text)
+    if all(map(_SEGMENT.fullmatch, (said, wanted))):
+        return {*said} != {*wanted}
+    if asked[0].isa("\\angle") and left[0].isa("\\angle"):
+        return _vertex(said) != _vertex(wanted)
+    if left[0].text != asked[0].text or not all(len(side) > 2 for side in (left, asked)):
+        return False
+    both = (left[1].text, asked[1].text)
+    is_argument = both[0] in ("(", "[") and both[1] in ("(", "[")
+    is_number = all(len(side) == 4 and side[2].kind == "number" for side in (left, asked))
+    return both == ("_", "_") or (is_argument and (is_number or left[0].text in _STATISTICS))
+
+
+def _bare(tokens: Tokens) -> Tokens:
+    """Tokens without words around them, and an angle without the m of its measure."""
+    while tokens and len(words.word(tokens[0])) > 1 and not _SEGMENT.fullmatch(tokens[0].text):
+        tokens = tokens[1:]
+    return tokens[1:] if len(tokens) > 1 and tokens[0].text == "m" and tokens[1].isa("\\angle") else tokens
+
+
+def _is_decorated(tokens: Tokens, name: str) -> bool:
+    """True for \\sin x, f(x), x', \\bar x and x^2, which are not x, and for any inverse."""
+    if tokens[-1].isa("}") and "^" in [token.text for token in tokens]:
+        return True
+    if tokens[0].text == name:
+        return len(tokens) > 1 and tokens[1].isa("'", "''", "%", "^")
+    return not tokens[0].isa("\\angle") and any(token.text.split()[-1] == name for token in tokens)
+
+
+def _vertex(angle: str) -> str:
+    """B of \\angle ABC."""
+    letters = [letter for letter in angle.replace("\\angle", "") if letter.isalpha()]
+    return letters[len(letters) // 2] if len(letters) in (1, 3) else angle
+
+
+def _round(match: re.Match[str]) -> str:
+    return {"[": "(", "]": ")"}[match[0]]
+
+
+def _metric(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`5 meters` for 5m, where m is a letter of the question."""
+    letters = names_of(reference.node or ZERO) if reference.unit is None else frozenset[str]()
+    is_letter = len(letters) == 1 and any(spelled(formula) in letters for formula in question.formulas)
+    return is_letter and answer.unit is not None and answer.node is not None and not names_of(answer.node)
+
+
+def _between(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`1 < x < 2` and a union of intervals, where points are asked for."""
+    points = reference.parts if reference.kind == "collection" else (reference,)
+    if not all(each.kind == "tuple" and each.brackets == "()" for each in points) or question.says(_RANGE):
+        return False
+    signs = ("<", ">", "\\le", "\\ge", "\\cup")
+    return any(token.isa(*signs) for token in answer.tokens) and bool(_POINTS.search(question.last_sentence))
+
+
+def _other_integer(question: Question, reference: Answer, answer: Answer) -> bool:
+    """`m\\pi` for `n\\pi`, where the question has both."""
+    ours, theirs = (names_of(each.stated.node or ZERO) for each in (reference, answer))
+    is_integer = len(ours) == len(theirs) == 1 and ours != theirs and ours | theirs <= INTEGERS
+    is_angle = "\\pi" in kinds_of(reference.stated.node or ZERO, names=True)
+    return is_integer and is_angle and all(map(question.names, ours | theirs))
 
 
 _DIFFERENCES = (
     _unknown, _other_size, _other_person, _other_side, _other_order, _restricted, _listed, _odds, _misnamed,
-    _extremes_swapped, _negative_change, _two_truths, _respectively, _other_event,
+    _extremes_swapped, _negative_change, _two_truths, _respectively, _other_symbol, _metric, _between,
+    _other_integer,
 )  # fmt: skip

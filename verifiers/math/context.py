@@ -64,7 +64,11 @@ _DEFINITION = re.compile(
 _IN_TERMS = re.compile(
     r"\bin terms of\b|\bexpress\b|\bas a function of\b|\bsolve\b|\bsubstitut|\bprove\b|\bshow that\b", re.IGNORECASE
 )
-_DECIMAL_COMMA = re.compile(r"(?<![\d,])\d+(?:,|\{,\})\d{1,2}(?!\d|,\d)|[à-ÿ]")
+_ABROAD = r"(?:und|das|wie|sind|les?|une|des|sous|dans|avec|los|las|que|por|para|uma|di|jest)"
+_DECIMAL_COMMA = re.compile(
+    rf"(?<![\d,(\[])\d+(?:,|\{{,\}})\d{{1,2}}(?!\d|,\d|\s*[)\]])|\b{_ABROAD}\b.*[à-ÿ]|[à-ÿ].*\b{_ABROAD}\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _RATIO = re.compile(r"\bratio of\b(?!.*(?:\bform\b|\w\s*:\s*\w|\bintegers\b|\bterms\b))", re.IGNORECASE | re.DOTALL)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
 _INFINITE = ("name", "\\infty")

@@ -52,6 +52,12 @@ _FORMS = {name: re.compile(pattern, _I) for name, pattern in FORMS.items()}
 _TEMPLATE = re.compile(
     r"(?:(?<!closed[ -])(?<!\bwe )(?<!\bto )\bform|\b(?:the|a|this|following) form of)\s+(?:\$|\\[(\[])", _I
 )
+_SYMBOL = re.compile(
+    r"\b(?:find|compute|determine|evaluate|calculate|what is) (?:the (?:value|length|measure|size) of )?"
+    r"(?:\$([^$]{1,30})\$|([A-Za-z](?:_\d)?|[A-Z]{2}|[A-Z]\([A-Z]\))(?=[.?]| (?:if|when|given)\b))"
+    r"(?!\s*(?:,|and\b|or\b)\s*(?:and |or )?\$)",
+    _I,
+)
 _NAME = r"\$?\\?\(?\s*([A-Za-z](?:_\w)?|\\[a-z]+)(?![A-Za-z])"
 _SOLVED = (
     re.compile(rf"\bsolv(?:e|ing)\b[^.?!]{{0,120}}?\bfor (?:the |positive |real |all )*{_NAME}", _I),
@@ -96,7 +102,8 @@ _COUNTED = re.compile(
 )
 _NUMERALS = "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|[a-z]+ty|hundred"
 _PERCENT = re.compile(
-    rf"\b(?:what|which)\b(?:(?!\b(?:{_NUMERALS})\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent", _I
+    rf"\b(?:what|which)\b(?:(?!\b(?:{_NUMERALS}|before|after|than|dollars)\b)[^.?!;\d$]){{0,60}}?\bpercent|\b(?:as|in)\s+(?:an?\s+)?percent",
+    _I,
 )
 """Percentages that are requested, not given ("after twenty percent off, what")."""
 _UNIT = re.compile(
@@ -193,6 +200,15 @@ class Question:
         if self.says(_OF_CONSTANTS):
             return frozenset()
         return frozenset(f"{letter}_{index}" if index else letter for letter, index in _CONSTANT.findall(self.text))
+
+    @functools.cached_property
+    def symbol(self) -> Tokens:
+        """The formula that the question asks the value of, `Find $x_2$`; empty if it has none, or several."""
+        asked = {match[1] or match[2] for match in _SYMBOL.finditer(self.text)}
+        try:
+            return trimmed(tokenize(asked.pop())) if len(asked) == 1 else ()
+        except Unreadable:
+            return ()
 
     @functools.cached_property
     def alternatives(self) -> frozenset[str]:
