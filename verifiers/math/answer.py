@@ -108,9 +108,13 @@ def named_values(answer: Answer) -> Answer | None:
     return Answer("tuple", parts=tuple(pairs[name] for name in in_order), brackets="()")
 
 
+def with_nodes(answer: Answer, change: Callable[[Node], Node]) -> Answer:
+    """The answer with its expressions changed."""
+    if answer.node is not None:
+        answer = replace(answer, node=change(answer.node))
+    return replace(answer, parts=tuple(with_nodes(part, change) for part in answer.parts))
+
+
 def with_name(answer: Answer, old: str, new: str) -> Answer:
     """The answer with another name for a variable."""
-    change: dict[Node, Node] = {("name", old): ("name", new)}
-    if answer.node is not None:
-        answer = replace(answer, node=replaced(answer.node, change))
-    return replace(answer, parts=tuple(with_name(part, old, new) for part in answer.parts))
+    return with_nodes(answer, lambda node: replaced(node, {("name", old): ("name", new)}))

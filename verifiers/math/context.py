@@ -8,9 +8,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ratchet.verifiers.math import families, integers, permutations, reactions, restated, words
-from ratchet.verifiers.math.answer import Answer, with_name
+from ratchet.verifiers.math.answer import Answer, with_name, with_nodes
 from ratchet.verifiers.math.expression import parse_expression
-from ratchet.verifiers.math.nodes import ZERO, Node, names_of, replaced
+from ratchet.verifiers.math.nodes import ZERO, Node, names_of, natural, replaced
 from ratchet.verifiers.math.numeric import constant_value
 from ratchet.verifiers.math.parts import split, trimmed
 from ratchet.verifiers.math.quantities import with_letter_unit
@@ -53,6 +53,16 @@ _ANTIDERIVATIVE = re.compile(
     r"|\\int(?![a-z]|\s*(?:\\limits)?\s*[_^])",
     re.IGNORECASE,
 )
+_NATURAL = re.compile(
+    r"\\int(?![a-z])|\\lim(?![a-z])|\\sum_.*\\infty|\\ln(?![a-z])|\be\^|\\exp(?![a-z])|\bintegra|\bantideriv|\bderivative"
+    r"|\bdifferential|\basymptotic|\bentropy\b|\bprime number theorem",
+    re.IGNORECASE | re.DOTALL,
+)
+_COMMON = re.compile(
+    r"\\log_?\s*(?:_|\{?10)|\\lg(?![a-z])|\bbase[- ]\$?(?:10|ten)\b|\bcommon log|\bpH\b|\bdecibel|\\log.*\\ln(?![a-z])"
+    r"|\\ln(?![a-z]).*\\log",
+    re.DOTALL,
+)
 _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
 _INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
@@ -64,7 +74,7 @@ _DEFINITION = re.compile(
 _IN_TERMS = re.compile(
     r"\bin terms of\b|\bexpress\b|\bas a function of\b|\bsolve\b|\bsubstitut|\bprove\b|\bshow that\b", re.IGNORECASE
 )
-_ABROAD = r"(?:und|das|wie|sind|les?|une|des|sous|dans|avec|los|las|que|por|para|uma|di|jest)"
+_ABROAD = r"(?:und|das|wie|sind|les?|une|des|est|sont|sous|dans|avec|los|las|que|por|para|uma|di|jest)"
 _DECIMAL_COMMA = re.compile(
     rf"(?<![\d,(\[])\d+(?:,|\{{,\}})\d{{1,2}}(?!\d|,\d|\s*[)\]])|\b{_ABROAD}\b.*[à-ÿ]|[à-ÿ].*\b{_ABROAD}\b",
     re.IGNORECASE | re.DOTALL,
@@ -167,6 +177,10 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         yield reference, bare
     if question.says(_ANTIDERIVATIVE) and answer.node and (node := without_constant(answer.node)):
         yield reference, replace(answer, node=node)
+    if question.says(_NATURAL) and not question.says(_COMMON):
+        pair = (_with_natural(reference), _with_natural(answer))
+        if pair != (reference, answer):
+            yield pair
     if (number := _with_decimal_comma(question, answer)) is not None:
         yield reference, number
     if reference.kind == "matrix" and answer.kind == "scalar" and (question.says(_IDENTITY) or not question.names("I")):
@@ -324,6 +338,14 @@ def _of_parts(reference: Answer, answer: Answer) -> Iterator[Pair]:
     if begins[0] == 0 and all(values):
         parts = tuple(map(parse_tokens, values))
         yield replace(reference, ordered=True), replace(answer, kind="collection", node=None, parts=parts, ordered=True)
+
+
+def _with_natural(answer: Answer) -> Answer:
+    r"""\\log as the natural logarithm, unless the answer writes a base itself."""
+    has_base = any(
+        one.isa("\\lg") or (one.isa("\\log") and two.isa("_")) for one, two in itertools.pairwise(answer.tokens)
+    )
+    return answer if has_base or "\\log" not in answer.symbols else with_nodes(answer, natural)
 
 
 def _with_decimal_comma(question: Question, answer: Answer) -> Answer | None:

@@ -14,7 +14,8 @@ from ratchet.verifiers.math.vocabulary import VOCABULARY
 _KINDS: dict[str, str] = VOCABULARY["domains"]
 _WORDS = VOCABULARY["domain_words"]
 _LEADING, _NEUTRAL, _STARTS = (frozenset(_WORDS[section].split()) for section in ("leading", "neutral", "starts"))
-_DECORATED = re.compile(r"(?:\^|_) (?:\{ )?(.+?)(?: \})?")
+DECORATED = re.compile(r"(?:\^|_) (?:\{ )?(.+?)(?: \})?")
+"""The mark in `^+` and `_{\\ge 0}` behind a set of numbers."""
 _SIGNED = {"+": "N", "> 0": "N", "\\ge 1": "N", "\\ge 0": "N0", "*": "N", "\\cdot": "N", "\\ast": "N"}
 _SETS = {f"{mark}{name}": name for name in "ZNRQC" for mark in ("\\", "")}
 _RANGE = re.compile(r"(?:= )?([01]) , (?:\\pm )?[12] (?:, (?:\\pm )?[23] )?(?:, )?\.\.\.")
@@ -111,7 +112,7 @@ def _set(tokens: Tokens) -> str:
         return {"0": "N0", "1": "N"}.get(rest[0].text, "") if is_endless else ""
     name = _SETS.get(first.text, "")
     if name and rest:
-        mark = _DECORATED.fullmatch(spelled(tuple(rest)))
+        mark = DECORATED.fullmatch(spelled(tuple(rest)))
         sign = _SIGNED.get(mark[1], "") if mark else ""
         return sign if name in "ZN" else sign and f"{name}+"
     return name

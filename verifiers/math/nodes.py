@@ -85,6 +85,12 @@ def replaced(node: Node, changes: dict[Node, Node]) -> Node:
     return tuple(replaced(part, changes) if isinstance(part, tuple) else part for part in node)
 
 
+def natural(node: Node) -> Node:
+    """The tree with natural logarithms for those of base 10."""
+    node = tuple(natural(part) if isinstance(part, tuple) else part for part in node)
+    return ("ln", node[2]) if node[:2] == ("log_base", ("number", Fraction(10))) else node
+
+
 def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
     """The exact value of a node without roots and functions; None if it is not rational, or too large."""
     kind = node[0]

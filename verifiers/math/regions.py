@@ -31,6 +31,15 @@ def line(low: Answer | None = None, high: Answer | None = None, brackets: str = 
     return Answer("tuple", parts=ends, brackets=brackets, variable=variable)
 
 
+def of_sign(sign: str) -> Answer:
+    """The numbers that compare so with zero: `>` for the positive ones."""
+    zero = expression(ZERO)
+    if sign == "\\ne":
+        return Answer("collection", parts=(line(high=zero), line(zero)))
+    brackets = {"\\ge": "[)", "\\le": "(]"}.get(sign, "()")
+    return line(zero, None, brackets) if sign in (">", "\\ge") else line(None, zero, brackets)
+
+
 def variable_of(answer: Answer | None) -> str:
     """The name that an answer consists of, such as x, \\theta, a_1 or f(x); otherwise ""."""
     node = answer.node if answer else None

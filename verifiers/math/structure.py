@@ -20,7 +20,7 @@ from ratchet.verifiers.math import (
     words,
 )
 from ratchet.verifiers.math.answer import Answer, Parse, flattened
-from ratchet.verifiers.math.domains import qualified
+from ratchet.verifiers.math.domains import DECORATED, qualified
 from ratchet.verifiers.math.framing import unframed
 from ratchet.verifiers.math.matching import GROUP
 from ratchet.verifiers.math.numerals import number, plain
@@ -38,6 +38,9 @@ _OF_ALL, _TENDING, _CLOSED, _OPEN = (
     frozenset(VOCABULARY["described"][each].split()) for each in ("all", "tending", "closed", "open")
 )
 _COMPARED = [(tuple(phrase.split()), sign) for phrase, sign in VOCABULARY["described"]["compared"].items()]
+_SIGNS = {"positive": ">", "negative": "<", "nonnegative": "\\ge", "nonpositive": "\\le", "nonzero": "\\ne"}
+_MARKS = {"+": ">", "-": "<", **dict.fromkeys(("*", "\\cdot", "\\ast"), "\\ne")}
+_MARKS |= {f"{sign} 0": sign for sign in (">", "<", "\\ge", "\\le", "\\ne")}
 _EMPTY, _ALL_REALS = (set(VOCABULARY[section].split(", ")) for section in ("no_solution", "all_reals"))
 
 
@@ -96,7 +99,22 @@ def _prose(tokens: Tokens, depth: int) -> Answer | None:
         return Answer("collection", tokens, brackets="{")
     if text in _ALL_REALS or (len(tokens) == 1 and tokens[0].text in ("\\R", "\\Reals")):
         return regions.line()
+    if sign := _sign(tokens):
+        return regions.of_sign(sign)
     return Answer("text", tokens, words=text) if text else None
+
+
+def _sign(tokens: Tokens) -> str:
+    r"""How the numbers of `all positive real numbers` and \mathbb{R}^+ compare with zero; "" for anything else."""
+    if tokens and tokens[0].text in ("\\R", "\\Reals"):
+        mark = DECORATED.fullmatch(spelled(tokens[1:]))
+        return _MARKS.get(mark[1], "") if mark else ""
+    text = " ".join(words.word(token) or token.text for token in tokens)
+    text = text.replace("non - 0", "nonzero").replace("non - ", "non")
+    said = {each for each in text.split() if len(each) > 1 or not each.isalpha()}
+    signs = said & _SIGNS.keys()
+    is_set = said - signs <= _OF_ALL and not said.isdisjoint(("real", "reals", "numbers"))
+    return _SIGNS[min(signs)] if is_set and len(signs) == 1 else ""
 
 
 def _except(tokens: Tokens, depth: int) -> Answer | None:
@@ -221,8 +239,6 @@ def _collection(tokens: Tokens, depth: int) -> Answer | None:
     if 1 < len(both) <= _MAX_PARTS and all(both):
         known = [region for part in both if (region := regions.region_of(_parse(part, depth))) is not None]
         return regions.as_answer(regions.intersection(known)) if len(known) == len(both) else None
-    if len(tokens) > 9 and tokens[0].isa("\\{") and tokens[1].isa("\\begin") and tokens[-4].isa("\\end"):
-        return _parse(tokens[1:], depth)  # a system of equations
     if len(tokens) < 2 or not tokens[0].isa("\\{") or closing(tokens) != len(tokens) - 1:
         return None
     inside = tokens[1:-1]

@@ -14,8 +14,8 @@ from ratchet.verifiers.math.tokens import Tokens
 _MATRICES = {*(kind + "matrix" for kind in ("", "p", "b", "B", "v", "V", "small")), "array"}
 
 
-def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
-    """Parse a matrix, or cases."""
+def matrix(tokens: Tokens, depth: int, parse: Parse, inside: str = "") -> Answer | None:
+    """Parse a matrix, cases, or a system of equations; `inside` is the bracket around the tokens."""
     begin = next((i for i, token in enumerate(tokens) if token.isa("\\begin")), -1)
     if begin < 0 or len(tokens) < begin + 8:
         return None
@@ -25,12 +25,15 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         columns = zip(*(row.parts for row in inner.parts), strict=False)
         return replace(inner, tokens=tokens, parts=tuple(Answer("tuple", parts=column) for column in columns))
     if begin == 1 and tokens[0].isa("|") and tokens[-1].isa("|"):
-        inner = matrix(tokens[1:-1], depth, parse)
+        inner = matrix(tokens[1:-1], depth, parse, "|")
         return replace(inner, tokens=tokens, brackets="|") if inner and inner.kind == "matrix" else None
     if begin and tokens[begin - 1].isa("(", "[") and closing(tokens[begin - 1 :]) == len(tokens) - begin:
-        return matrix(tokens[: begin - 1] + tokens[begin:-1], depth, parse)
+        return matrix(tokens[: begin - 1] + tokens[begin:-1], depth, parse, tokens[begin - 1].text)
+    if begin == 1 and tokens[0].isa("\\{") and trimmed(tokens)[-4].isa("\\end"):
+        return matrix(trimmed(tokens[1:]), depth, parse, "\\{")
     if begin > 0:
-        factor = parse_expression(tokens[: begin - tokens[begin - 1].isa("\\cdot", "\\times")])
+        before = tokens[:begin]
+        factor = parse_expression(before[:-1] if before[-1].isa("\\cdot", "\\times") else before)
         inner = parse(tokens[begin:], depth)
         if inner.kind != "matrix" or factor is None or any(not cell.node for row in inner.parts for cell in row.parts):
             return None
@@ -42,15 +45,28 @@ def matrix(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
     if kind == "array" and content and content[0].isa("{"):
         content = content[closing(content) + 1 :]
     rows = [split(row, "&") for row in split(content, "\\\\") if row]
-    if kind not in _MATRICES:
-        if kind == "cases" and all(len(row) == 2 for row in rows):
+    if kind not in _MATRICES or (kind in ("array", "matrix") and _is_layout(rows, inside)):
+        if kind in ("cases", "array", "matrix") and all(map(_is_case, rows)):
             cases = tuple(Answer("tuple", parts=tuple(parse(_case(cell), depth) for cell in row)) for row in rows)
             return Answer("collection", tokens, parts=cases, brackets="cases")
-        cases = tuple(parse(tuple(itertools.chain(*row)), depth) for row in rows)  # aligned
+        cases = tuple(parse(trimmed(tuple(itertools.chain(*row))), depth) for row in rows)  # aligned
         return cases[0] if len(cases) == 1 else Answer("collection", tokens, parts=cases)
     parsed = tuple(Answer("tuple", parts=tuple(parse(cell, depth) for cell in row)) for row in rows)
     # Round and square brackets mean the same; bars mean a determinant.
     return Answer("matrix", tokens, parts=parsed, brackets="|" if kind[0] in "vV" else "(")
+
+
+def _is_case(row: list[Tokens]) -> bool:
+    """True for a value and a condition, and not for `x &= 2`."""
+    return len(row) == 2 and not any(token.isa("=", *regions.RELATIONS) for token in row[1][:1])
+
+
+def _is_layout(rows: list[list[Tokens]], inside: str) -> bool:
+    """True for an array behind a brace, of one cell, or of equations below each other, without brackets: no matrix."""
+    cells = list(itertools.chain(*rows))
+    is_column = all(len(row) == 1 for row in rows)
+    are_equations = all(any(cell[i].isa("=", *regions.RELATIONS) for i in top_level(cell)) for cell in cells)
+    return inside == "\\{" or (not inside and (len(cells) == 1 or (is_column and are_equations)))
 
 
 def _without_transpose(tokens: Tokens) -> Tokens:
