@@ -99,3 +99,11 @@ NOTHING = [
 def test_no_term_that_adds_nothing_makes_a_wrong_answer_right(reference, answer):
     """Each keeps the variables whole, positive, small or complex, where the two sides may agree."""
     assert [term for term in NOTHING if passes(reference, answer + term)] == []
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [("(-1)^n+{0}", "1+{0}"), ("(-1)^{{n+m}}+{0}", "(-1)^n+{0}"), ("(-1)^{{nm}}+{0}", "1+{0}")],
+)
+def test_an_alternating_sign_is_seen(reference, answer):
+    assert not [i for i in range(1, 60) if passes(reference.format(i), answer.format(i))]

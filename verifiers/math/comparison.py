@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 
-from ratchet.verifiers.math import cases, families, integers
+from ratchet.verifiers.math import cases, families, integers, regions
 from ratchet.verifiers.math.answer import Answer, named_values, with_name
 from ratchet.verifiers.math.evaluated import arithmetic_left, is_size, matrices_left
 from ratchet.verifiers.math.matching import is_ranking, labels_of, paired, ungrouped
@@ -189,6 +189,8 @@ def _same_scalar(reference: Answer, answer: Answer, evidence: Evidence) -> bool 
     evidence.numeric = True
     if one[0] == other[0] == "applied" and one[1] == other[1] in _GROWTHS:
         return proportional(one[2], other[2], True, evidence.work)
+    if {one, other} & {regions.INFINITY, regions.MINUS_INFINITY}:
+        return one == other
     one, other = together(one, other)
     same = same_value(one, other if scale == 1 else ("*", other, ("number", scale)), evidence.work)
     if same is False and scale == 1:

@@ -46,7 +46,9 @@ _SCALES = {
 }
 _EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) there\b", re.IGNORECASE)
 _COORDINATES = re.compile(r"\b(?:coordinate|point|pair|vert(?:ex|ice)|midpoint|cent(?:er|re))s?\b", re.IGNORECASE)
-_IN_ORDER = re.compile(r"\bin (?:this|that|the given) order\b|\brespectively\b", re.IGNORECASE)
+_IN_ORDER = re.compile(
+    r"\bin (?:this|that|the given|(?:in|de)creasing|(?:a|de)scending) order\b|\brespectively\b", re.IGNORECASE
+)
 _COUNTS = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 _ANTIDERIVATIVE = re.compile(
     r"\bantiderivative|\bindefinite integral|\bintegrate\b(?![^.?]*\bfrom\b)"

@@ -28,6 +28,9 @@ _MOST_DEPTH = 30
 _MOST_ROOT = 1000
 _SYMBOLS = frozenset("\\" + name for name in VOCABULARY["symbols"].split())
 _OPAQUE = frozenset("\\" + name for name in OPAQUE_FUNCTIONS) | {"\\nabla"}
+_SYMMETRIC = frozenset(["\\max", "\\min", "\\gcd", "\\lcm"])
+"""Functions of a set: their arguments have no order."""
+_SIGNS = ("\\sgn", "\\sign")
 _ORDER = re.compile(r"\( (?:\d|[nkm]|\\#\d+|[nkm] [+-] \d) \)")
 _INDEX = r"(?:[ijkl]|\\(?:mu|nu|rho|sigma|lambda|kappa|alpha|beta|gamma))"
 _INDICES = re.compile(rf"{_INDEX}(?: {_INDEX})+")
@@ -319,14 +322,14 @@ class Parser(Cursor):
     def _arguments(self, depth: int) -> list[Node]:
         """The arguments of a function, in brackets; what is no expression is one opaque text."""
         begin = self.position
-        opening = self.eat("(", "[", "{")
+        opening = self.eat("(", "[", "{", "\\{")
         if not opening:
             return [self._atom(depth + 1)]
         try:
             nodes = [self.sum(depth + 1)]
             while self.eat(","):
                 nodes.append(self.sum(depth + 1))
-            self.expect(CLOSING[opening])
+            self.expect(CLOSING.get(opening, "\\}"))
             return nodes
         except Unsupported:
             self.position = begin
@@ -372,8 +375,11 @@ class Parser(Cursor):
             mark = name + self.eat("\\cdot", "\\times")
             if name == "nabla" and self.eat("^"):
                 mark += "^" + self.skipped()
-            inside = self._arguments(depth) if self.token.isa("(", "[") else [self.power(depth)]
-            return ("call", "\\" + mark, *inside)
+            is_called = self.token.isa("(", "[") or (token.text in _SYMMETRIC and self.token.isa("\\{"))
+            inside = self._arguments(depth) if is_called else [self.power(depth)]
+            if token.text in _SIGNS and len(inside) == 1 and inside[0][0] != "text":
+                return ("/", inside[0], ("abs", inside[0]))
+            return ("call", "\\" + mark, *(sorted(inside, key=repr) if token.text in _SYMMETRIC else inside))
         if token.text not in _SYMBOLS:
             raise Unsupported
         if name == "Delta" and self.token.kind == "name":  # a difference is one quantity

@@ -66,7 +66,8 @@ def same_value(one: Node, other: Node, work: list[int]) -> bool | None:
         if same is False:
             return False
         agreed += bool(same)
-        if agreed >= _AGREEMENTS and kinds <= _INSENSITIVE:
+        is_whole = all(isinstance(value, Fraction) and value.denominator == 1 for value in point.values())
+        if agreed >= _AGREEMENTS and kinds <= _INSENSITIVE and not is_whole:
             break
     return True if agreed >= (_AGREEMENTS if names else 1) else None
 

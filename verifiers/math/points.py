@@ -13,6 +13,7 @@ from flint import acb, arb, fmpq
 
 from ratchet.verifiers.math.nodes import Node, Point, kinds_of, linear, names_of, nodes_of, rational_value
 
+_WHOLE_TURNS = 24
 _WHOLE = frozenset("nmkN")
 """Beside a floor they are whole numbers: \\lfloor n/2 \\rfloor."""
 
@@ -29,11 +30,12 @@ def sample_points(difference: Node) -> Iterator[Point]:
     if not may_be_complex and not whole:  # nearly all that differ do so here, and need no drawing
         yield {name: _drawn_once(name) for name in names}
     draw = random.Random(hashlib.sha256(repr(difference).encode("utf-8", "surrogatepass")).digest())
+    whole_values = functools.partial(_whole_values, draw, draw.randrange(3, 12) if whole else 3)
     if may_be_complex and (planar := sorted(_complex_names(difference))):
         for turn in range(8):
             sizes = (Fraction(draw.randrange(2**28, 2**33), 2**31) for _ in names)
             point: Point = {name: draw.choice((1, -1)) * size for name, size in zip(names, sizes, strict=True)}
-            point |= _whole_values(whole, draw, turn)
+            point |= whole_values(whole, turn)
             point |= {name: acb(*(arb(fmpq(draw.randrange(-(2**33), 2**33), 2**31)) for _ in "ri")) for name in planar}
             stars = [name for name in planar if name.rstrip("(").endswith("^*")]
             yield point | {name: point[name.replace("^*", "")].conjugate() for name in stars}
@@ -46,17 +48,17 @@ def sample_points(difference: Node) -> Iterator[Point]:
         for turn, each in enumerate(signs):
             sizes = (Fraction(draw.randrange(int(low * 2**31), int(high * 2**31)), 2**31) for _ in names)
             point = {name: sign * size for name, sign, size in zip(names, each, sizes, strict=True)}
-            yield point | _whole_values(whole, draw, turn)
+            yield point | whole_values(whole, turn)
     if len(whole) < count and kinds & KINKED:
         for turn, point in enumerate(far_points(difference, [name for name in names if name not in whole], draw)):
-            yield point | _whole_values(whole, draw, turn)
-    for turn in range(12 if whole else 3):
-        yield _whole_values(names, draw, turn)
+            yield point | whole_values(whole, turn)
+    for turn in range(_WHOLE_TURNS if whole else 3):
+        yield whole_values(names, turn)
 
 
 def _whole_names(difference: Node) -> list[str]:
     """The names that only have whole values: in factorials and binomials of both sides, or those of a floor, or in the
-    exponent of a negative number in the first side, the reference: (-1)^n."""
+    first side, the reference, in the exponent of a negative number, (-1)^n, or in \\cos n\\pi."""
     of_each = [
         {name for each in nodes_of(side) if each[0] in ("factorial", "binomial") for name in names_of(each)}
         for side in difference[1:]
@@ -68,14 +70,24 @@ def _whole_names(difference: Node) -> list[str]:
         for each in nodes_of(difference[1])
         if each[0] == "^" and (rational_value(each[1]) or 0) < 0
         for name in names_of(each[2])
+    } | {
+        name
+        for each in nodes_of(difference[1])
+        if each[0] in ("sin", "cos") and "\\pi" in kinds_of(each[1], names=True)
+        for name in names_of(each[1])
+        if names_of(each[1]) == {name} and name in _WHOLE
     }
     return sorted(names if has_floor else set.intersection(*of_each) | alternating)
 
 
-def _whole_values(names: list[str], draw: random.Random, turn: int) -> Point:
-    if len(names) == 1 and turn % 2:  # also powers of two, where the floor of a logarithm moves
+def _whole_values(draw: random.Random, start: int, names: list[str], turn: int) -> Point:
+    if len(names) == 1 and turn % 4 == 3:  # powers of two, where the floor of a logarithm moves
         return {names[0]: Fraction(2 ** draw.randrange(1, 6))}
-    chosen = sorted((draw.randrange(3, 40) for _ in names), reverse=turn % 2 == 1)
+    if len(names) == 1:  # one after the other: (-1)^n and \\lfloor n/5\\rfloor may differ at few
+        return {names[0]: Fraction(start + turn - turn // 4)}
+    # Odd ones and even ones in turn; small ones, for (-1)^{nm}.
+    even = [2 * draw.randrange(2, 11) for _ in names]
+    chosen = sorted((each + 1 - (turn >> i) % 2 for i, each in enumerate(even)), reverse=turn % 2 == 1)
     return {name: Fraction(value) for name, value in zip(names, chosen, strict=True)}
 
 
