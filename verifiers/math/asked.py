@@ -231,12 +231,12 @@ def _other_symbol(question: Question, reference: Answer, answer: Answer) -> bool
         return {*said} != {*wanted}
     if asked[0].isa("\\angle") and left[0].isa("\\angle"):
         return _vertex(said) != _vertex(wanted)
-    if left[0].text != asked[0].text or not all(len(side) > 2 for side in (left, asked)):
+    both = [token.text for side in (left, asked) for token in side[1:2]]
+    if left[0].text != asked[0].text or len(both) < 2:
         return False
-    both = (left[1].text, asked[1].text)
     is_argument = both[0] in ("(", "[") and both[1] in ("(", "[")
     is_number = all(len(side) == 4 and side[2].kind == "number" for side in (left, asked))
-    return both == ("_", "_") or (is_argument and (is_number or left[0].text in _STATISTICS))
+    return both == ["_", "_"] or (is_argument and (is_number or left[0].text in _STATISTICS))
 
 
 def _bare(tokens: Tokens) -> Tokens:
