@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
+from ratchet.verifiers.errors import RatchetError
 
 REJECTED_SCHEMA = pa.schema(
     [
@@ -59,7 +60,12 @@ class Split:
 def partition(
     step: str, rules: Sequence[str], table: pa.Table, verdicts: Sequence[Rejection | None], **measured: Any
 ) -> Split:
-    """Split `table` by one verdict per row (None keeps it). `measured` is added to the summary."""
+    """Split `table` by one verdict per row (None keeps it). `measured` is added to the summary. Raises RatchetError for
+    another number of verdicts, and for a rule that is not among `rules`."""
+    if len(verdicts) != len(table):
+        raise RatchetError(f"the step {step} gave {len(verdicts)} verdicts for {len(table)} rows: give one for each.")
+    if odd := next((each for each in verdicts if each is not None and each.rule not in rules), None):
+        raise RatchetError(f"the step {step} rejects by {odd.rule!r}, which is none of its rules: {', '.join(rules)}.")
     keep = pa.array([verdict is None for verdict in verdicts], pa.bool_())
     drop = pa.array([verdict is not None for verdict in verdicts], pa.bool_())
     dropped = table.filter(drop).select(["problem_id", "source", "source_id", "prompt"]).to_pylist()

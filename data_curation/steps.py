@@ -64,7 +64,10 @@ def step_of(chosen: StepChoice | CurationStep, place: str = "steps") -> Curation
         raise RatchetError(f"{place}: {name} has no setting {unknown[0]!r}; it has {', '.join(known) or 'none'}.")
     try:
         return TypeAdapter(kind).validate_python(settings) if settings else kind()
-    except (ValidationError, TypeError) as error:
+    except ValidationError as error:
+        faults = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise RatchetError(f"{place}: {name}: {'; '.join(faults)}") from error
+    except TypeError as error:
         raise RatchetError(f"{place}: {name}: {error}") from error
 
 

@@ -116,7 +116,7 @@ class Domain:
         return Work(problem, answer, facts, lambda tools: tools.isolated(self).verify(problem, answer))
 
     def reference(self, problem: Problem) -> str:
-        """The full reference, as a response would state it."""
+        """The answer that `score` must accept, as `extract` would return it."""
         return problem.answer or ""
 
     def metrics(self, responses: Sequence[tuple[Problem, str]]) -> Mapping[str, float]:

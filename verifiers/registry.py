@@ -74,11 +74,12 @@ class Registry(Generic[T]):
             ) from error
         if not member:
             return self._only_member(module_name, vars(module))
-        if not self._is_member(getattr(module, member, None)):
+        value = getattr(module, member, None)
+        if not self._is_member(value):
             there = ", ".join(self._members(vars(module))) or "none"
-            hint = _uninstalled(module_name)
+            hint = _why_no_member(value) or _uninstalled(module_name)
             raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.{hint}")
-        return getattr(module, member)
+        return value
 
     def _only_member(self, name: str, names: Mapping[str, Any]) -> T:
         own = [n for n in self._members(names) if getattr(names[n], "__module__", name) == name]
@@ -122,6 +123,20 @@ def takes_two(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _why_no_member(value: Any) -> str:
+    """What a value of the right name lacks; "" if there is no such value."""
+    if value is None:
+        return ""
+    if missing := sorted(getattr(value, "__abstractmethods__", ())):
+        return f" {value.__name__} is there, but does not define {', '.join(missing)}."
+    if inspect.isclass(value):
+        bases = ", ".join(base.__name__ for base in value.__bases__)
+        return f" {value.__name__} is there: a class derived from {bases}, without what this kind needs (its `name`?)."
+    if callable(value):
+        return f" {value.__name__}{inspect.signature(value)} is there, but takes other arguments."
+    return f" {value!r:.60} is there."
 
 
 def _import_path() -> list[Path]:

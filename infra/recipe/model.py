@@ -46,7 +46,8 @@ class Model(Section):
     """The model to train, and how it is prompted."""
 
     path: str | None = None
-    """A Hub name or a directory with a Hugging Face causal language model. Default: a new one, `from_config`."""
+    """A Hub name or a directory with a Hugging Face causal language model. Default: a new one, `from_config`. A
+    recipe that extends one with a path has that one, unless it says `path: null`."""
     from_config: NewModelConfig = NewModelConfig()
     """The shape of a new model with random weights, if there is no `path`."""
     prompt: PromptFormat = PromptFormat()

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from ratchet.data_curation.split import REJECTED_SCHEMA, Rejection, Split, add_metadata, partition
+from ratchet.verifiers.errors import RatchetError
 from tests.data_curation.conftest import problems
 
 
@@ -30,8 +31,10 @@ def test_a_split_that_loses_a_row_cannot_be_made():
 
 
 def test_a_rule_the_step_does_not_have_is_an_error():
-    with pytest.raises(KeyError, match="typo"):
+    with pytest.raises(RatchetError, match="step s rejects by 'typo', which is none of its rules: rule"):
         partition("s", ("rule",), problems("math", "a"), [Rejection("typo")])
+    with pytest.raises(RatchetError, match="step s gave 1 verdicts for 2 rows"):
+        partition("s", ("rule",), problems("math", "a", "b"), [None])
 
 
 def test_measurements_join_the_metadata_that_was_there():

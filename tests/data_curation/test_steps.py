@@ -27,6 +27,15 @@ class DropShort(ProblemFilter):
         return {"words": words} if words < self.least_words else None
 
 
+class NoJudge(ProblemFilter):
+    name: ClassVar[str] = "no_judge"
+
+
+class NoName(ProblemFilter):
+    def judge(self, problem):
+        return None
+
+
 def no_seven(problem, limits):
     return {"text": "7"} if "7" in problem.prompt else None
 
@@ -55,7 +64,10 @@ def test_a_recipe_lists_them_with_settings():
     [
         (("rulse",), "rulse"),
         (({HERE: {"leest": 9}},), "least_words"),
-        (({HERE: {"least_words": "many"}},), "least_words"),
+        (({HERE: {"least_words": "many"}},), "DropShort: least_words: Input should be a valid integer"),
+        ((f"{__name__}:NoJudge",), "NoJudge is there, but does not define judge"),
+        ((f"{__name__}:NoName",), "NoName is there: a class derived from ProblemFilter, without .*`name`"),
+        ((f"{__name__}:no_seven",), r"no_seven\(problem, limits\) is there"),
         (("rules", "rules"), "twice"),
     ],
 )

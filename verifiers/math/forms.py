@@ -63,6 +63,8 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
         return "the question shows another form"
     if "in a form" in question.forms and question.says(_ONLY_IN) and _functions(theirs) - _functions(ours):
         return "the question says in terms of what"
+    if _evaluates(question, ours, theirs):
+        return "the question asks to evaluate it"
     for name, meets in _FORMS.items():
         if name in question.forms and meets(ours, ours) and not meets(theirs, ours):
             return f"the question asks for {name if name.startswith('a ') else 'an answer ' + name}"
@@ -71,6 +73,13 @@ def refusal(question: Question, reference: Answer, answer: Answer) -> str:
 
 _ONLY_IN = re.compile(r"\bin terms of\b[^.?!]*\b(?:sin|cos|tan|cot|sec|csc)")
 _CONVERT = re.compile(r"\b(?:convert|express|rewrite)\b", re.IGNORECASE)
+
+
+def _evaluates(question: Question, reference: Answer, answer: Answer) -> bool:
+    r"""True if an answer still has a function of a number that the question has and the reference has not: `\cos
+    570^\circ` where `\cos 210^\circ` is to be computed."""
+    left = _functions(answer) - _functions(reference)
+    return any(f"\\{name}" in question.text for name in left) and not names_of(answer.node or ZERO)
 
 
 def _functions(answer: Answer) -> frozenset[str]:

@@ -113,6 +113,8 @@ _UNIT = re.compile(
     r"(?:\s+(?:per|squared|cubed)(?:\s+(?:square|cubic))?\s+[a-z]+|\s+(?:squared|cubed))*)(?![A-Za-z])"
 )
 _TYPESET = re.compile(r"\\(?:text|mathrm|textrm|rm|[,;: ])|[{}~$]")
+_MONEY = (("dollar", 1),)
+_DOLLARS = re.compile(r"\\\$\s?\d|\$\d[\d,]*\.\d\d(?![\d$])")
 _MEASURE = re.compile(
     r"(?<![\w.])(\d[\d.,]*[\s-]*)?((?:(?:square|cubic|sq\.?)\s+)?[A-Za-z]+"
     r"(?:\s*(?:/|\bper\b)\s*[A-Za-z]+)?(?:\s*\^\s*[23]|[23](?!\d)|²|³)?)"
@@ -347,12 +349,17 @@ class Question:
                     named.add(unit)
                     if number and word == text:
                         given.setdefault(unit, text)
+        if self.says(_DOLLARS) and (dollar := parse_unit("dollar")):
+            named.add(dollar)
         return given, frozenset(named)
 
     def unit_instead(self, unit: Unit) -> str:
         """The unit of the question's quantities of this kind if it never names this one; otherwise "". Square meters
         are those of lengths in meters."""
         given, named = self._measures
+        money = {each for each in named | {unit} if each.dimension == _MONEY}
+        if unit in money and len(money) > 1 and unit.size < max(each.size for each in money):
+            return "dollars too"  # a bare number of cents is asked for as such
         if any(_raised(each, unit) == unit for each in named):
             return ""
         of_its_kind = (text for each, text in given.items() if _raised(each, unit).dimension == unit.dimension)
