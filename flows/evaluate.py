@@ -6,7 +6,7 @@ from ratchet.data_curation.settings.teacher import Endpoint
 from ratchet.flows.flow import flow
 from ratchet.flows.runs import note_cpu_overrides
 from ratchet.infra.store.artifacts import Artifact
-from ratchet.tasks.evaluation import evaluate_model, given_model, training_of
+from ratchet.tasks.evaluation import chosen_benchmarks, evaluate_model, given_model, training_of
 from ratchet.tasks.report import report
 from ratchet.tasks.run_context import RunContext
 
@@ -17,6 +17,7 @@ def evaluate(run: RunContext, model: str) -> Artifact:
     report."""
     run.phase("Evaluate")
     note_cpu_overrides(run)
+    chosen_benchmarks(run)  # faults of their files need no model
     subject = given_model(run, model)
     label = subject.model.split("/")[-1] if isinstance(subject, Endpoint) else subject.name
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", label)

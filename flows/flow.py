@@ -11,6 +11,7 @@ from ratchet.infra.settings import Settings
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import PlannedStep, RunContext, missing
 from ratchet.tasks.run_name import run_name
+from ratchet.verifiers.errors import RatchetError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +43,10 @@ class Flow(Generic[P, R]):
         """The steps of a run of this flow, or of those chosen, and its missing requirements."""
         plain: Callable[..., R] = self.fn
         with plan_run(recipe, settings, steps) as run:
-            plain(run, *arguments)
+            try:
+                plain(run, *arguments)
+            except RatchetError as error:  # what is wrong with the steps before it is said too
+                raise RatchetError("\n".join([*missing(run.plan), str(error)])) from error
             return run.plan, missing(run.plan)
 
     def start(

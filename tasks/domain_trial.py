@@ -35,12 +35,9 @@ class DomainTrial:
             return  # `check` says more
         if passed := [verdict.passed for _, answer, verdict in self._verdicts if answer]:
             line = f"The domain {self.domain}: {sum(passed)} of the first {len(passed)} references pass"
-            failed = next((answer for _, answer, verdict in self._verdicts if answer and not verdict.passed), "")
-            yield (
-                line
-                if all(passed)
-                else f"! {line}. `reference` gives what `extract` would return; {failed!r:.80} fails"
-            )
+            failed = next((answer for _, answer, verdict in self._verdicts if answer and not verdict.passed), None)
+            said = f"! {line}: {failed!r:.80} fails. `reference` returns what `extract` would"
+            yield line if failed is None else said
         if any(verdict.passed for _, answer, verdict in self._verdicts if not answer):
             yield f"! The domain {self.domain}: an empty answer passes"
 
