@@ -74,12 +74,11 @@ class Registry(Generic[T]):
             ) from error
         if not member:
             return self._only_member(module_name, vars(module))
-        value = getattr(module, member, None)
-        if not self._is_member(value):
+        if not self._is_member(getattr(module, member, None)):
             there = ", ".join(self._members(vars(module))) or "none"
-            hint = _why_no_member(value) or _uninstalled(module_name)
+            hint = _why_no_member(getattr(module, member, None)) or _uninstalled(module_name)
             raise RatchetError(f"{module_name} has no {self.kind} {member!r}; it has {there}.{hint}")
-        return value
+        return getattr(module, member)
 
     def _only_member(self, name: str, names: Mapping[str, Any]) -> T:
         own = [n for n in self._members(names) if getattr(names[n], "__module__", name) == name]
