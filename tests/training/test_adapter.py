@@ -14,7 +14,7 @@ from ratchet.infra.recipe.training import Hardware, Lora, Optimizer, Training
 from ratchet.training.adapter import DIRECTORY, Adapter, trained
 from ratchet.training.checkpoint import Checkpoints
 from ratchet.training.learner import Learner
-from ratchet.training.policy import BETAS, Policy
+from ratchet.training.policy import Policy
 from ratchet.training.sampler import Sampler
 from ratchet.verifiers.errors import RatchetError
 from tests.training.batch import groups, largest_difference, same_bits, stage
@@ -81,7 +81,7 @@ def test_gradients_are_those_of_pefts_own_forward(alone, micro_model):
 
 
 def gradient_of_trained(policy: Policy) -> dict[str, torch.Tensor]:
-    share = 1 - BETAS[0]
+    share = 1 - Optimizer().betas[0]
     return {n: policy._adam.state[w]["exp_avg"].clone() / share for n, w in trained(policy.model).items()}
 
 

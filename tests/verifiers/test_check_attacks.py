@@ -143,10 +143,11 @@ def test_no_program_makes_a_check_invalid(name, sandbox):
 
 def test_a_program_that_is_slow_to_be_read_is_not_a_slow_check(sandbox, monkeypatch):
     monkeypatch.setattr("ratchet.verifiers.code.problem.DEFAULT_TIME_LIMIT_S", 0.2)
-    value = '{"made": ["Pattern", ["(a|b|c|[d-g])*" * 20000, 0]]}'
+    value = '{"made": ["Pattern", ["(a|b|c|[d-g])*" * 100_000, 0]]}'
     program = EXCUSES["a type as the program"].replace('{"named": "int"}', value)
     problem = replace(checked("assert abs(candidate(1)) < 1"), time_limit_s=0.2)
-    assert judge(problem, program, sandbox).decided_by == "time_limit"
+    verdict = judge(problem, program, sandbox)  # read within the limit or not: the machine decides
+    assert verdict.decided_by in ("time_limit", "runtime_error"), verdict
 
 
 def test_a_check_may_want_a_class(sandbox):

@@ -64,10 +64,11 @@ def quantity(tokens: Tokens, parse: Parse) -> Answer | None:
         return compound
     sign = tokens[:1] if tokens[0].isa("-") else ()
     first, last, before = tokens[len(sign)], tokens[-1], tokens[-2]
-    if first.text in ("C", "A") and tokens[len(sign) + 1].isa("\\$"):  # dollars of Canada, Australia
-        return quantity((*sign, *tokens[len(sign) + 1 :]), parse)
+    rest = tokens[len(sign) + 1 :]
+    if first.text in ("C", "A") and rest and rest[0].isa("\\$"):  # dollars of Canada, Australia
+        return quantity((*sign, *rest), parse)
     if first.text in _CURRENCIES:
-        return _with_unit(parse(sign + tokens[len(sign) + 1 :]), _CURRENCIES[first.text], tokens)
+        return _with_unit(parse(sign + rest), _CURRENCIES[first.text], tokens)
     if first.isa("\\approx"):
         inner = quantity(tokens[1:], parse) or parse(tokens[1:])
         is_rounded = inner.kind == "scalar" and inner.value is not None and last.kind == "number"
