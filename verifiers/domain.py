@@ -8,6 +8,7 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ratchet.verifiers.extraction import after_thinking
@@ -143,8 +144,8 @@ class NotExpressible(Exception):
 
 
 def scored(score: float, answer: str) -> Verdict:
-    """The verdict for a score from 0 to 1. Raises ValueError for any other number, which is a domain's bug."""
-    if not 0 <= score <= 1:  # NaN too
+    """The verdict for a score from 0 to 1. Raises ValueError for anything else, which is a domain's bug."""
+    if not isinstance(score, Real) or not 0 <= score <= 1:  # NaN too
         raise ValueError(f"a score must be from 0 to 1, not {score!r}")
     outcome = Outcome.PASSED if score == 1 else Outcome.FAILED
     return Verdict(outcome, fraction=float(score), decided_by="score", extracted=answer)

@@ -45,6 +45,8 @@ SOURCE = textwrap.dedent(
                     raise KeyError("no such thing")
                 case "two":
                     return 2.0
+                case "none":
+                    return None
                 case "exit":
                     os._exit(3)
                 case "write":
@@ -85,13 +87,14 @@ def test_scores_become_verdicts(lab):
 def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     monkeypatch.setenv("RATCHET_JUDGE_TOKEN", "secret")
     monkeypatch.setattr("ratchet.verifiers.serving.isolated.TIME_LIMIT_S", 1.0)
-    loop, memory, fault, too_much, gone, write, environment, after = judged(
-        ["loop", "memory", "raise", "two", "exit", "write", "environment", "hello"]
+    loop, memory, fault, too_much, nothing, gone, write, environment, after = judged(
+        ["loop", "memory", "raise", "two", "none", "exit", "write", "environment", "hello"]
     )
     assert (loop.outcome, loop.decided_by) == (Outcome.TIMEOUT, "time_limit")
     assert (memory.outcome, memory.decided_by) == (Outcome.TIMEOUT, "memory_limit")
     assert fault.outcome is Outcome.INFRA_ERROR and "KeyError" in fault.detail, "a defect of the domain is reported"
-    assert too_much.outcome is Outcome.INFRA_ERROR and "from 0 to 1" in too_much.detail
+    assert too_much.outcome is Outcome.INFRA_ERROR and "from 0 to 1, not 2.0" in too_much.detail
+    assert nothing.outcome is Outcome.INFRA_ERROR and "from 0 to 1, not 'None'" in nothing.detail
     assert (gone.outcome, gone.decided_by) == (Outcome.FAILED, "crash")
     assert write.outcome is Outcome.INFRA_ERROR and not (lab / "written").exists()
     assert environment.passed and after.passed

@@ -8,6 +8,7 @@ import json
 import os
 import sysconfig
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from ratchet.verifiers.domain import Domain, scored
@@ -49,15 +50,20 @@ class IsolatedVerifier:
         limits = Limits(TIME_LIMIT_S, TIME_LIMIT_S, MEMORY_BYTES, output_bytes=1 << 16)
         [run] = self._sandbox.run("", [job], limits, entry_point=None, prelude=None).runs
         if run.status == "done":
-            return scored(float(run.output), answer)
+            try:
+                return scored(json.loads(run.output), answer)
+            except (TypeError, ValueError) as error:
+                return self._defect(str(error), answer)
         if run.status in ("timed_out", "exhausted"):
             limit = "time_limit" if run.status == "timed_out" else "memory_limit"
             return Verdict(Outcome.TIMEOUT, decided_by=limit, extracted=answer)
         if run.status == "raised":  # a bug of the domain: a zero reward would hide it
-            detail = f"{self.domain.name}.score raised {run.detail}"
-            return Verdict(Outcome.INFRA_ERROR, decided_by="score", detail=detail, extracted=answer)
+            return self._defect(f"{self.domain.name}.score raised {run.detail}", answer)
         detail = f"its process ended without a score: {run.detail or run.status}"
         return Verdict(Outcome.FAILED, decided_by="crash", detail=detail, extracted=answer)
+
+    def _defect(self, detail: str, answer: str) -> Verdict:
+        return Verdict(Outcome.INFRA_ERROR, decided_by="score", detail=detail, extracted=answer)
 
 
 def work(of: str) -> Callable[[harness.Files, Any], None]:
@@ -70,8 +76,9 @@ def work(of: str) -> Callable[[harness.Files, Any], None]:
         os.dup2(files.null, 0)
         os.dup2(files.null, 1)  # a domain may print
         try:
-            value = float(domain.score(from_judged_fields(json.loads(job["problem"])), job["answer"]))
-            record = {"status": "done", "output": json.dumps(value)}
+            value: object = domain.score(from_judged_fields(json.loads(job["problem"])), job["answer"])
+            is_number = isinstance(value, Real)
+            record = {"status": "done", "output": json.dumps(float(value) if is_number else repr(value)[:200])}
         except MemoryError:
             record = {"status": "exhausted"}
         except BaseException as error:

@@ -225,7 +225,7 @@ def _attempted(work: Work, tools: "Tools") -> Any:
             detail = f"{type(error).__name__}: {error}"
             result = Verdict(Outcome.INFRA_ERROR, decided_by="judge", detail=detail, extracted=work.subject)
         at_fault = isinstance(result, Verdict) and result.outcome is Outcome.INFRA_ERROR
-        if not at_fault or result.decided_by == "checker":  # the problem's own: it would fail again
+        if not at_fault or result.decided_by in ("checker", "score"):  # the problem's or the domain's: it fails again
             return result
     return result
 
