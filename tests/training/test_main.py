@@ -31,7 +31,13 @@ from tests.training.processes import (
 from tests.waiting import happens
 
 
-@pytest.mark.parametrize(("keep", "words"), [({"math": 0.01}, " and above all floors of `keep`"), ({}, "")], ids=str)
+@pytest.mark.parametrize(
+    ("keep", "words"),
+    [
+        pytest.param({}, "", id="best"),
+        pytest.param({"math": 0.01}, " and above all floors of `keep`", id="keep", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stage_that_only_loses_says_that_it_returns_its_start(keep, words, learnt_model, tmp_path):
     recipe = RECIPE.model_dump(mode="json")
     recipe["training"]["hardware"]["processes"] = 1
