@@ -27,7 +27,10 @@ def use_domains(recipe: Recipe) -> list[str]:
     trained = [name for stage in recipe.training.stages for name in stage.domains]
     domains = list(dict.fromkeys([*recipe.curation, *trained]))
     scored = [benchmark.domain for benchmark in recipe.evaluation.benchmarks]
-    _check_templates("model.prompt", recipe.model.prompt.templates, dict.fromkeys([*domains, *scored]))
+    used = list(dict.fromkeys([*domains, *scored]))
+    for name in used:
+        _check_templates(f"the domain {name}: templates", domain_of(name).templates, [name])
+    _check_templates("model.prompt", recipe.model.prompt.templates, used)
     for benchmark in recipe.evaluation.benchmarks:
         own = {name: template for name, template in benchmark.prompt.items() if name != "response_prefix"}
         _check_templates(f"benchmark {benchmark.name}: prompt", own, [benchmark.domain])

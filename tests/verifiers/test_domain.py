@@ -100,6 +100,15 @@ def test_an_answer_that_misbehaves_harms_nobody(lab, monkeypatch):
     assert environment.passed and after.passed
 
 
+def test_a_domains_own_templates_can_be_filled_in(lab, monkeypatch):
+    stage = {"name": "a", "domain": "echo", "max_response_tokens": 8, "steps": 1}
+    recipe = validate_recipe({"name": "r", "domains": ["echo_lab"], "training": {"stages": [stage]}}, "r.yaml")
+    use_domains(recipe)
+    monkeypatch.setattr(type(domain_of("echo")), "templates", {"echo": "{question} Answer in <answer> tags."})
+    with pytest.raises(RatchetError, match=r"the domain echo: templates\.echo: \{question\} is not filled in, only"):
+        use_domains(recipe)
+
+
 def test_a_recipe_with_an_own_domain_is_checked_by_name(lab):
     stage = {"name": "a", "domain": "echo", "max_response_tokens": 8, "steps": 1}
     recipe = {"name": "r", "domains": ["echo_lab"], "training": {"stages": [stage]}}
