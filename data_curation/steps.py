@@ -37,7 +37,7 @@ STEPS: Registry[type[CurationStep]] = Registry(
         "difficulty": "ratchet.data_curation.teacher.difficulty:GradeDifficulty",
         "length": "ratchet.data_curation.teacher.length_filter:FilterByLength",
     },
-    lambda value: concrete(CurationStep)(value) and hasattr(value, "name"),
+    concrete(CurationStep),
     group="ratchet.curation_steps",
 )
 
@@ -59,6 +59,8 @@ def step_of(chosen: StepChoice | CurationStep, place: str = "steps") -> Curation
         return chosen
     name, settings = (chosen, {}) if isinstance(chosen, str) else next(iter(chosen.items()))
     kind = STEPS.get(name)
+    if not hasattr(kind, "name"):
+        raise RatchetError(f"{place}: the class {kind.__name__} has no `name`, which artifacts and the funnel show.")
     known = [each.name for each in fields(kind)] if is_dataclass(kind) else []
     if unknown := [setting for setting in settings if setting not in known]:
         raise RatchetError(f"{place}: {name} has no setting {unknown[0]!r}; it has {', '.join(known) or 'none'}.")

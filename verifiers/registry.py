@@ -130,10 +130,7 @@ def _why_no_member(value: Any) -> str:
         return ""
     if missing := sorted(getattr(value, "__abstractmethods__", ())):
         return f" {value.__name__} is there, but does not define {', '.join(missing)}."
-    if inspect.isclass(value):
-        bases = ", ".join(base.__name__ for base in value.__bases__)
-        return f" {value.__name__} is there: a class derived from {bases}, without what this kind needs (its `name`?)."
-    if callable(value):
+    if callable(value) and not inspect.isclass(value):
         return f" {value.__name__}{inspect.signature(value)} is there, but takes other arguments."
     return f" {value!r:.60} is there."
 

@@ -1,7 +1,7 @@
 """The base of all recipe sections, including an engine's or a domain's own settings."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic_core import PydanticCustomError
@@ -20,6 +20,8 @@ class Section(BaseModel):
     section `advanced`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """The error for each old name of a field."""
 
     @classmethod
     def advanced_fields(cls) -> Mapping[str, Any]:
@@ -31,6 +33,8 @@ class Section(BaseModel):
     def _known_keys(cls, value: Any) -> Any:
         if isinstance(value, Mapping) and cls.model_config.get("extra") == "forbid":
             for key in value.keys() - cls.model_fields.keys():
+                if key in cls.renamed:
+                    raise ValueError(cls.renamed[key])
                 if key in (advanced := cls.advanced_fields()):
                     hint = f" It belongs in the section `advanced`: `advanced: {{{key}: …}}`."
                 else:

@@ -1,6 +1,7 @@
 """The part of a recipe about the model and its prompts."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar
 
 from pydantic import model_validator
 
@@ -45,6 +46,7 @@ class NewModelConfig(Section):
 class Model(Section):
     """The model to train, and how it is prompted."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"grow": "model.grow is now model.from_config"}
     path: str | None = None
     """A Hub name or a directory with a Hugging Face causal language model. Default: a new one, `from_config`. A
     recipe that extends one with a path has that one, unless it says `path: null`."""
@@ -52,10 +54,3 @@ class Model(Section):
     """The shape of a new model with random weights, if there is no `path`."""
     prompt: PromptFormat = PromptFormat()
     """Templates of the user turn."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "grow" in value:
-            raise ValueError("model.grow is now model.from_config")
-        return value

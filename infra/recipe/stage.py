@@ -1,6 +1,7 @@
 """A stage of the curriculum in a recipe."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
@@ -67,6 +68,10 @@ class DifficultyFilter(Section):
 class StageDetails(Section):
     """Rarely needed settings of a stage."""
 
+    renamed: ClassVar[Mapping[str, str]] = {
+        "drop_easy_each_epoch": "drop_easy_each_epoch is now difficulty_filter: "
+        "true is `difficulty_filter: {easy: 1.0}`"
+    }
     graded: tuple[str, ...] = ()
     """Domains whose reward is the verifier's fraction (code: the share of tests passed) instead of 1 or 0."""
     total_time_limit_s: bounds.Seconds | None = None
@@ -102,13 +107,6 @@ class StageDetails(Section):
     max_staleness: bounds.Rounds = 0
     """Long responses span updates, and engines apart sample while the policy learns: no token is learned from more than
     this many batches after it was sampled, with importance weights (`importance_cap`). 0: off, strictly on-policy."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "drop_easy_each_epoch" in value:
-            raise ValueError("drop_easy_each_epoch is now difficulty_filter: true is `difficulty_filter: {easy: 1.0}`")
-        return value
 
 
 class Stage(Section):

@@ -66,7 +66,7 @@ def test_a_recipe_lists_them_with_settings():
         (({HERE: {"leest": 9}},), "least_words"),
         (({HERE: {"least_words": "many"}},), "DropShort: least_words: Input should be a valid integer"),
         ((f"{__name__}:NoJudge",), "NoJudge is there, but does not define judge"),
-        ((f"{__name__}:NoName",), "NoName is there: a class derived from ProblemFilter, without .*`name`"),
+        ((f"{__name__}:NoName",), "the class NoName has no `name`"),
         ((f"{__name__}:no_seven",), r"no_seven\(problem, limits\) is there"),
         (("rules", "rules"), "twice"),
     ],
