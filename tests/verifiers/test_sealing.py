@@ -101,7 +101,7 @@ def sandbox(request):
 
 
 def test_no_memory_holds_what_is_expected_or_what_others_wrote(sandbox, monkeypatch):
-    shown = "ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", "ratchet.verifiers.sandbox.proxies.SHOWN"
+    shown = "ratchet.verifiers.code.comparison.SHOWN_CHARACTERS", "ratchet.verifiers.sandbox.check_end.SHOWN"
     for name in shown:
         monkeypatch.setattr(name, 1 << 20)
     plant = Planted()

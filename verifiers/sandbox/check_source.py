@@ -18,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from types import CodeType
 
-from ratchet.verifiers.sandbox.proxies import STATEMENT
+from ratchet.verifiers.sandbox.check_end import STATEMENT
 from ratchet.verifiers.sandbox.vacuous import NUMBER
 
 

@@ -1,7 +1,7 @@
 """Run published checks, `check(candidate)`, as plain Python in a process apart from the program: once, as written.
 
 `candidate` and every name that neither the check nor the prelude defines are proxies of objects in the program's
-process (`proxies`, `objects`). They return data or further proxies. The values that a check expects stay here:
+process (`proxies`, `check_end`). They return data or further proxies. The values that a check expects stay here:
 
 - a value from the program is compared here, by Python's own `==` of data; no `__eq__` of the program is called;
 - an object that the check did not create, from a class it names, is never compared with a value of the check, and
@@ -17,8 +17,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ratchet.verifiers.sandbox.check_end import SHOWN, CheckEnd, Impossible
 from ratchet.verifiers.sandbox.objects import describe
-from ratchet.verifiers.sandbox.proxies import SHOWN, CheckEnd, Impossible
 from ratchet.verifiers.sandbox.values import CHECK
 
 

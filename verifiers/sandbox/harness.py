@@ -25,10 +25,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ratchet.verifiers.sandbox import ASKED, READY, STOPPED, values
+from ratchet.verifiers.sandbox.check_end import CheckEnd
 from ratchet.verifiers.sandbox.checking import run_checks
 from ratchet.verifiers.sandbox.given_files import GivenFiles, GivenModules, open_standard_paths
 from ratchet.verifiers.sandbox.objects import ProgramEnd, describe
-from ratchet.verifiers.sandbox.proxies import CheckEnd
 from ratchet.verifiers.sandbox.vacuous import compare_shapes
 
 INLINE_BYTES, REPORT_BYTES = 64 << 10, 4 << 20

@@ -2,7 +2,7 @@
 
 The check calls the program's functions, and creates and uses its objects; the program uses what it gets from the
 check. Values are sent as data (`values`), everything else as a number, for which the other end has a proxy. Here are
-the connection and the program's end; `proxies` has the check's end. To the check everything from the program is only
+the connection and the program's end; `check_end` has the check's. To the check everything from the program is only
 data.
 """
 
