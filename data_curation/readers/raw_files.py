@@ -5,17 +5,14 @@ values over several lines, each a row, a list of rows or an object that contains
 JSON files have one row each is read as one file, as is one with problem packages (`kattis`).
 """
 
-import csv
 import gzip
 import io
 import json
 import re
 import shutil
-import sys
 import tempfile
 import zipfile
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -25,7 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ratchet.data_curation.readers import kattis
-from ratchet.data_curation.readers.malformed import Malformed, Row
+from ratchet.data_curation.readers.csv_files import csv_delimiter, csv_rows
+from ratchet.data_curation.readers.malformed import Malformed, Row, check_names
 from ratchet.verifiers.errors import RatchetError
 
 PARQUET_MAGIC, GZIP_MAGIC, BYTE_ORDER_MARK = b"PAR1", b"\x1f\x8b", b"\xef\xbb\xbf"
@@ -127,15 +125,15 @@ def _unpacked(file: Buffered, path: Path) -> Iterator[Raw]:
     start = file.peek(HEAD_BYTES)[:HEAD_BYTES]
     if start.startswith(PARQUET_MAGIC):
         parquet = pq.ParquetFile(file)
-        _check_names(parquet.schema_arrow.names, path)
+        check_names(parquet.schema_arrow.names, path)
         yield from parquet.iter_batches(batch_size=PARQUET_ROWS)
     elif start.startswith(ARROW_FILE_MAGIC):
         batches = pa.ipc.open_file(file)
-        _check_names(batches.schema.names, path)
+        check_names(batches.schema.names, path)
         yield from _pieces(map(batches.get_batch, range(batches.num_record_batches)))
     elif start.startswith(ARROW_STREAM_MAGIC):  # as `datasets` writes it
         stream = pa.ipc.open_stream(file)
-        _check_names(stream.schema.names, path)
+        check_names(stream.schema.names, path)
         yield from _pieces(stream)
     elif start.startswith(GZIP_MAGIC):
         with gzip.open(file) as unpacked:
@@ -187,12 +185,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
-def _check_names(names: list[str], path: Path) -> None:
-    """Raise RatchetError for a column that a file has twice."""
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise RatchetError(f"{path}: it has the columns {', '.join(twice)} more than once. Give each column one name.")
-
-
 def parsed(raw: Raw) -> list[Row | Malformed]:
     """The rows of a raw record; Malformed for one that cannot be parsed."""
     if isinstance(raw, dict | Malformed):
@@ -234,8 +226,8 @@ def _text_rows(file: Buffered, path: Path) -> Iterator[Row | Malformed | bytes]:
             return map(_checked, records)
     except (ValueError, RecursionError) as error:
         raise RatchetError(f"{path}: not valid JSON ({error}). Fetch the file again.") from error
-    delimiter = _csv_delimiter(start)
-    return _json_lines(file) if delimiter is None else _csv_rows(file, path, delimiter)
+    delimiter = csv_delimiter(start)
+    return _json_lines(file) if delimiter is None else csv_rows(file, path, delimiter)
 
 
 _SPACE = re.compile(r"\s*")
@@ -350,86 +342,3 @@ def _checked(record: Any) -> Row | Malformed:
     if isinstance(record, dict) and len(record) == 1 and isinstance(inner := next(iter(record.values())), dict):
         return inner  # a row under a name
     return record if isinstance(record, dict) else Malformed("row", f"{type(record).__name__} instead of an object")
-
-
-def _csv_delimiter(start: bytes) -> str | None:
-    """The separator of the columns; None for JSON lines, of which the first may be broken."""
-    lines = start.splitlines()
-    if not lines or any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:2]):
-        return None
-    header = lines[0].decode(errors="replace")
-    delimiter = max(",\t;", key=header.count)
-    return delimiter if delimiter in header else None
-
-
-class _Lines:
-    """The lines of a CSV file, of which those of the last record can be returned to be read again."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = io.TextIOWrapper(file, "utf-8-sig", newline="")
-        self._again: deque[str] = deque()
-        self.record: list[str] = []
-        self.number = 0
-        """The number of lines that were read."""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._file)
-        self.record.append(line)
-        self.number += 1
-        return line
-
-    def retreat(self, lines: int) -> None:
-        self._again.extendleft(reversed(self.record[len(self.record) - lines :]))
-        self.number -= lines
-
-
-def _swallows_rows(record: list[str], columns: int, delimiter: str, closed: bool) -> bool:
-    """True if the lines behind the first of a record are rows of their own, because a quote in the first is not closed;
-    the last line, at which the reader saw it, says nothing. A quote that is closed may be around a text of several
-    lines, whose tables of numbers are no rows."""
-    rows = [values for values in csv.reader(record[1:-1], delimiter=delimiter) if values]
-    right = sum(len(values) == columns and any(map(_A_LETTER.search, values)) for values in rows)
-    return right >= _ROWS_BEHIND and right >= 0.9 * len(rows) if closed else right * 2 >= len(rows)
-
-
-_A_LETTER = re.compile(r"[^\W\d_]")
-_ROWS_BEHIND = 5
-
-
-def _csv_rows(file: BinaryIO, path: Path, delimiter: str) -> Iterator[Row | Malformed]:
-    """Rows with the header's names. All values are text; an empty one is None. A row with a quote that is not closed is
-    Malformed by itself."""
-    csv.field_size_limit(sys.maxsize)
-    source = _Lines(file)
-    lines = csv.reader(source, delimiter=delimiter, strict=True)
-    try:
-        try:
-            header = [name.strip() or f"column {number}" for number, name in enumerate(next(lines), 1)]
-        except csv.Error as error:
-            raise RatchetError(f"{path}: its header is not valid CSV ({error}).") from error
-        _check_names(header, path)
-        while True:
-            source.record.clear()
-            first, values, fault = source.number + 1, list[str](), None
-            try:
-                values = next(lines)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                fault = error
-            behind = len(source.record) - 1
-            if behind and _swallows_rows(source.record, len(header), delimiter, closed=not fault):
-                source.retreat(behind)
-                lines = csv.reader(source, delimiter=delimiter, strict=True)
-                yield Malformed("line", f"a quote in line {first} is not closed")
-            elif fault:
-                yield Malformed("line", f"lines {first} to {source.number} are not valid CSV ({fault})")
-            elif len(values) == len(header):
-                yield {name: value or None for name, value in zip(header, values, strict=True)}
-            elif values:  # a blank line has none
-                yield Malformed("line", f"{len(values)} values instead of {len(header)} at line {source.number}")
-    except UnicodeDecodeError as error:
-        raise RatchetError(f"{path}: this CSV is not UTF-8 text ({error}). Save it as UTF-8.") from error
