@@ -271,9 +271,11 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return ours == theirs or folded(ours) == folded(theirs)
     if one.kind == "ratio" and other.kind == "scalar" and len(one.parts) == 2:
         part, whole = (term.value for term in one.parts)
-        if part is None or whole is None or whole in (0, 1) or (part / whole).denominator == 1:  # 20:10 is no 2
+        if whole in (0, 1) or (part is not None and whole and (part / whole).denominator == 1):  # 20:10 is no 2
             return False
-        return part / whole == other.value
+        if part is not None and whole is not None:
+            return part / whole == other.value
+        return same(replace(one.parts[0], node=("/", *(term.node for term in one.parts)), value=None), other)
     if one.kind == "ratio" and len(one.parts) == 3 and other.kind == "scalar" and other.unit:  # 2:46:40
         terms = [term.value for term in one.parts]
         if None in terms or other.unit.dimension != SECOND.dimension or other.value is None:
@@ -374,9 +376,24 @@ def _is_one_value(values: list[Answer], evidence: Evidence) -> bool:
     return first.kind == "scalar" and all(same_value(scaled[0], each, evidence.work) for each in scaled[1:])
 
 
+def _with_remainders(answer: Answer) -> Answer:
+    r"""An equation with 1 for 6 \bmod 5; any other answer unchanged."""
+    if answer.kind != "equation" or "\\mod" not in answer.symbols:
+        return answer
+    return replace(answer, parts=tuple(map(_remainder, answer.parts)))
+
+
+def _remainder(part: Answer) -> Answer:
+    value, modulus = (each.value for each in part.parts) if part.kind == "congruence" else (None, None)
+    if part.variable or value is None or not modulus:
+        return part
+    return replace(integers.number(0), node=("number", value % modulus), value=value % modulus)
+
+
 def _same_equation(reference: Answer, answer: Answer, evidence: Evidence) -> bool | None:
     """`x = 5` is 5, but not `y = 5`; `6 = 5` is nothing; two equations are compared by sides, then as curves."""
     if reference.kind != answer.kind:
+        reference, answer = _with_remainders(reference), _with_remainders(answer)
         equation, other = (reference, answer) if reference.kind == "equation" else (answer, reference)
         if other.kind == "congruence":
             return False

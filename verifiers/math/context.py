@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from ratchet.verifiers.math import families, integers, permutations, reactions, restated, words
+from ratchet.verifiers.math import families, integers, permutations, reactions, requested, restated, words
 from ratchet.verifiers.math.answer import Answer, with_name, with_nodes
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import ZERO, Node, names_of, natural, replaced
@@ -19,7 +19,7 @@ from ratchet.verifiers.math.readings import without_constant
 from ratchet.verifiers.math.sentence_values import stated_values
 from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens, read_tokens
 from ratchet.verifiers.math.tokens import spelled, tokenize
-from ratchet.verifiers.math.units import CELSIUS, DEGREE, FAHRENHEIT, parse_unit
+from ratchet.verifiers.math.units import ARCMINUTE, ARCSECOND, CELSIUS, DEGREE, FAHRENHEIT, parse_unit
 
 _POWER = r"(?:[²³]|\^\{?[23]\}?)?"
 _LETTERS = re.compile(rf"\$?(-?\d[\d.,\s]*)\s+(([A-Za-zμΩ]{{1,4}}){_POWER}(?:/[a-z]{{1,3}}{_POWER})?)\.?\$?")
@@ -44,6 +44,14 @@ _SCALES = {
     unit: re.compile(rf"(?:°|circ\}}?\$?)\s*(?:\\(?:text|mathrm)\{{\s*)?{name[0]}\b|\b{name}", re.IGNORECASE)
     for unit, name in ((CELSIUS, "Celsius"), (FAHRENHEIT, "Fahrenheit"))
 }
+_PRIMES = {
+    unit: (length, re.compile(rf"\b{pattern}\b", re.IGNORECASE))
+    for unit, length, pattern in (
+        (ARCMINUTE, parse_unit("feet"), "(?:feet|foot|ft)"),
+        (ARCSECOND, parse_unit("inches"), r"(?:inch(?:es)?|in\.)"),
+    )
+}
+_IDENTITY_FUNCTION = frozenset(["f", "is", "the", "identity", "function", "map", "mapping", "only", "it", "="])
 _EXISTING = re.compile(r"\bdo(?:es)? (?:there )?(?:\w+ )*exist|\b(?:is|are) there\b", re.IGNORECASE)
 _COORDINATES = re.compile(r"\b(?:coordinate|point|pair|vert(?:ex|ice)|midpoint|cent(?:er|re))s?\b", re.IGNORECASE)
 _IN_ORDER = re.compile(
@@ -70,6 +78,7 @@ _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IG
 _INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
 _LEAST = {"positive": 1, "natural": 1, "nonnegative": 0, "non-negative": 0}
 _PERMUTATIONS = re.compile(r"[ ,]*(?:and )?(?:all )?(?:of )?(?:(?:its|their|the) )?permutations?(?: thereof)?\Z")
+_PERMUTATIONS_OF = re.compile(r"[ ,]*(?:and )?(?:all )?(?:the )?permutations of (?:the (?:triple|tuple|pair)s? )?(?=\()")
 _DEFINITION = re.compile(
     r"\b(?:let|set|put|define|denote|write|where|with)\s+\$\s*([A-Za-z])\s*=\s*([^$,;=<>]{1,60})\$", re.IGNORECASE
 )
@@ -143,6 +152,8 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if _says_the_same(question, reference, answer):
         yield reference, reference
     yield from _in_words(question, reference, answer)
+    for value in requested.requested_values(question, answer):
+        yield reference, value
     is_counted = answer.domain in ("N", "N0") and question.says(_POSITIVE_INTEGERS)
     is_class = "congruence" in (reference.kind, *(part.kind for part in reference.parts))
     if is_class and answer.kind in ("equation", "collection") and (is_counted or not answer.domain):
@@ -173,6 +184,12 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         yield reference, parse_tokens((answer.tokens[0], *answer.tokens[2:]))
     if reference.tokens and reference.tokens[-1].isa(")") and (bare := restated.without_remark(reference.tokens)):
         yield parse_tokens(bare), answer  # -1 (odd)
+    if (length := _PRIMES.get(answer.unit) if answer.unit else None) and question.says(length[1]):  # 4'' as 4 inches
+        yield reference, replace(answer, unit=length[0])
+    if (bare := _without_rate(question, answer)) is not None:
+        yield reference, bare
+    if (function := _mapped(reference, answer)) is not None:
+        yield reference, function
     if reference.unit == DEGREE and answer.unit and answer.unit in _SCALES and question.says(_SCALES[answer.unit]):
         yield reference, replace(answer, unit=DEGREE)
     if (bare := _without_unit(question, answer)) is not None:
@@ -198,6 +215,30 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     yield from _ordered(question, reference, answer)
     for value in () if is_quotation else stated_values(question, reference, words.numbered(read_tokens(text))):
         yield reference, value
+
+
+def _without_rate(question: Question, answer: Answer) -> Answer | None:
+    """`\\$33 \\text{ per day}` without the rate, where the question asks for one `per day`."""
+    at = next((i for i, token in enumerate(answer.tokens) if i and words.word(token) in ("per", "each", "a", "an")), 0)
+    rate = answer.tokens[at:] if at else ()
+    noun = " ".join(map(words.word, rate[1:]))
+    asked = rf"\b(?:per|each|every|an?) {re.escape(noun)}\b"
+    return parse_tokens(answer.tokens[:at]) if noun and re.search(asked, question.last_sentence, re.IGNORECASE) else None
+
+
+def _mapped(reference: Answer, answer: Answer) -> Answer | None:
+    r"""The function `x \mapsto 2x` or "the identity function", where the reference is an equation for one."""
+    left = reference.parts[0].node if reference.kind == "equation" and not reference.words else None
+    if not left or left[0] not in ("applied", "call") or len(left) != 3 or left[2][0] != "name":
+        return None
+    name, value = left[2][1], reference.parts[-1]
+    at = next((i for i, token in enumerate(answer.tokens) if token.isa("\\mapsto")), 0)
+    if at and answer.tokens[at - 1].kind == "name" and (at == 1 or answer.tokens[at - 2].isa(":")):
+        value = with_name(parse_tokens(answer.tokens[at + 1 :]), answer.tokens[at - 1].text, name)
+        return replace(reference, parts=(reference.parts[0], value)) if name in names_of(value.node or ZERO) else None
+    spoken = [words.word(token) or token.text for token in answer.tokens]
+    is_identity = "identity" in spoken and {*spoken} <= _IDENTITY_FUNCTION | {left[1]}
+    return replace(reference, parts=(reference.parts[0], replace(value, node=left[2]))) if is_identity else None
 
 
 def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
@@ -245,17 +286,20 @@ def _defined(question: Question, reference: Answer, answer: Answer) -> Iterator[
 
 
 def _permuted(answer: Answer) -> Answer | None:
-    """The tuples of `(1, 2, 3) and all permutations` in every order; None for anything else."""
+    """The tuples of `(1, 2, 3) and all permutations` in every order, and of `(1, 1, 1) and all permutations of
+    (1, 2, 3)` the others as they are; None for anything else."""
     match = _PERMUTATIONS.search(answer.spelling)
-    core = parse_answer(answer.spelling[: match.start()]) if match else answer
-    members = core.parts if is_list(core) else (core,)
-    if not match or any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in members):
+    of_some = None if match else _PERMUTATIONS_OF.search(answer.spelling)
+    if not match and not of_some:
         return None
-    orders = {
-        tuple(entry.text for entry in order): replace(part, parts=order)
-        for part in members
-        for order in itertools.permutations(part.parts)
-    }
+    kept = parse_answer(answer.spelling[: of_some.start()]) if of_some and of_some.start() else None
+    core = parse_answer(answer.spelling[: match.start()] if match else answer.spelling[of_some.end() if of_some else 0 :])
+    members, others = (list_of.parts if is_list(list_of) else (list_of,) for list_of in (core, kept or core))
+    if any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in (*members, *others)):
+        return None
+    ordered = [order for part in members for order in itertools.permutations(part.parts)]
+    ordered += [part.parts for part in others]
+    orders = {tuple(entry.text for entry in order): replace(members[0], parts=order) for order in ordered}
     return Answer("collection", answer.tokens, parts=tuple(orders.values()))
 
 

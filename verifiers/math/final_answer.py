@@ -34,7 +34,12 @@ _MARKUP = re.compile(
     r"|__(?=\S)|(?<=\S)__|^#+ |^> ?|^[-*] |`|^_(?=[^_]+_$)|(?<=\S)_$",
     re.MULTILINE,
 )
-_SENTENCE_ENDS = re.compile(r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-])|\n")
+_SENTENCE_ENDS = re.compile(
+    r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-]|[a-z] ?=)|(?<=\.\.\.)\s+(?=the\b|so\b|hence\b)|\n"
+)
+_TAGGED = re.compile(r"<answer>(.+?)</answer>|\{\s*\"(?:final_)?answer\"\s*:\s*(?:\"([^\"]+)\"|([^{}\"]+?))\s*\}", re.DOTALL)
+"""An answer in the tags of R1's format, or as the only field of a JSON object."""
+_FENCE = re.compile(r"\n?```(?:text|latex|math|json)?\n(.+?)\n```\s*\Z", re.DOTALL)
 _CONCLUDING = re.compile(
     r"\A(?:.*(?:[,;:.]|\band)\s+)?"
     rf"(?:(?<!\\)\b(?:{'|'.join(_WORDS['concluding'].split(', '))})\b|\\implies|\\Rightarrow|⇒|∴)"
@@ -46,6 +51,8 @@ _LABEL = re.compile(r"\A(?:(?:it|this|that) (?:is|equals) |[A-Za-z][A-Za-z' -]{0
 _RECONSIDERED, _DENIED = (
     re.compile(rf"\b(?:{'|'.join(_WORDS[each].split())})\b|n't\b", re.IGNORECASE) for each in ("reconsidered", "denied")
 )
+_VALUE = re.compile(r"(?:[^A-Za-z:]|\\[a-z]+|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))+")
+"""Text without words: what may stand behind the colon of a sentence."""
 _CLOSING = re.compile(rf"(?:{'|'.join(_WORDS['closing'].split(', '))})[.!]*\s*\Z", re.IGNORECASE)
 
 
@@ -67,7 +74,10 @@ def stated_answer(response: str) -> str | None:
     text = after_thinking(response)
     if text is None or "\\boxed" in text:
         return boxed_answer(response)
-    text = _CLOSING.sub("", text[-_LAST_CHARACTERS:].strip()).strip()
+    text = _FENCE.sub(r"\n\1", _CLOSING.sub("", text[-_LAST_CHARACTERS:].strip())).strip()
+    tagged = [*_TAGGED.finditer(text)]
+    if len(tagged) == 1 and not text[tagged[0].end() :].strip(" .\n"):
+        return _bare(next(filter(None, tagged[0].groups())))
     announced = None
     for announced in _ANNOUNCED.finditer(text):  # noqa: B007
         pass
@@ -103,7 +113,8 @@ def _last_statement(text: str) -> str | None:
         return _bare(bold[0][1] or bold[0][2])
     sentence = _MARKUP.sub("", sentence)
     before, _, behind = sentence.rpartition(": ")
-    sentence = behind if "=" in before else sentence  # Half of 8 is 4, and 5 - 16 = -11: (x + 4)^2 - 11
+    is_apart = "=" in before or (before[-1:].isalpha() and _VALUE.fullmatch(behind))
+    sentence = behind if is_apart else sentence  # Half of 8 is 4, and 5 - 16 = -11: (x + 4)^2 - 11
     label = _LABEL.match(sentence := _CONCLUDING.sub("", sentence))
     return _bare(sentence[label.end() :] if label and not _DENIED.search(label[0]) else sentence)
 

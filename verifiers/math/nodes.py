@@ -18,6 +18,7 @@ _LARGEST_BITS = 16_384
 _LARGEST_FACTORIAL = 500
 ZERO: Node = ("number", Fraction(0))
 _NAMES = ("name", "vector", "matrix")
+_OF_INTEGERS = {"\\gcd": math.gcd, "\\lcm": math.lcm}
 
 
 class Unsupported(Exception):
@@ -99,6 +100,8 @@ def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
     if kind == "name":
         value = point.get(node[1]) if point else None
         return value if isinstance(value, Fraction) else None
+    if kind == "call" and node[1] in _OF_INTEGERS:
+        return _of_integers(node[1], [rational_value(part, point) for part in node[2:]])
     if kind not in ("+", "-", "*", "/", "^", "binomial", "factorial"):
         return None
     one = rational_value(node[1], point)
@@ -116,6 +119,13 @@ def rational_value(node: Node, point: Point | None = None) -> Fraction | None:
     if kind == "/":
         return one / two if two else None
     return one + two if kind == "+" else one - two if kind == "-" else one * two
+
+
+def _of_integers(name: str, values: list[Fraction | None]) -> Fraction | None:
+    integers = [int(value) for value in values if value is not None and value.denominator == 1]
+    if len(integers) < max(len(values), 1) or (name == "\\lcm" and sum(map(int.bit_length, integers)) > _LARGEST_BITS):
+        return None
+    return Fraction(_OF_INTEGERS[name](*integers))
 
 
 def linear(node: Node, name: str, others: Point | None = None) -> tuple[Fraction, Fraction] | None:

@@ -14,6 +14,7 @@ _SCRIPTS = (
     ("^", _RAISED, re.compile(f"[{''.join(_RAISED)}]+")),
     ("_", _LOWERED, re.compile(f"[{''.join(_LOWERED)}]+")),
 )
+_SMALL_FRACTION = re.compile(f"([{''.join(_RAISED)}]+)⁄([{''.join(_LOWERED)}]+)")
 _TABLE = str.maketrans(_WIDE | _CHARACTERS)
 _ROOTS = re.compile(r"(√|∛|∜)\s*(\d+(?:\.\d+)?|(?=[({\\])|[^\W\d_])")
 _ROOT_ORDERS = {"√": "", "∛": "[3]", "∜": "[4]"}
@@ -82,6 +83,8 @@ def standard(text: str) -> str:
 
 
 def _from_unicode(text: str) -> str:
+    if "⁄" in text:
+        text = _SMALL_FRACTION.sub(lambda m: unicodedata.normalize("NFKC", f"\\frac{{{m[1]}}}{{{m[2]}}}"), text)
     text = _ROOTS.sub(lambda m: f"\\sqrt{_ROOT_ORDERS[m[1]]}" + (f"{{{m[2]}}}" if m[2] else ""), text)
     for mark, scripts, pattern in _SCRIPTS:
         text = pattern.sub(

@@ -53,8 +53,9 @@ _TEMPLATE = re.compile(
     r"(?:(?<!closed[ -])(?<!\bwe )(?<!\bto )\bform|\b(?:the|a|this|following) form of)\s+(?:\$|\\[(\[])", _I
 )
 _SYMBOL = re.compile(
-    r"\b(?:find|compute|determine|evaluate|calculate|what is) (?:the (?:value|length|measure|size) of )?"
-    r"(?:\$([^$]{1,30})\$|([A-Za-z](?:_\d)?|[A-Z]{2}|[A-Z]\([A-Z]\))(?=[.?]| (?:if|when|given)\b))"
+    r"\b(?:find|compute|determine|evaluate|calculate|what is) "
+    r"(?:(?:the )?(?:set of )?(?:all )?(?:the )?(?:possible )?(?:values?|length|measure|size) of )?"
+    r"(?:\$([^$]{1,60})\$|([A-Za-z](?:_\d)?|[A-Z]{2}|[A-Z]\([A-Z]\))(?=[.?]| (?:if|when|given)\b))"
     r"(?!\s*(?:,|and\b|or\b)\s*(?:and |or )?\$)",
     _I,
 )
@@ -79,7 +80,7 @@ _OF_CONSTANTS = re.compile(
     _I,
 )
 _BASE = (
-    r"(?:base[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\b"
+    r"(?:base[- ]\$?(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\b\$?"
     r"|(binary|octal|decimal|hexadecimal)\b(?! (?:places?|points?|digits?)\b))"
 )
 _BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}

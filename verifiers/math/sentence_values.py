@@ -152,6 +152,8 @@ def _is_harmless_word(question: Question, spoken: list[str], at: int, allowed: f
     word = spoken[at]
     if spoken[at : at + 4] == ["if", "and", "only", "if"] or "and only if" in " ".join(spoken[max(at - 3, 0) : at + 1]):
         return True
+    if word == "other" and re.search(r"\bthe other\b", question.text):
+        return True
     if word in _TAKING_BACK or (word in ("least", "most") and at and spoken[at - 1] == "at"):
         return False
     if spoken[at : at + 2] == ["up", "to"] and (not at or spoken[at - 1] in _NAMING):  # and not `adds up to`
