@@ -47,6 +47,8 @@ def test_long_hostile_responses_are_read_in_linear_time():
         (stated_answer, ", so "),
         (stated_answer, "**1** "),
         (stated_answer, "$$ x "),
+        (stated_answer, "<answer>"),
+        (stated_answer, '{"answer": '),
         (boxed_answer, "\\boxed{1}, "),
         (tagged_answer, "<answer>"),
     ):

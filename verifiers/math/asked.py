@@ -11,6 +11,7 @@ from ratchet.verifiers.math.nodes import ZERO, kinds_of, names_of
 from ratchet.verifiers.math.numeric import MOST_WORK, same_value
 from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
+from ratchet.verifiers.math.structure import is_list
 from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
@@ -106,7 +107,8 @@ def _other_order(question: Question, reference: Answer, answer: Answer) -> bool:
     named = {part.parts[0].text: part.parts[-1] for part in reference.parts if part.kind == "equation"}
     if any(len(name) > 1 for name in named):  # numbered roots have any order
         return False
-    if (reference.kind != "tuple" or reference.brackets != "()") and len(named) < 2:
+    is_bare = is_list(reference) and not named and not any(part.variable for part in reference.parts)
+    if (reference.kind != "tuple" or reference.brackets != "()") and len(named) < 2 and not is_bare:
         return False
     if answer.kind == "equation" and not answer.words and len(answer.parts) == 2:
         left, right = answer.parts
@@ -118,10 +120,12 @@ def _other_order(question: Question, reference: Answer, answer: Answer) -> bool:
         values = [part.parts[1] for part in equations]
     if len({*names}) < len(reference.parts) or len(names) != len(reference.parts) or len(values) != len(names):
         return False
+    if is_bare and len({*map(question.names, names)}) > 1:  # x = 2, y = 3 for two values of x
+        return True
     if {*named} == {*names}:
         order, wanted = [*named], [*named.values()]
     else:
-        order, wanted = _order(question, names), [*reference.parts]
+        order, wanted = order_of(question, names, by_alphabet=not is_bare), [*reference.parts]
     numbers = [part for part in (*values, *wanted) if part.kind == "scalar" and part.node and not names_of(part.node)]
     if order is None or len(named) == 1 or len(numbers) < 2 * len(values):
         return False
@@ -129,11 +133,16 @@ def _other_order(question: Question, reference: Answer, answer: Answer) -> bool:
     return any(same_value(part.node or ZERO, value.node or ZERO, [MOST_WORK]) is False for value, part in pairs)
 
 
-def _order(question: Question, names: list[str]) -> list[str] | None:
-    """These names as a tuple of the question has them, or by the alphabet."""
+def order_of(question: Question, names: list[str], by_alphabet: bool = False) -> list[str] | None:
+    """These names as a tuple or the last request of the question has them; otherwise by the alphabet, or None."""
     written = [[each.strip() for each in match[1].split(",")] for match in _TUPLE.finditer(question.text)]
-    order = next((each for each in written if {*each} == {*names}), None)
-    return order or (sorted(names) if all(len(name) == 1 for name in names) else None)
+    if order := next((each for each in written if {*each} == {*names}), None):
+        return order
+    places = [re.search(rf"(?<![A-Za-z\\\\]){re.escape(name)}(?![A-Za-z])", question.last_sentence) for name in names]
+    if not by_alphabet and all(places):
+        found = zip((place.start() for place in places if place), names, strict=True)
+        return [name for _, name in sorted(found)]
+    return sorted(names) if by_alphabet and all(len(name) == 1 for name in names) else None
 
 
 def _restricted(question: Question, reference: Answer, answer: Answer) -> bool:

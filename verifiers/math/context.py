@@ -9,6 +9,8 @@ from fractions import Fraction
 
 from ratchet.verifiers.math import families, integers, permutations, reactions, requested, restated, words
 from ratchet.verifiers.math.answer import Answer, with_name, with_nodes
+from ratchet.verifiers.math.asked import order_of
+from ratchet.verifiers.math.enumerated import enumerated
 from ratchet.verifiers.math.expression import parse_expression
 from ratchet.verifiers.math.nodes import ZERO, Node, names_of, natural, replaced
 from ratchet.verifiers.math.numeric import constant_value
@@ -77,8 +79,6 @@ _CHEMICAL = re.compile(r"\bbalanc|\bchemical|\breaction", re.IGNORECASE)
 _POSITIVE_INTEGERS = re.compile(r"\b(?:positive|natural|non-?negative)\b", re.IGNORECASE)
 _INTEGERS = re.compile(r"\b(?:positive |negative |non-?negative )?(?:integers?|natural numbers?|whole numbers?)\b")
 _LEAST = {"positive": 1, "natural": 1, "nonnegative": 0, "non-negative": 0}
-_PERMUTATIONS = re.compile(r"[ ,]*(?:and )?(?:all )?(?:of )?(?:(?:its|their|the) )?permutations?(?: thereof)?\Z")
-_PERMUTATIONS_OF = re.compile(r"[ ,]*(?:and )?(?:all )?(?:the )?permutations of (?:the (?:triple|tuple|pair)s? )?(?=\()")
 _DEFINITION = re.compile(
     r"\b(?:let|set|put|define|denote|write|where|with)\s+\$\s*([A-Za-z])\s*=\s*([^$,;=<>]{1,60})\$", re.IGNORECASE
 )
@@ -91,6 +91,7 @@ _DECIMAL_COMMA = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _RATIO = re.compile(r"\bratio of\b(?!.*(?:\bform\b|\w\s*:\s*\w|\bintegers\b|\bterms\b))", re.IGNORECASE | re.DOTALL)
+_INTERCEPT = re.compile(r"\b\$?([xy])\$?[- ]intercept\b(?!s)", re.IGNORECASE)
 _CYCLES = re.compile(r"\bcycles?\b|\bpermutation\b", re.IGNORECASE)
 _INFINITE = ("name", "\\infty")
 Pair = tuple[Answer, Answer]
@@ -169,11 +170,12 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
     if (bare := _without_condition(question, answer)) is not None:
         yield reference, bare
     yield from _listed(question, reference, answer)
+    if (value := _intercept(question, reference, answer)) is not None:
+        yield reference, value
     if _bounds_agree(question, reference, answer):
         yield reference, reference
     yield from _defined(question, reference, answer)
-    if (listed := _permuted(answer)) is not None:
-        yield reference, listed
+    yield from _enumerated(reference, answer)
     yield from _in_question_order(question, reference, answer)
     if reference.kind == answer.kind == "moment" and "year" not in answer.words:
         year = re.search(r" year (\d+)", reference.words)
@@ -200,8 +202,9 @@ def other_readings(question: Question, reference: Answer, answer: Answer, text: 
         pair = (_with_natural(reference), _with_natural(answer))
         if pair != (reference, answer):
             yield pair
-    if (number := _with_decimal_comma(question, answer)) is not None:
-        yield reference, number
+    numbers = [_with_decimal_comma(question, each) for each in (reference, answer)]
+    if any(numbers):
+        yield numbers[0] or reference, numbers[1] or answer
     if reference.kind == "matrix" and answer.kind == "scalar" and (question.says(_IDENTITY) or not question.names("I")):
         yield reference, _with_identity(answer, len(reference.parts))
     is_share = reference.kind == "ratio" and len(reference.parts) == 2 and reference.parts[1].value == 1
@@ -241,8 +244,20 @@ def _mapped(reference: Answer, answer: Answer) -> Answer | None:
     return replace(reference, parts=(reference.parts[0], replace(value, node=left[2]))) if is_identity else None
 
 
+def _intercept(question: Question, reference: Answer, answer: Answer) -> Answer | None:
+    """The intercept of `(0, 3)`, where the question asks for that on one axis."""
+    axes = {axis.lower() for axis in _INTERCEPT.findall(question.text)}
+    is_point = reference.kind == "scalar" and answer.kind == "tuple" and answer.brackets == "()" and not answer.variable
+    if len(axes) != 1 or not is_point or len(answer.parts) != 2:
+        return None
+    zero, value = answer.parts[:: 1 if axes == {"y"} else -1]
+    return value if zero.value == 0 else None
+
+
 def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
     """`(6, 1260)` for 6 and 1260 where their order is given, `2, -1` for a point."""
+    if (named := _named_list(question, reference, answer)) is not None:
+        yield replace(reference, ordered=True), named
     pair, values = (reference, answer) if reference.kind == "tuple" else (answer, reference)
     if pair.kind != "tuple" or pair.brackets != "()" or pair.variable or not is_list(values):
         return
@@ -251,6 +266,19 @@ def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[P
         as_list = replace(pair, kind="collection", brackets="", ordered=True)
         values = replace(values, ordered=True)
         yield (as_list, values) if pair is reference else (values, as_list)
+
+
+def _named_list(question: Question, reference: Answer, answer: Answer) -> Answer | None:
+    """`(h, a) = (-1, 2)` and `h = -1, a = 2` as the values of a and h, in the order in which the question names them."""
+    if not is_list(reference) or any(part.kind == "equation" or part.variable for part in reference.parts):
+        return None
+    pairs = [part.parts for part in answer.parts if part.kind == "equation" and not part.words]
+    if answer.kind == "equation" and not answer.words and all(side.kind == "tuple" for side in answer.parts):
+        left, *right = answer.parts
+        pairs = [*zip(left.parts, right[0].parts, strict=False)] if len(right) == 1 else []
+    values = {pair[0].text: pair[-1] for pair in pairs if len(pair) == 2}
+    order = order_of(question, [*values]) if len(values) == len(reference.parts) else None
+    return replace(answer, kind="collection", parts=tuple(values[name] for name in order), ordered=True) if order else None
 
 
 def _bounds_agree(question: Question, reference: Answer, answer: Answer) -> bool:
@@ -285,22 +313,14 @@ def _defined(question: Question, reference: Answer, answer: Answer) -> Iterator[
                 yield one, other
 
 
-def _permuted(answer: Answer) -> Answer | None:
-    """The tuples of `(1, 2, 3) and all permutations` in every order, and of `(1, 1, 1) and all permutations of
-    (1, 2, 3)` the others as they are; None for anything else."""
-    match = _PERMUTATIONS.search(answer.spelling)
-    of_some = None if match else _PERMUTATIONS_OF.search(answer.spelling)
-    if not match and not of_some:
-        return None
-    kept = parse_answer(answer.spelling[: of_some.start()]) if of_some and of_some.start() else None
-    core = parse_answer(answer.spelling[: match.start()] if match else answer.spelling[of_some.end() if of_some else 0 :])
-    members, others = (list_of.parts if is_list(list_of) else (list_of,) for list_of in (core, kept or core))
-    if any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in (*members, *others)):
-        return None
-    ordered = [order for part in members for order in itertools.permutations(part.parts)]
-    ordered += [part.parts for part in others]
-    orders = {tuple(entry.text for entry in order): replace(members[0], parts=order) for order in ordered}
-    return Answer("collection", answer.tokens, parts=tuple(orders.values()))
+def _enumerated(reference: Answer, answer: Answer) -> Iterator[Pair]:
+    """Both with all members of what lists them by a rule. Roots of unity are left as powers of e."""
+    wanted, got = enumerated(reference), enumerated(answer)
+    if wanted or got:
+        one, other = wanted or reference, got or answer
+        yield one, other
+        if got and all(part.places is None for part in (reference, *reference.parts)):
+            yield other, one
 
 
 def _in_question_order(question: Question, reference: Answer, answer: Answer) -> Iterator[Pair]:
@@ -395,10 +415,12 @@ def _with_natural(answer: Answer) -> Answer:
 
 
 def _with_decimal_comma(question: Question, answer: Answer) -> Answer | None:
-    """`0,375` as a number, where the question writes numbers so."""
+    """`0,375` and `12,5 m` as numbers, where the question writes numbers so."""
     texts = [token.text for token in answer.tokens]
-    is_number = len(texts) == 3 and texts[1] == "," and (texts[0] + texts[2]).isdigit() and not answer.tokens[2].gap
-    return parse_answer(f"{texts[0]}.{texts[2]}") if is_number and question.says(_DECIMAL_COMMA) else None
+    is_number = texts[1:2] == [","] and (texts[0] + "".join(texts[2:3])).isdigit() and not answer.tokens[2].gap
+    if not is_number or "," in texts[2:] or not question.says(_DECIMAL_COMMA):
+        return None
+    return parse_tokens((*tokenize(f"{texts[0]}.{texts[2]}"), *answer.tokens[3:]))
 
 
 def _without_condition(question: Question, answer: Answer) -> Answer | None:

@@ -50,6 +50,7 @@ def relation(tokens: Tokens, depth: int, parse: Parse) -> Answer | None:
         if sides[1][0].text in ("\\Theta", "O", "\\Omega"):
             return Answer("equation", tokens, parts=tuple(parse(side, depth) for side in sides))
         name, inner = variable_of(plain(sides[0])), parse(sides[1], depth)
+        name = name or (spelled(sides[0]) if sides[0][0].isa("\\angle") else "")
         point = parse(sides[0], depth) if not name else None
         if point and point.kind == "tuple" and all(map(variable_of, point.parts)) and inner.kind == "collection":
             return inner  # (x, y) \\in \\{(1, 2)\\}
