@@ -225,8 +225,8 @@ def _without_rate(question: Question, answer: Answer) -> Answer | None:
     at = next((i for i, token in enumerate(answer.tokens) if i and words.word(token) in ("per", "each", "a", "an")), 0)
     rate = answer.tokens[at:] if at else ()
     noun = " ".join(map(words.word, rate[1:]))
-    asked = rf"\b(?:per|each|every|an?) {re.escape(noun)}\b"
-    return parse_tokens(answer.tokens[:at]) if noun and re.search(asked, question.last_sentence, re.IGNORECASE) else None
+    asked = re.compile(rf"\b(?:per|each|every|an?) {re.escape(noun)}\b", re.IGNORECASE)
+    return parse_tokens(answer.tokens[:at]) if noun and asked.search(question.last_sentence) else None
 
 
 def _mapped(reference: Answer, answer: Answer) -> Answer | None:
@@ -269,7 +269,7 @@ def _listed(question: Question, reference: Answer, answer: Answer) -> Iterator[P
 
 
 def _named_list(question: Question, reference: Answer, answer: Answer) -> Answer | None:
-    """`(h, a) = (-1, 2)` and `h = -1, a = 2` as the values of a and h, in the order in which the question names them."""
+    """`(h, a) = (-1, 2)` and `h = -1, a = 2` as the values of a and h, in the order in which the question has them."""
     if not is_list(reference) or any(part.kind == "equation" or part.variable for part in reference.parts):
         return None
     pairs = [part.parts for part in answer.parts if part.kind == "equation" and not part.words]
@@ -278,7 +278,8 @@ def _named_list(question: Question, reference: Answer, answer: Answer) -> Answer
         pairs = [*zip(left.parts, right[0].parts, strict=False)] if len(right) == 1 else []
     values = {pair[0].text: pair[-1] for pair in pairs if len(pair) == 2}
     order = order_of(question, [*values]) if len(values) == len(reference.parts) else None
-    return replace(answer, kind="collection", parts=tuple(values[name] for name in order), ordered=True) if order else None
+    parts = tuple(values[name] for name in order or ())
+    return replace(answer, kind="collection", parts=parts, ordered=True) if order else None
 
 
 def _bounds_agree(question: Question, reference: Answer, answer: Answer) -> bool:

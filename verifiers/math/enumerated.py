@@ -15,7 +15,7 @@ from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
 from ratchet.verifiers.math.tokens import Tokens
 
 _PERMUTATIONS = re.compile(r"[ ,]*(?:and )?(?:all )?(?:of )?(?:(?:its|their|the) )?permutations?(?: thereof)?\Z")
-_PERMUTATIONS_OF = re.compile(r"[ ,]*(?:and )?(?:all )?(?:the )?permutations of (?:the (?:triple|tuple|pair)s? )?(?=\()")
+_PERMUTATIONS_OF = re.compile(r"[ ,]*(?:and )?(?:all )?(?:the )?permutations of (?:the (?:triple|pair)s? )?(?=\()")
 _VALUES = re.compile(
     r"[ ,;(]*(?:(?:for|where|with|and) )?([jklmn]) (?:=|\\in \\\{) (-? ?\d+(?: , -? ?\d+)*)( , \.\.\. , (-? ?\d+))?"
     r"(?: \\\})?(?: \))?\Z"
@@ -76,7 +76,8 @@ def _with_multiplicities(answer: Answer) -> Answer | None:
     found = [_repeated(part.tokens) for part in parts]
     if not any(core for core, _ in found):
         return None
-    repeated = ([parse_tokens(core) if core else part] * times for part, (core, times) in zip(parts, found, strict=True))
+    members = (parse_tokens(core) if core else part for part, (core, _) in zip(parts, found, strict=True))
+    repeated = ([member] * times for member, (_, times) in zip(members, found, strict=True))
     return Answer("collection", answer.tokens, parts=tuple(itertools.chain(*repeated)))
 
 
@@ -95,13 +96,15 @@ def _repeated(tokens: Tokens) -> tuple[Tokens, int]:
 def _permuted(answer: Answer) -> Answer | None:
     """The tuples of `(1, 2, 3) and all permutations` in every order, and of `(1, 1, 1) and all permutations of
     (1, 2, 3)` the others as they are; None for anything else."""
-    match = _PERMUTATIONS.search(answer.spelling)
-    of_some = None if match else _PERMUTATIONS_OF.search(answer.spelling)
-    if not match and not of_some:
+    text = answer.spelling
+    if match := _PERMUTATIONS.search(text):
+        kept, core = "", text[: match.start()]
+    elif match := _PERMUTATIONS_OF.search(text):
+        kept, core = text[: match.start()], text[match.end() :]
+    else:
         return None
-    kept = parse_answer(answer.spelling[: of_some.start()]) if of_some and of_some.start() else None
-    core = parse_answer(answer.spelling[: match.start()] if match else answer.spelling[of_some.end() if of_some else 0 :])
-    members, others = (list_of.parts if is_list(list_of) else (list_of,) for list_of in (core, kept or core))
+    listed = [parse_answer(each) for each in (core, kept or core)]
+    members, others = (each.parts if is_list(each) else (each,) for each in listed)
     if any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in (*members, *others)):
         return None
     ordered = [order for part in members for order in itertools.permutations(part.parts)]

@@ -37,7 +37,9 @@ _MARKUP = re.compile(
 _SENTENCE_ENDS = re.compile(
     r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-]|[a-z] ?=)|(?<=\.\.\.)\s+(?=the\b|so\b|hence\b)|\n"
 )
-_TAGGED = re.compile(r"<answer>(.+?)</answer>|\{\s*\"(?:final_)?answer\"\s*:\s*(?:\"([^\"]+)\"|([^{}\"]+?))\s*\}", re.DOTALL)
+_TAGGED = re.compile(
+    r"<answer>(.+?)</answer>|\{\s*\"(?:final_)?answer\"\s*:\s*(?:\"([^\"]+)\"|([^{}\"]+?))\s*\}", re.DOTALL
+)
 """An answer in the tags of R1's format, or as the only field of a JSON object."""
 _FENCE = re.compile(r"\n?```(?:text|latex|math|json)?\n(.+?)\n```\s*\Z", re.DOTALL)
 _CONCLUDING = re.compile(

@@ -109,4 +109,3 @@ def _is_same(one: Node, other: Node) -> bool:
     if one == other:
         return True
     return names_of(one) == names_of(other) and same_value(one, other, [MOST_WORK]) is True
-
