@@ -54,7 +54,7 @@ def _log(output: StepOutput) -> None:
     log_output(output, scored=scored)
 
 
-EVALUATE = Step("evaluate", 20, "evaluation", resumable=True, log=_log)
+EVALUATE = Step("evaluate", 21, "evaluation", resumable=True, log=_log)
 
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, or a model behind an endpoint."""

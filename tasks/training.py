@@ -75,8 +75,8 @@ def _log_stage(output: StepOutput) -> None:
 
 
 WARM_START = Step("warm_start", 5, "checkpoint", resumable=True, log=_log_checkpoint)
-STAGE = Step("train", 18, "checkpoint", resumable=True, log=_log_stage)
-PASS_RATES = Step("pass_rates", 15, "pass_rates", resumable=True)
+STAGE = Step("train", 19, "checkpoint", resumable=True, log=_log_stage)
+PASS_RATES = Step("pass_rates", 16, "pass_rates", resumable=True)
 CLEARED_STEPS = 20
 """Steps after which a returning alarm is shown again; batches fluctuate."""
 ATTEMPTS = 3

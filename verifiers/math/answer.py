@@ -15,12 +15,12 @@ class Answer:
     """A parsed answer. `spelling` is the whole answer in one notation; `tokens`; and by `kind`:
 
     scalar: `node`, the expression (None: not an expression, equal only to the same spelling); `value` if rational;
-    `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`; intervals too.
-    collection: `parts` (lists, sets, unions, both signs of ±), in any order unless `ordered`; `brackets` for a set.
-    matrix: `parts` are rows, tuples without brackets. equation: `parts` are the sides; `words` the sign of an
-    inequality. congruence: residue and modulus. ratio: its terms. text, moment, based: `words`. option: `words` is the
-    letter, `parts` its text. `variable`: of an interval or a congruence, or the name of a point. `domain`: conditions
-    on the answer's letters that follow it.
+    `percent`; `unit`; `places`, the decimals it was rounded to. tuple: `brackets` and ordered `parts`; intervals too,
+    of whole numbers if `words` is "integers". collection: `parts` (lists, sets, unions, both signs of ±), in any order
+    unless `ordered`; `brackets` for a set. matrix: `parts` are rows, tuples without brackets. equation: `parts` are the
+    sides; `words` the sign of an inequality. congruence: residue and modulus. ratio: its terms. text, moment, based:
+    `words`. option: `words` is the letter, `parts` its text. `variable`: of an interval or a congruence, or the name of
+    a point. `domain`: conditions on the answer's letters that follow it.
     """
 
     kind: str
@@ -76,6 +76,8 @@ class Answer:
         return spelled(single_letters(self.tokens))
 
 
+Pair = tuple[Answer, Answer]
+"""A reference and an answer."""
 Parse = Callable[[Tokens, int], Answer]
 """Parses a part of an answer; the number is its depth."""
 

@@ -13,6 +13,7 @@ from ratchet.verifiers.math.question import Question, stem
 from ratchet.verifiers.math.sentences import direction
 from ratchet.verifiers.math.structure import is_list
 from ratchet.verifiers.math.tokens import Tokens, single_letters, spelled
+from ratchet.verifiers.math.units import DEGREE, RADIAN
 from ratchet.verifiers.math.vocabulary import VOCABULARY
 
 _QUANTITIES = frozenset(word for section in ("lettered", "quantities") for word in VOCABULARY[section].split())
@@ -36,6 +37,10 @@ _SQUARE = re.compile(r"[\[\]]")
 _STATISTICS = ("P", "E", "\\Var", "\\Cov")
 _POINTS = re.compile(r"\b(?:coordinates?|points?|vertex|vertices|midpoint|pairs?)\b", re.IGNORECASE)
 _RANGE = re.compile(r"\binterval|\binequalit|\bdomain\b|\brange\b|\bvalues\b", re.IGNORECASE)
+_ANGLES = tuple(
+    re.compile(rf"\b(?:in|expressed in|measured in|to|into) (?:terms of )?{unit}s?\b(?! per\b)", re.IGNORECASE)
+    for unit in ("radian", "degree")
+)
 _SEGMENT = re.compile(r"[A-Z] ?[A-Z]")
 
 
@@ -231,6 +236,7 @@ def _other_symbol(question: Question, reference: Answer, answer: Answer) -> bool
     if not asked:  # an event that the question asks for without words
         asked = question.formulas[-1] if question.formulas and question.formulas[-1][0].text == "P" else ()
     said, wanted = (_SQUARE.sub(_round, spelled(tokens)) for tokens in (left, asked))
+    said, wanted = (text.replace(" ", "") if _SEGMENT.fullmatch(text) else text for text in (said, wanted))
     if not left or not asked or said == wanted or any(len(words.word(token)) > 1 for token in left if token.upright):
         return False
     if len(asked) == 1 and asked[0].kind == "name":
@@ -298,8 +304,17 @@ def _other_integer(question: Question, reference: Answer, answer: Answer) -> boo
     return is_integer and is_angle and all(map(question.names, ours | theirs))
 
 
+def _other_angle(question: Question, reference: Answer, answer: Answer) -> bool:
+    r"""`45^\\circ` where the question asks for radians, \\pi/4 where it asks for degrees."""
+    units = {part.unit for part in (answer, answer.stated, *answer.parts, *(each.stated for each in answer.parts))}
+    in_radians, in_degrees = (question.says(pattern) for pattern in _ANGLES)
+    if in_radians == in_degrees:
+        return False
+    return DEGREE in units if in_radians else RADIAN in units
+
+
 _DIFFERENCES = (
     _unknown, _other_size, _other_person, _other_side, _other_order, _restricted, _listed, _odds, _misnamed,
     _extremes_swapped, _negative_change, _two_truths, _respectively, _other_symbol, _metric, _between,
-    _other_integer,
+    _other_integer, _other_angle,
 )  # fmt: skip

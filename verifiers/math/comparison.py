@@ -81,6 +81,8 @@ def _same_shape(reference: Answer, answer: Answer, evidence: Evidence) -> bool |
         return _same_scalar(reference, answer, evidence)
     if reference.variable and answer.variable and reference.variable != answer.variable:
         return False
+    if "integers" in (reference.words, answer.words) and reference.words != answer.words:
+        return False  # {k in Z: k > 2} is no interval
     if reference.kind in ("text", "based", "moment"):
         ours, theirs = (side.words.replace(" ", "") for side in (reference, answer))
         return ours == theirs or (" " in reference.words and ours.rstrip("s") == theirs.rstrip("s"))
@@ -284,6 +286,8 @@ def _same_across_kinds(one: Answer, other: Answer, same: Callable[[Answer, Answe
         return seconds == other.value * other.unit.size
     if one.kind == "ratio" and other.kind == "moment":
         return set(moment(one.tokens, bare=True).split() or "?") <= set(other.words.split())
+    if one.is_column and other.kind == "collection" and (named := named_values(other)):  # x = 6, y = -17
+        return same(replace(one, kind="tuple", brackets="()", parts=one.entries), named)
     if one.is_column and other.kind == "scalar" and "vector" in kinds_of(other.node or ZERO):
         return same(replace(one, kind="tuple", brackets="()", parts=one.entries), other)
     if one.kind == "matrix" and other.kind == "scalar" and other.node and "rows" in kinds_of(other.node):

@@ -15,7 +15,10 @@ from ratchet.verifiers.math.structure import is_list, parse_answer, parse_tokens
 from ratchet.verifiers.math.tokens import Tokens
 
 _PERMUTATIONS = re.compile(r"[ ,]*(?:and )?(?:all )?(?:of )?(?:(?:its|their|the) )?permutations?(?: thereof)?\Z")
-_PERMUTATIONS_OF = re.compile(r"[ ,]*(?:and )?(?:all )?(?:the )?permutations of (?:the (?:triple|pair)s? )?(?=\()")
+_PERMUTATIONS_OF = re.compile(
+    r"(?:\A\( [a-z](?: , [a-z])+ \) (?:is|are|=|\\in) )?[ ,]*(?:and )?(?:all |any )?(?:the )?permutations? of "
+    r"(?:the (?:triple|pair)s? )?(?=\()"
+)
 _VALUES = re.compile(
     r"[ ,;(]*(?:(?:for|where|with|and) )?([jklmn]) (?:=|\\in \\\{) (-? ?\d+(?: , -? ?\d+)*)( , \.\.\. , (-? ?\d+))?"
     r"(?: \\\})?(?: \))?\Z"
@@ -103,7 +106,7 @@ def _permuted(answer: Answer) -> Answer | None:
         kept, core = text[: match.start()], text[match.end() :]
     else:
         return None
-    listed = [parse_answer(each) for each in (core, kept or core)]
+    listed = [parse_answer(each).stated for each in (core, kept or core)]
     members, others = (each.parts if is_list(each) else (each,) for each in listed)
     if any(part.kind != "tuple" or part.brackets != "()" or len(part.parts) > 4 for part in (*members, *others)):
         return None

@@ -13,6 +13,7 @@ from ratchet.verifiers.math.nodes import ZERO, Node, names_of, nodes_of
 from ratchet.verifiers.math.tokens import Tokens
 
 _I = ("name", "i")
+_NO_I = ("*", ZERO, _I)
 _POWER_OF_TEN = ("^", ("number", Fraction(10)))
 
 
@@ -20,6 +21,8 @@ def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     """True if the answer is not evaluated although the reference is."""
     if reference is None or answer is None:
         return False
+    if answer[0] == "+" and answer[2] == _NO_I:
+        answer = answer[1]  # 2 + 0i
     left = _is_number(reference) and not _is_number(answer)
     return left or (_uses_of_i(reference) == 1 < _uses_of_i(answer) and not names_of(answer))
 

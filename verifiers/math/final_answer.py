@@ -37,6 +37,11 @@ _MARKUP = re.compile(
 _SENTENCE_ENDS = re.compile(
     r"(?<![ap]\.m)(?<=[.!?])[\"')\]$*]*\s+(?=[A-Z\d$\\*(-]|[a-z] ?=)|(?<=\.\.\.)\s+(?=the\b|so\b|hence\b)|\n"
 )
+_HTML = re.compile(r"</?(?:b|u|i|em|strong|p)>")
+_APPROXIMATELY = re.compile(
+    r"(?<=[$)])(?:, which is| is|,)? (?:about|approximately|roughly|or about) \$?\d+\.\d+\$?\.?\Z", re.IGNORECASE
+)
+"""An exact value is given with its decimals: `$\sqrt{15}$, which is about 3.87`."""
 _TAGGED = re.compile(
     r"<answer>(.+?)</answer>|\{\s*\"(?:final_)?answer\"\s*:\s*(?:\"([^\"]+)\"|([^{}\"]+?))\s*\}", re.DOTALL
 )
@@ -123,7 +128,8 @@ def _last_statement(text: str) -> str | None:
 
 def _bare(statement: str) -> str | None:
     """The statement without Markdown, dollar signs around it, and the period at its end."""
-    text = _MARKUP.sub("", statement.strip()).strip()
+    text = _HTML.sub("", _MARKUP.sub("", statement.strip())).strip()
+    text = _APPROXIMATELY.sub("", text)
     if formula := _FORMULA.fullmatch(text):
         text = (formula[1] or formula[2]).strip()
     if text.endswith(".") and not text.lower().endswith((".m.", "..")):

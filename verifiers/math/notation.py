@@ -19,6 +19,9 @@ _TABLE = str.maketrans(_WIDE | _CHARACTERS)
 _ROOTS = re.compile(r"(√|∛|∜)\s*(\d+(?:\.\d+)?|(?=[({\\])|[^\W\d_])")
 _ROOT_ORDERS = {"√": "", "∛": "[3]", "∜": "[4]"}
 _GROUPS = re.compile(r"(?<![\d.'])\d{1,3}(?:'\d{3})+(?![\d'])|(?<![\d.])\d{1,3}(?:\\,\d{3})+(?!\d)")
+_DECIMAL_GROUPS = re.compile(r"(?<=\.)\d{3}(?:\\,\d{3})*\\,\d{1,3}(?!\d)")
+_QUOTED = re.compile(r"\s*(?:``|“|\"|')([^`'\"“”]+)(?:''|”|\"|')(\.?)\s*")
+_STARRED = re.compile(r"\\(begin|end)\{([pbvBV]?matrix)\*\}(?:\[[lcr]\])?")
 _DOTTED = re.compile(r"(?<![\d.,])[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.,])")
 """1.230.000: two dots are no decimal point."""
 _EXPONENT = re.compile(r"(?<=\d)\s*\\(?:text|mathrm|texttt)\s*\{\s*[eE]\s*([+-]?)\s*\}\s*\{?\s*([+-]?\d{1,3})\b\}?")
@@ -51,6 +54,10 @@ def standard(text: str) -> str:
         text = _from_unicode(text)
     if text[:1] in "*`_ " and (marked := _MARKED.fullmatch(text)):
         text = marked[2] + marked[3]
+    if text[:1] in "`“\"'" and (quoted := _QUOTED.fullmatch(text)):
+        text = quoted[1] + quoted[2]
+    if "matrix*" in text:
+        text = _STARRED.sub(r"\\\1{\2}", text)
     text = text.replace("{:}", ":")
     if "'" in text or "’" in text:
         text = _CONTRACTED.sub(r"\1 is", text)
@@ -62,6 +69,7 @@ def standard(text: str) -> str:
         text = _CHOICES.sub(_binomial, text)
         text = _CALLED.sub(_binomial, _CHOSEN.sub(lambda m: _binomial_of(*filter(None, m.groups())), text))
     if "'" in text or "\\," in text:
+        text = _DECIMAL_GROUPS.sub(lambda match: match[0].replace("\\,", ""), text)
         text = _GROUPS.sub(lambda match: match[0].replace("'", "").replace("\\,", ""), text)
     if text.count(".") > 1:
         text = _DOTTED.sub(lambda match: match[0].replace(".", ""), text)

@@ -309,7 +309,7 @@ def _built(inside: Tokens, depth: int) -> Answer | None:
     if len(left) == 3 and left[1].isa("\\in") and left[2].text == "\\Z":
         region = _parse(right, depth)
         is_range = region.kind == "tuple" and region.variable == left[0].text
-        return integers.integers_in(region) if is_range else None
+        return (integers.integers_in(region) or replace(region, domain="Z", words="integers")) if is_range else None
     if len(left) < 2:
         return None
     answer = _parse((*left, Token("op", ","), *right), depth)
