@@ -103,6 +103,8 @@ class MlflowRun(Mirrored):
         if not self.ended and not sent and abandoned(self.path, self.offset):
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
+            if place > self.offset:  # appended since: MLflow does not have its run yet
+                break
             if event["event"] in FILES:
                 self._deliver(event, partial(self._send, [event]))
             self.files = place

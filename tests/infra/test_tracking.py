@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.tracking import mlflow_mirror
 from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
 from ratchet.infra.tracking.mirror import mirror
 from ratchet.verifiers.processes import free_port, process_group
@@ -278,6 +280,24 @@ def test_numbers_arrive_while_the_place_for_files_is_full(settings, written, mon
         assert mirror("mlflow", settings.journals, settings.tracking_uri) and read_state(settings, written)["complete"]
     received = {path.split("/")[-1]: body for path, body in store.received}
     assert received.keys() == {"recipe.json"} and received["recipe.json"] == b'{"seed": 1}'
+
+
+def test_a_file_of_a_run_that_begins_while_files_are_sent_arrives(settings, written, monkeypatch):
+    """The mirror sends what is no file first: a run that the journal got since is not in MLflow yet."""
+    journal = settings.journals / f"{written}.jsonl"
+    whole = journal.read_text()
+    journal.write_text(whole[: whole.index("\n") + 1])
+    passes = iter([None, lambda: journal.write_text(whole)])
+
+    def read_while_a_run_begins(*arguments):
+        if grow := next(passes, None):
+            grow()
+        return read_lines(*arguments)
+
+    monkeypatch.setattr(mlflow_mirror, "read_lines", read_while_a_run_begins)
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
+    run = read_state(settings, written)["runs"][written]
+    assert [file.path for file in client(settings).list_artifacts(run)] == ["recipe.json"]
 
 
 def test_a_mirror_does_not_outlive_its_parent(tmp_path):
