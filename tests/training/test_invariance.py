@@ -164,11 +164,13 @@ def machines(micro_model, tmp_path_factory) -> dict:
     return _elsewhere("two_machines", micro_model, tmp_path_factory.mktemp("machines"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["read", "learned", "restored", "resumed"])
 def test_a_copy_of_the_weights_on_each_machine_changes_no_bit(machines, what):
     assert same_bits(machines[f"{what} False"], machines[f"{what} True"])
 
 
+@pytest.mark.slow
 def test_most_weights_are_gathered_within_a_machine(machines):
     assert machines["copies False"] == 1 and machines["gathers False"].keys() == {4}
     assert machines["copies True"] == 2
