@@ -181,10 +181,13 @@ class Question:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._said: dict[re.Pattern[str], bool] = {}
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """True if the pattern matches anywhere in the question."""
-        return bool(pattern.search(self.text))
+        """True if the pattern matches anywhere in the question; each is tried once for all responses to it."""
+        if pattern not in self._said:
+            self._said[pattern] = bool(pattern.search(self.text))
+        return self._said[pattern]
 
     @functools.cached_property
     def last_sentence(self) -> str:
