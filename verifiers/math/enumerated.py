@@ -1,5 +1,5 @@
-r"""Lists that are written by a rule: `(1, 2, 3) and all permutations`, `2e^{2\\pi ik/3}, k = 0, 1, 2`,
-`1 \\text{ (multiplicity 2)}, -2`.
+r"""Lists that are written by a rule: `(1, 2, 3) and all permutations`, `2e^{2\pi ik/3}, k = 0, 1, 2`,
+`1 \text{ (multiplicity 2)}, -2`.
 """
 
 import itertools
