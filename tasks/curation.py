@@ -124,6 +124,8 @@ def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Ar
 
     def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         _show_previews(run, draft, domain, paths, columns)
+        for line in domain_trial.warnings() if domain_trial else ():
+            run.reporter.warning(line.removeprefix("! "))
         each = partial(in_batches, run.reporter, run.recipe.workers)
         return read_files(paths, domain, columns, each, settings.advanced.max_shortened)
 

@@ -35,9 +35,8 @@ class DomainTrial:
             return  # `check` says more
         if passed := [verdict.passed for _, answer, verdict in self._verdicts if answer]:
             line = f"The domain {self.domain}: {sum(passed)} of the first {len(passed)} references pass"
-            failed = next((answer for _, answer, verdict in self._verdicts if answer and not verdict.passed), None)
-            said = f"! {line}: {failed!r:.80} fails. `reference` returns what `extract` would"
-            yield line if failed is None else said
+            failed = next(((answer, v) for _, answer, v in self._verdicts if answer and not v.passed), None)
+            yield line if failed is None else f"! {line}: {failed[0]!r:.80} {_reason(failed[1])}"
         if any(verdict.passed for _, answer, verdict in self._verdicts if not answer):
             yield f"! The domain {self.domain}: an empty answer passes"
 
@@ -57,8 +56,19 @@ class DomainTrial:
             verdicts = gather(pool.begin, items)
         return [(row, answer, verdict) for (row, _, answer), verdict in zip(tried, verdicts, strict=True)]
 
+    def warnings(self) -> Iterator[str]:
+        """The findings that are warnings."""
+        return (line for line in self.findings() if line.startswith("!"))
+
     def _reference(self, problem: Problem) -> str:
         try:
             return domain_of(self.domain).reference(problem)
         except Exception as error:
             raise RatchetError(f"{self.domain}.reference raised {with_place(error)}") from error
+
+
+def _reason(verdict: Verdict) -> str:
+    """The likely mistake, by the score of a reference that does not pass."""
+    if verdict.fraction > 0:
+        return f"has a score of {verdict.fraction:.4g}, and only 1 passes: evaluations and `result: best` count passes"
+    return "fails. `reference` returns what `extract` would"

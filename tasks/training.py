@@ -317,6 +317,8 @@ def _stage_spec(
 def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], start: Artifact | None = None) -> None:
     """Fill a draft with a checkpoint: a warm start, or a stage that begins from `start`."""
     file = draft.path / "metrics.jsonl"
+    if note := resume_note(draft.path):
+        run.reporter.note(note)
     follow: MetricsFollower = MetricsFollower(run, draft.tracking_id, file)
     if start:
         follow = StageFollower(run, draft.tracking_id, file, start)
@@ -331,6 +333,24 @@ def _train(run: RunContext, spec: TrainingSpec, draft: Draft[CheckpointResult], 
         result.interventions = interventions
     files = ("metrics.jsonl", "decisions.jsonl", "samples.jsonl")
     result.shown = [name for name in files if (draft.path / name).is_file()]
+
+
+def resume_note(draft: Path) -> str:
+    """The step that an interrupted training continues from, or that of one with other settings, which it does not
+    continue; "" if there is neither."""
+    if step := _last_step(draft):
+        return f"continues from step {step}"
+    name = draft.name.rpartition("-")[0]
+    others = [other for other in draft.parent.glob(f"{name}-*") if other.name.rpartition("-")[0] == name]
+    if step := max(map(_last_step, others), default=0):
+        return f"starts at step 1: one that was interrupted after step {step} has other settings, code or inputs"
+    return ""
+
+
+def _last_step(draft: Path) -> int:
+    """The step of the newest checkpoint in a draft; 0 without one."""
+    names = [path.name.removeprefix("step-") for path in (draft / "checkpoints").glob("step-*")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
 def _measure(run: RunContext, spec: TrainingSpec, draft: Draft[StepResult]) -> None:

@@ -126,8 +126,8 @@ def _sampling(metrics: Mapping[str, float]) -> dict[str, str]:
         )
     if metrics["truncated"] > MAX_TRUNCATED:
         warnings["truncation"] = (
-            f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or penalize "
-            "length (truncation: soft_overlong)"
+            f"{metrics['truncated']:.0%} of the responses were truncated: raise max_response_tokens, or see that they "
+            "become shorter (truncation: soft_overlong)"
         )
     if metrics.get("entropy", math.inf) < LOW_ENTROPY and metrics["all_failed_groups"] > MAX_FAILED:
         warnings["entropy"] = (

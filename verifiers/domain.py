@@ -139,6 +139,10 @@ class Domain:
         return problem.answer
 
 
+ROUNDING = 1e-9
+"""How far below 1 a score still passes: 0.6 + 0.3 + 0.1 is less than 1."""
+
+
 class NotExpressible(Exception):
     """A format cannot hold a part of this problem."""
 
@@ -147,5 +151,6 @@ def scored(score: float, answer: str) -> Verdict:
     """The verdict for a score from 0 to 1. Raises ValueError for anything else, which is a domain's bug."""
     if not isinstance(score, Real) or not 0 <= score <= 1:  # NaN too
         raise ValueError(f"a score must be from 0 to 1, not {score!r}")
-    outcome = Outcome.PASSED if score == 1 else Outcome.FAILED
-    return Verdict(outcome, fraction=float(score), decided_by="score", extracted=answer)
+    whole = score >= 1 - ROUNDING
+    outcome = Outcome.PASSED if whole else Outcome.FAILED
+    return Verdict(outcome, fraction=1.0 if whole else float(score), decided_by="score", extracted=answer)

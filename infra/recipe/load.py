@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from ratchet.infra.recipe.domains import declare_own_domains
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.errors import RatchetError, nearest
 from ratchet.verifiers.registry import add_to_import_path
+from ratchet.verifiers.yaml_files import load_yaml
 
 SHIPPED = Path(__file__).resolve().parents[2] / "recipes"
 PATHS = ("inputs", "benchmarks", "path", "tokenizer", "files")
@@ -387,11 +389,20 @@ def _by_names(places: Sequence[int | str], data: Any) -> Iterator[int | str]:
         data = data if place in WAYS else entry
 
 
+@cache
+def names_elsewhere() -> dict[str, str]:
+    """What to give in a recipe for a setting of TRL, verl or OpenRLHF, by its name there."""
+    table = load_yaml(Path(__file__).with_name("names_elsewhere.yaml"))
+    return {name: here for names, here in table.items() for name in names.split()}
+
+
 def fault_sentence(error: Any) -> str:
     """One of pydantic's errors as a sentence with the field."""
     places = [place for place in error["loc"] if place not in WAYS]
     location = ".".join(map(str, [*places, *filter(None, [error.get("ctx", {}).get("key")])]))
     if error["type"] == "unknown_key":
+        if here := names_elsewhere().get(str(error["ctx"]["key"])):
+            return f"{location}: unknown key, of another trainer. Here it is: {here}."
         more = " `ratchet show schema` has every field; a newer Ratchet may have more."
         return f"{location}: {error['msg']}{'' if 'Did you mean' in error['msg'] else more}"
     if error["type"] == "missing":

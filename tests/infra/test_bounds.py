@@ -1,6 +1,7 @@
 """Numbers of a recipe that make no sense are refused by every door, in one line that names the field."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -15,7 +16,7 @@ from ratchet.flows import triggered
 from ratchet.flows.forms import Changes, CurationChanges, EvaluationChanges, TrainingChanges, recipe_fields
 from ratchet.infra.inference.engine import ENGINES
 from ratchet.infra.recipe import Recipe, load_recipe
-from ratchet.infra.recipe.load import read_recipe
+from ratchet.infra.recipe.load import names_elsewhere, read_recipe
 from ratchet.infra.recipe.schema import recipe_schema
 from ratchet.tasks.inputs import GENERATORS, check_settings
 from ratchet.verifiers.errors import RatchetError
@@ -241,6 +242,26 @@ def test_a_forms_numbers_have_the_bounds_of_the_fields_that_they_set(form: type[
             seen += 1
             assert own[0] in bounds(field(path)), path
     assert seen > 3
+
+
+def test_settings_of_other_trainers_are_answered_with_fields_that_there_are():
+    def names(node: Any) -> Iterator[str]:
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+            yield from value if key == "properties" else ()
+            yield from names(value)
+
+    fields = {*names(recipe_schema()), "DOMAIN", "BENCHMARK", "test"}
+    named = 0
+    for here in names_elsewhere().values():
+        if here.split(".")[0] in fields:
+            said = re.findall(r"(\w+)(?=: )", here) + here.split(":")[0].split(",")[0].split(".")
+            assert {*said} <= fields, here
+            named += 1
+    assert named > 100
+    with pytest.raises(
+        RatchetError, match=r"learning_rate: unknown key, of another trainer\. Here it is: training\.stages"
+    ):
+        load_recipe("tiny", ["training.learning_rate=1e-5"])
 
 
 def test_a_generators_settings_are_checked_before_it_runs():

@@ -16,7 +16,14 @@ from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking.events import Tracking
 from ratchet.tasks.run_context import RunContext
-from ratchet.tasks.training import CLEARED_STEPS, MetricsFollower, StageFollower, _validated, check_prompt_counts
+from ratchet.tasks.training import (
+    CLEARED_STEPS,
+    MetricsFollower,
+    StageFollower,
+    _validated,
+    check_prompt_counts,
+    resume_note,
+)
 from ratchet.training.curriculum import allot
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import MINI
@@ -127,3 +134,14 @@ def test_an_alarm_is_told_once_until_it_has_been_clear_for_a_while(tmp_path):
     follower.tail.path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     follower.poll()
     assert said == ["step 3: math/entropy", "step 39: code/entropy", f"step {41 + CLEARED_STEPS}: math/entropy"]
+
+
+def test_a_resumed_stage_says_where_it_goes_on_and_a_changed_one_that_it_does_not(tmp_path):
+    ours, theirs, other = (tmp_path / f"checkpoint-{name}" for name in ("math-8k-aaaa", "math-8k-bbbb", "math-cccc"))
+    assert resume_note(ours) == ""
+    (other / "checkpoints/step-00000090").mkdir(parents=True)
+    assert resume_note(ours) == ""
+    (theirs / "checkpoints/step-00000030").mkdir(parents=True)
+    assert "starts at step 1" in resume_note(ours) and "after step 30" in resume_note(ours)
+    (ours / "checkpoints/step-00000010").mkdir(parents=True)
+    assert resume_note(ours) == "continues from step 10"

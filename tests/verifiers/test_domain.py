@@ -14,6 +14,7 @@ from ratchet.data_curation.readers.plain_formats import MATH_COLUMNS
 from ratchet.infra.recipe import Recipe
 from ratchet.infra.recipe.domains import use_domains
 from ratchet.infra.recipe.load import validate_recipe
+from ratchet.verifiers.domain import scored
 from ratchet.verifiers.domains import DOMAINS, OWN_DOMAINS, domain_of, known_domains
 from ratchet.verifiers.environments.domain import ENVIRONMENTS
 from ratchet.verifiers.errors import RatchetError
@@ -215,3 +216,10 @@ def test_an_environment_that_cannot_be(generate, version, said, monkeypatch):
             validate_recipe({"name": "r", "generate": generate, "curation": {name: {} for name in generate}}, "r")
         )
     use_domains(Recipe(name="none"))
+
+
+def test_a_weighted_sum_that_rounds_below_one_passes():
+    assert 0.6 + 0.3 + 0.1 < 1
+    verdict = scored(0.6 + 0.3 + 0.1, "right")
+    assert verdict.passed and verdict.fraction == 1
+    assert not scored(1 - 1e-6, "nearly").passed
