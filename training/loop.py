@@ -15,7 +15,7 @@ from ratchet.training.checkpoint import Checkpoints, Stopped
 from ratchet.training.curriculum import Curriculum
 from ratchet.training.learner import Learner
 from ratchet.training.metrics import Metrics, Utilization, samples_to_read, step_record
-from ratchet.training.rollout import RolloutWorker, pass_rate, require_verdicts
+from ratchet.training.rollout import RolloutWorker, require_verdicts
 from ratchet.training.rollout_source import RolloutSource
 from ratchet.training.step_logs import StageLogs
 from ratchet.verifiers.problem import Problem
@@ -99,8 +99,8 @@ def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alar
 
 
 class Validation:
-    """Pass rates on held-out problems, by benchmark, asked, sampled and read as in the evaluation (ProRL, appendix E),
-    with the same seeds each time, so that scores compare. Each benchmark has its worker (`RolloutWorker.asking`)."""
+    """Mean rewards on held-out problems by benchmark; they are asked, sampled and read as in the evaluation (ProRL,
+    appendix E), with the same seeds each time, so that scores compare. Each benchmark has its worker (`RolloutWorker.asking`)."""
 
     def __init__(
         self, seed: int, workers: Mapping[str, RolloutWorker], problems: Mapping[str, Sequence[Problem]],
@@ -110,21 +110,23 @@ class Validation:
         self._max_infra_errors = max_infra_errors
 
     def run(self, stage: Stage) -> Metrics:
-        """Measure the stage's `validation` score: the mean pass rate, by the stage's weights; `validation/pass_at_N`
-        for N > 1 responses is the share of problems that at least one of them solves. With several benchmarks each has
-        its own scores too. Collective. Raises RatchetError if too many verdicts were infrastructure errors."""
+        """Measure the stage's `validation` score: by the stage's weights, the mean reward without length penalties,
+        which is the pass rate unless the domain is graded; `validation/pass_at_N` for N > 1 responses is the share of
+        problems that at least one of them solves. With several benchmarks each has its own scores too. Collective.
+        Raises RatchetError if too many verdicts were infrastructure errors."""
         settings, samples = self._evaluation, stage.advanced.validation_rollouts
         sampling = Sampling(settings.temperature, settings.top_p, max_tokens=stage.max_response_tokens)
         seed_parts = (self._seed, stage.name, "validation")
         rates, solved, weights = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, problems in self._problems.items():
-            mine = list(self._workers[name].pass_counts(problems, samples, sampling, seed_parts))
+            mine = list(self._workers[name].scores(problems, samples, sampling, seed_parts, stage.advanced.graded))
             by_id = dict(chain.from_iterable(ranks.gather(mine)))
-            counts = [by_id[problem.problem_id] for problem in problems]
-            require_verdicts([(*count, samples) for count in counts], self._max_infra_errors, f"validation on {name}")
-            counts = [(passed, judged) for passed, judged in counts if judged] or [(0, 0)]  # max_infra_errors: 1
-            rates[name] = fmean(pass_rate(*count) for count in counts)
-            solved[name] = fmean(passed > 0 for passed, _ in counts)
+            scores = [by_id[problem.problem_id] for problem in problems]
+            verdicts = [(passed, judged, samples) for passed, judged, _ in scores]
+            require_verdicts(verdicts, self._max_infra_errors, f"validation on {name}")
+            scores = [each for each in scores if each[1]] or [(0, 1, 0.0)]  # none with max_infra_errors: 1
+            rates[name] = fmean(reward / judged for _, judged, reward in scores)
+            solved[name] = fmean(passed > 0 for passed, _, _ in scores)
             unnamed = 0.0 if stage.validation or self._domain(name) not in stage.domains else 1.0
             weights[name] = stage.validation.get(name, unnamed)  # what is only kept has none
         at_n = _blended(weights, solved, f"/pass_at_{samples}") if samples > 1 else {}

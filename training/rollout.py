@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.math.answer_patterns import BOXED, submit_by
 from ratchet.verifiers.outcome import Outcome, Verdict
 from ratchet.verifiers.problem import Problem
+from ratchet.verifiers.reward import reward_of
 from ratchet.verifiers.serving.pool import Pool
 
 Item = TypeVar("Item")
@@ -113,9 +114,16 @@ class RolloutWorker:
         infra errors count for neither. The ranks together yield all problems. Samples are numbered from `first`.
         Collective."""
         for rollouts in _whole(self._rollouts(problems, samples, sampling, seed_parts, expected, {}, first), samples):
-            outcomes = [rollout.outcome for rollout in rollouts]
-            passed, errors = outcomes.count(Outcome.PASSED), outcomes.count(Outcome.INFRA_ERROR)
-            yield rollouts[0].problem_id, (passed, samples - errors)
+            yield rollouts[0].problem_id, _counts(rollouts)
+
+    def scores(
+        self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
+        graded: Collection[str],
+    ) -> Iterator[tuple[str, tuple[int, int, float]]]:  # fmt: skip
+        """Yield what `pass_counts` does, and the sum of the rewards, with these `graded` domains."""
+        for rollouts in _whole(self._rollouts(problems, samples, sampling, seed_parts, {}), samples):
+            rewards = (reward_of(r.domain, r.outcome, r.fraction, graded) for r in rollouts)
+            yield rollouts[0].problem_id, (*_counts(rollouts), sum(filter(None, rewards)))
 
     def _rollouts(
         self, problems: Sequence[Problem], samples: int, sampling: Sampling, seed_parts: tuple[object, ...],
@@ -205,6 +213,12 @@ def require_verdicts(counts: Iterable[tuple[int, int, int]], limit: float, what:
             f"training.advanced.max_infra_errors ({limit:.0%}) allows. Run `ratchet doctor` to check the judge's "
             "sandbox; then run the same command again."
         )
+
+
+def _counts(rollouts: Sequence[Rollout]) -> tuple[int, int]:
+    """The passed and the judged responses."""
+    outcomes = [rollout.outcome for rollout in rollouts]
+    return outcomes.count(Outcome.PASSED), len(outcomes) - outcomes.count(Outcome.INFRA_ERROR)
 
 
 def _whole(rollouts: Iterable[Rollout], samples: int) -> Iterator[list[Rollout]]:

@@ -18,15 +18,15 @@ from tests.training.conftest import sums
 
 
 class Worker:
-    """Judged counts of each problem, by its place; what it was asked to sample with."""
+    """Judged counts and rewards of each problem, by its place; what it was asked to sample with."""
 
     def __init__(self, counts):
         self.counts, self.samplings = counts, []
 
-    def pass_counts(self, problems, samples, sampling, seed_parts):
+    def scores(self, problems, samples, sampling, seed_parts, graded):
         self.samplings.append((samples, sampling))
-        for problem, count in zip(problems, self.counts, strict=True):
-            yield problem.problem_id, count
+        for problem, (passed, verdicts, *reward) in zip(problems, self.counts, strict=True):
+            yield problem.problem_id, (passed, verdicts, reward[0] if reward else float(passed))
 
 
 def stage(rollouts: int, **weights: float) -> Stage:
@@ -40,6 +40,11 @@ def test_it_samples_as_the_evaluation_does_up_to_the_stages_length(alone):
     metrics = validation.run(stage(4))
     assert worker.samplings == [(4, Sampling(0.6, 0.95, max_tokens=12))]
     assert metrics == {"validation": pytest.approx((0.25 + 0 + 1 + 1) / 4), "validation/pass_at_4": 0.75}
+
+
+def test_a_graded_reward_is_the_score_and_no_pass(alone):
+    metrics = Validation(0, {"a": Worker([(0, 2, 0.5), (1, 2, 1.25)])}, {"a": sums(2)}, Evaluation(), 0.2).run(stage(2))
+    assert metrics == {"validation": pytest.approx((0.25 + 0.625) / 2), "validation/pass_at_2": 0.5}
 
 
 def test_several_benchmarks_are_weighted_in_both_scores(alone):
