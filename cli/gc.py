@@ -31,7 +31,8 @@ def gc(
 
     Unfinished directories, artifacts and runs are listed; `--delete` removes them.
 
-    Everything that a kept run made or read is kept, with everything that it was made from. Runs are kept unless
+    Everything that a kept run made or read is kept, with everything that it was made from; so are the checkpoint and
+    the evaluation that a recipe's gate holds for the best. Runs are kept unless
     `--forget` or `--older-than` selects them; those that MLflow has not fully received are kept in any case. Nothing is
     deleted while a run is active.
 

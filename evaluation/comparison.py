@@ -98,9 +98,17 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     """A line for each setting that differs, and so may explain a difference between the scores.
 
     `before` and `after` are whole `scores.json`. Seeds and numbers of samples may differ: pass@k is unbiased at any n.
+    Verdicts of another version of the step are another measurement; those that do not say theirs may be.
     """
     differences = []
-    for name in sorted(before["settings"].keys() | after["settings"].keys()):
+    versions = [each["settings"].get("step_version") for each in (before, after)]
+    if None in versions or versions[0] != versions[1]:
+        one, other = ("unknown (of an earlier Ratchet)" if version is None else version for version in versions)
+        differences.append(
+            f"the version of the step evaluate, which judges: {one} and {other} (evaluate what is of the older version "
+            "again: its responses are stored, and only judged again)"
+        )
+    for name in sorted((before["settings"].keys() | after["settings"].keys()) - {"step_version"}):
         differences += _differing(name, before["settings"].get(name), after["settings"].get(name))
     for name in (name for name in before["benchmarks"] if name in after["benchmarks"]):
         one, other = before["benchmarks"][name], after["benchmarks"][name]
@@ -112,6 +120,8 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         differences += _differing(
             f"{name}: answer_pattern", *(each.get("answer_pattern", "boxed") for each in (one, other))
         )
+        if "verification" in one and "verification" in other:  # else the version is unknown, which is said once
+            differences += _differing(f"{name}: verification", one["verification"], other["verification"])
     return differences
 
 

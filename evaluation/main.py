@@ -27,7 +27,7 @@ from ratchet.data_curation.base.files import disk_errors, replacing, write_atomi
 from ratchet.data_curation.base.metadata import cluster_of, difficulty_of, topics_of
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.base.prompts import user_message
-from ratchet.evaluation import sampling
+from ratchet.evaluation import VERSION, sampling
 from ratchet.evaluation.benchmarks import content_hash
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.grading import GRADED_SCHEMA, MANY_WITHOUT, Grading, without_answers
@@ -37,8 +37,10 @@ from ratchet.evaluation.spec import SEED, EvaluationPlan, load_plan, read_spec
 from ratchet.infra.launching.group import STATUS
 from ratchet.infra.launching.preload import load_domains
 from ratchet.infra.recipe.evaluation import Benchmark
+from ratchet.infra.recipe.recipe import Verification
+from ratchet.infra.store.own_code import own_code
 from ratchet.verifiers.domain import Domain
-from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.domains import code_of, domain_of
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.outcome import Outcome
 from ratchet.verifiers.problem import Problem
@@ -123,6 +125,7 @@ def _asked(plan: EvaluationPlan) -> dict[str, Any]:
         "settings": {
             "sampling": plan.spec.evaluation.model_dump(include=SAMPLING),
             "dtype": plan.hardware.dtype if spec.model.directory else None,
+            "step_version": VERSION,
         },
         "seed": SEED,
         "pass_at": list(plan.spec.evaluation.pass_at),
@@ -174,11 +177,19 @@ def _write_scores(work_dir: Path, plan: EvaluationPlan) -> None:
                 contaminated=None if flagged is None else flagged.get(name, ()),
             ),
             "answer_pattern": benchmark.advanced.answer_pattern,
+            "verification": _verification(benchmark, plan.spec.verification),
             **_read_from_texts(work_dir, benchmark, problems, plan.judged_prefixes[name]),
         }
     scores = without_nan({**_asked(plan), "benchmarks": benchmarks})
     with disk_errors(work_dir):
         write_atomically(work_dir / SCORES, json.dumps(scores, indent=1))
+
+
+def _verification(benchmark: Benchmark, verification: Verification) -> dict[str, Any]:
+    """What else decides the verdicts of a benchmark: the recipe's setting if it compares math, and the user's own
+    code."""
+    setting = {"math": verification.math} if domain_of(benchmark.domain).compares_math else {}
+    return {**setting, "own_code": own_code(code_of([benchmark.domain]))}
 
 
 def _read_from_texts(work_dir: Path, benchmark: Benchmark, problems: Sequence[Problem], prefix: str) -> dict[str, Any]:

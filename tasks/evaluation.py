@@ -15,6 +15,7 @@ from ratchet.data_curation.base.openai_engine import check_endpoint
 from ratchet.data_curation.base.problem_table import from_table
 from ratchet.data_curation.base.prompts import with_templates
 from ratchet.data_curation.settings.teacher import Endpoint
+from ratchet.evaluation import VERSION
 from ratchet.evaluation.benchmarks import disagreeing, load_problems
 from ratchet.evaluation.spec import SEED, EvaluationSpec, ModelSpec
 from ratchet.infra.inference.engine import ENGINES
@@ -54,7 +55,7 @@ def _log(output: StepOutput) -> None:
     log_output(output, scored=scored)
 
 
-EVALUATE = Step("evaluate", 21, "evaluation", resumable=True, log=_log)
+EVALUATE = Step("evaluate", VERSION, "evaluation", resumable=True, log=_log)
 
 Subject = Artifact | Endpoint
 """A checkpoint or a model directory, or a model behind an endpoint."""

@@ -30,7 +30,7 @@ def _log(output: StepOutput) -> None:
         log_files(output, output.run.root)
 
 
-REPORT = Step("report", 15, "report", log=_log)
+REPORT = Step("report", 16, "report", log=_log)
 
 
 def report(

@@ -2,14 +2,15 @@
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.data_curation.base.files import is_locked
 from ratchet.infra.settings import Settings
-from ratchet.infra.store.artifacts import ArtifactStore
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage
+from ratchet.infra.store.manifest import GateManifest
 from ratchet.infra.tracking.events import not_received
 from ratchet.infra.tracking.run_record import RunRecord, all_runs, get_run
 from ratchet.verifiers.errors import RatchetError
@@ -35,8 +36,8 @@ class Garbage:
 
 def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days: float | None = None) -> Garbage:
     """Find the garbage once these runs (as `find_run` takes them) and all runs older than this are forgotten. An
-    artifact of no known run is kept, and so is everything that a kept run has made or read. Raises RatchetError for a
-    name that matches no run."""
+    artifact of no known run is kept, and so are everything that a kept run has made or read, and what the next gate of
+    each recipe compares with. Raises RatchetError for a name that matches no run."""
     store = ArtifactStore(settings.artifacts)
     named = {get_run(settings, name).run_id for name in names}
     dropped, kept, unsent = [], [], []
@@ -48,7 +49,7 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
             forget, unsent = False, [*unsent, f"run {run.run_id} {run.name} is kept. {why}"]
         (dropped if forget else kept).append(run)
     referenced = {a.key: a for run in kept for step in run.steps for a in (step.output, *step.inputs)}
-    needed = set(referenced)
+    needed = {*referenced, *(artifact.key for artifact in _of_the_best(store))}
     if dropped:
         lineage = Lineage(store)
         needed |= {far.key for artifact in referenced.values() for far in lineage.behind(artifact)}
@@ -57,6 +58,15 @@ def find_garbage(settings: Settings, names: Sequence[str] = (), older_than_days:
     unfinished = [draft for draft in store.unfinished() if draft.name not in resumable]
     pages = [page for run in dropped for pattern in PAGES for page in settings.home.glob(pattern.format(run.run_id))]
     return Garbage(dropped, [*sorted(path for path in orphans if path.is_dir()), *unfinished], pages, unsent)
+
+
+def _of_the_best(store: ArtifactStore) -> Iterator[Artifact]:
+    """The last verdict of each gate that passed, the evaluation it is about, and what that read: without them the next
+    model would be the best whatever its score, and this one could not be evaluated again."""
+    passed = (verdict for verdict in store.all("gate/*") if GateManifest.of(verdict).passed)
+    for verdict in {verdict.name: verdict for verdict in passed}.values():
+        evaluation = store.parents(verdict)[0]
+        yield from (verdict, evaluation, *(store.parents(evaluation) if evaluation.finished else ()))
 
 
 def delete(settings: Settings, garbage: Garbage) -> None:

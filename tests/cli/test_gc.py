@@ -18,6 +18,7 @@ from ratchet.infra.tracking.mirror import mirror
 from ratchet.infra.tracking.run_record import all_runs
 from ratchet.verifiers.errors import RatchetError
 from tests.flows.commands import in_process
+from tests.tasks.test_registration import made
 from tests.waiting import PATIENCE_S
 
 
@@ -103,6 +104,25 @@ def test_what_an_unfinished_run_has_read_is_kept_with_what_is_behind_it(home):
     tracking.close(wait_s=PATIENCE_S)
     in_process("gc", "--forget", "old-seed0-curate", "--forget", "new-seed0-curate", "--delete", "--home", home)
     assert names(home) == {"raw", "old"}
+
+
+def test_what_the_next_gate_compares_with_is_kept(home):
+    settings = load_settings(home)
+    store, passed = ArtifactStore(settings.artifacts), []
+    tracking = Tracking(settings, "third")
+    root = tracking.start_run("third-seed0-train")
+    for name in ("first", "best", "later"):
+        checkpoint = made(store, "checkpoint", f"{name}-model", [store.open("problems/raw")], name)
+        evaluation = made(store, "evaluation", f"{name}-scores", [checkpoint], {})
+        verdict = made(store, "gate", "mini", [evaluation, *passed[-1:]], [], passed=name != "later")
+        passed += [evaluation] * (name != "later")
+        for output in (checkpoint, evaluation, verdict):
+            tracking.start_run(output.name, parent=root, output=output)
+    tracking.close(wait_s=PATIENCE_S)
+    (settings.journals / f"{tracking.run_id}.state.json").write_text('{"complete": true, "runs": {}}')
+    in_process("gc", "--forget", "third-seed0-train", "--delete", "--home", home)
+    assert {name for name in names(home) if "model" in name or "scores" in name} == {"best-model", "best-scores"}
+    assert [store.parents(verdict)[0] for verdict in store.all("gate/*")] == passed[1:]
 
 
 def test_a_run_that_mlflow_has_not_received_is_kept(home):

@@ -72,12 +72,26 @@ def test_nothing_in_64_tries_still_allows_a_solve_rate_of_four_percent():
 
 
 def test_different_settings_are_named():
-    def scores(temperature=0.6, content_hash="h", prompt="{prompt}"):
-        benchmark = {"content_hash": content_hash, "questions": 30, "prompt": {"math": prompt}}
+    def scores(temperature=0.6, content_hash="h", prompt="{prompt}", math="strict", code="", **version):
+        own = {"my_lab.logic": code} if code else {}
+        benchmark = {"content_hash": content_hash, "questions": 30, "prompt": {"math": prompt},
+                     "verification": {"math": math, "own_code": own}}  # fmt: skip
         sampling = {"temperature": temperature, "top_p": 0.95, "max_tokens": 32768}
-        return {"settings": {"sampling": sampling}, "benchmarks": {"aime24": benchmark}}
+        settings = {"sampling": sampling, **({"step_version": 22} | version)}
+        return {"settings": settings, "benchmarks": {"aime24": benchmark}}
 
     assert setting_differences(scores(), scores()) == []
     found = setting_differences(scores(), scores(1.0, "other", "Q: {prompt}"))
     assert len(found) == 3 and "sampling.temperature: 0.6 and 1.0" in found[0]
     assert "content" in found[1] and "prompt.math" in found[2]
+
+    assert setting_differences(scores(), scores(math="either")) == ["aime24: verification.math: 'strict' and 'either'"]
+    (found,) = setting_differences(scores(code="abc"), scores(code="def"))
+    assert found == "aime24: verification.own_code.my_lab.logic: 'abc' and 'def'"
+    (found,) = setting_differences(scores(step_version=21), scores())
+    assert "which judges: 21 and 22 (evaluate what is of the older version again" in found
+    before = scores()  # as earlier versions wrote them
+    del before["settings"]["step_version"], before["benchmarks"]["aime24"]["verification"]
+    for pair, words in (((before, scores()), "unknown (of an earlier Ratchet) and 22"), ((before, before), "unknown")):
+        (found,) = setting_differences(*pair)
+        assert words in found

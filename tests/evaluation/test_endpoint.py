@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.data_curation.base.openai_engine import OpenAIEngine
 from ratchet.data_curation.base.problem_table import to_table
+from ratchet.evaluation import VERSION
 from ratchet.evaluation.endpoint import EndpointGenerations
 from ratchet.evaluation.main import main
 from ratchet.evaluation.spec import load_plan, read_spec
@@ -75,6 +76,8 @@ def test_the_whole_evaluation_of_an_endpoint(asked, server, counts):
     assert 0 < scores["benchmarks"]["small-math"]["pass_at"]["1"]["value"] < 1
     assert scores["benchmarks"]["small-math"]["response_tokens"]["all"]["mean"] == (4 if counts else None)
     assert scores["model"]["endpoint"].endswith("/v1#m") and scores["settings"]["dtype"] is None
+    assert scores["settings"]["step_version"] == VERSION
+    assert scores["benchmarks"]["small-math"]["verification"] == {"math": "strict", "own_code": {}}
 
 
 def test_answers_without_a_text_are_counted_and_the_score_has_an_interval(asked, server):

@@ -76,7 +76,8 @@ def evaluation(
         }  # fmt: skip
     scores = {
         "label": label, "seed": 0, "model": {"identity": "f" * 64, "endpoint": None},
-        "settings": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}, "dtype": "float32"},
+        "settings": {"sampling": {"temperature": 1.0, "top_p": 1.0, "max_tokens": 40}, "dtype": "float32",
+                     "step_version": 1},
         "benchmarks": benchmarks, **changes,
     }  # fmt: skip
     path = directory / label
