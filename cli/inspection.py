@@ -110,6 +110,8 @@ def list_artifacts(settings: Settings, artifacts: Sequence[Artifact], kind: str)
     if not artifacts:
         raise RatchetError(f"There are no artifacts in {settings.home} yet. Start with `ratchet run tiny`.")
     listed = [artifact for artifact in artifacts if kind in ("", artifact.kind)]
+    if not listed:
+        raise RatchetError(f"No run in {settings.home} has made {kind} yet. `ratchet show` lists the artifacts.")
     if output.json:
         print_json([_facts(artifact) for artifact in listed])
         return

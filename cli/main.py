@@ -266,7 +266,9 @@ def compare(
     from ratchet.infra.tracking.run_record import find_run, get_run
 
     settings = load_settings(home)
-    if len(what) == 2 and any(find_run(settings, name) for name in what):
+    if any(find_run(settings, name) for name in what):
+        if len(what) > 2 or allow_mismatch:
+            raise RatchetError("Runs are compared two at a time, whatever differs: ratchet compare RUN RUN.")
         from ratchet.cli.show_differences import show_differences
 
         show_differences(*(get_run(settings, name) for name in what))

@@ -13,12 +13,17 @@ from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
 from ratchet.infra.settings import Settings, load_settings
+from ratchet.verifiers.errors import RatchetError
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
 """A YAML dumper without anchors, so that each section can be edited alone."""
 RUN_HERE = ("tiny", "tiny-prorl", "word-problems-smollm2", "gsm8k-smollm2", "acereason-0.5b", "own-data")
 """Recipes that run on two cores, listed first."""
 ABLATIONS = "ablations/"
+KINDS = (
+    "raw", "problems", "attempts", "contamination", "traces", "checkpoint", "pass_rates", "evaluation", "report", "gate"
+)  # fmt: skip
+"""Kinds of artifacts that steps make."""
 ROW = re.compile(r".+:\d+|[0-9a-f]{6,16}|.*\s.*", re.DOTALL)
 """Text that names a row: `SOURCE:ROW`, the beginning of a problem_id, or words of a statement."""
 
@@ -66,6 +71,8 @@ def show(
     elif what == "schema":
         print_json(recipe_schema())
     elif run or recipe:
+        if not what:
+            raise RatchetError("--run and --recipe are for a row: name one. A run is shown by ratchet show RUN.")
         _row(settings, what, run, recipe)
     elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
         data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
@@ -86,7 +93,7 @@ def _show(settings: Settings, what: str, used_by: bool, price: float | None) -> 
 
     store = ArtifactStore(settings.artifacts)
     artifacts = list(store.all())
-    if not what or what in {artifact.kind for artifact in artifacts}:
+    if not what or what in {*KINDS, *(artifact.kind for artifact in artifacts)}:
         list_artifacts(settings, artifacts, what)
         return
     named = matches(what, artifacts)
@@ -159,7 +166,8 @@ def _list_approvals(settings: Settings) -> None:
 
     if output.json:
         print_json([
-            {"run": each.run, "gate": each.gate, "approved": each.approved, "results": each.summary}
+            {"run": each.run, "gate": each.gate, "results": each.summary}
+            | each.model_dump(include={"approved", "by", "at", "reason"})
             for each in Approvals(settings).all()
         ])  # fmt: skip
         return

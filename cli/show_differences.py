@@ -6,6 +6,8 @@ from typing import Any
 from rich.text import Text
 
 from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
+from ratchet.evaluation.report import read_scores
+from ratchet.evaluation.tables import estimate
 from ratchet.infra.tracking.run_record import RunRecord
 from ratchet.tasks.run_differences import Differences, Facts, differences, score_pairs
 
@@ -30,11 +32,10 @@ def show_differences(a: RunRecord, b: RunRecord) -> None:
     console.print(f"{len(changes.shared) - len(changes.own)} of {len(changes.shared)} steps are the same.")
     table, pairs = columns("score", "A", "B"), score_pairs(changes.shared)
     for one, other in pairs:
-        metrics = [evaluation.manifest.metrics for evaluation in (one, other)]
-        for name in metrics[0]:
-            if name.endswith("/pass_at_1") and name in metrics[1]:
-                title = f"{one.name} {name.removesuffix('/pass_at_1')} pass@1"
-                table.add_row(title, *(f"{each[name]:.3f} ± {each[f'{name}_standard_error']:.3f}" for each in metrics))
+        scores = [read_scores(each.name, each.path).scores["benchmarks"] for each in (one, other)]
+        for name in scores[0]:
+            if name in scores[1]:
+                table.add_row(f"{one.name} {name} pass@1", *(estimate(each[name]["pass_at"]["1"]) for each in scores))
     if table.row_count:
         console.print()
         print_unwrapped(table)

@@ -32,10 +32,14 @@ class Row:
     left: float | None = None
     planned: float | None = None
 
+    def costs(self, plan: Plan) -> dict[str, float]:
+        """Cost so far and planned; empty without a price."""
+        costs = {"cost": plan.cost(self.so_far / 3600), "planned_cost": plan.cost((self.planned or 0) / 3600)}
+        return {name: cost for name, cost in costs.items() if cost is not None}
+
     def cells(self, plan: Plan) -> list[str]:
         times = [self.so_far, self.left, self.planned]
-        costs = [plan.cost((seconds or 0) / 3600) for seconds in (self.so_far, self.planned)]
-        spent = [f"{cost:,.2f}" for cost in costs if cost is not None]
+        spent = [f"{cost:,.2f}" for cost in self.costs(plan).values()]
         return [self.name, self.steps, *(duration(seconds) if seconds else "" for seconds in times), *spent]
 
 
@@ -46,7 +50,7 @@ class RunState:
     status: str
     seconds: float
     unfinished: list[str]
-    """Titles of the steps that have not ended."""
+    """Titles of the steps that have not ended, or not well."""
     rows: list[Row]
     plan: Plan | None
 
@@ -55,7 +59,8 @@ def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dic
     """The output of `show_run` as data."""
     state = _state(settings, record, price)
     about = {"run": record.run_id, "name": record.name, "state": state.status, "seconds": state.seconds}
-    return {**about, "unfinished": state.unfinished, "stages": [asdict(row) for row in state.rows]}
+    stages = [{**asdict(row), **(row.costs(state.plan) if state.plan else {})} for row in state.rows]
+    return {**about, "unfinished": state.unfinished, "stages": stages}
 
 
 def _state(settings: Settings, record: RunRecord, price: float | None) -> RunState:
@@ -71,7 +76,7 @@ def _state(settings: Settings, record: RunRecord, price: float | None) -> RunSta
         else:
             rows = list(_rows(record.steps, plan, now))
             rows.append(Row("total", "", *(sum(getattr(row, name) or 0 for row in rows) for name in TIMES)))
-    unfinished = [step.title for step in record.steps if not step.ended]
+    unfinished = [step.title for step in record.steps if step.status != "FINISHED"]
     return RunState(words, now - record.began, unfinished, rows, plan)
 
 
@@ -108,5 +113,5 @@ def _rows(parts: Sequence[RunStep], plan: Plan, now: float) -> Iterator[Row]:
                 left = (stage.steps - last) * trained.seconds(now) / (last - first + 1)
         yield Row(stage.name, steps, so_far, left, planned.get(stage.name))
     asked = [part for part in parts if part.title.startswith("evaluate ")]
-    done = f"{sum(part.ended > 0 for part in asked)}/{plan.evaluations}"
+    done = f"{sum(part.status == 'FINISHED' for part in asked)}/{plan.evaluations}"
     yield Row("evaluations", done, sum(part.seconds(now) for part in asked), None, planned.get("evaluations"))

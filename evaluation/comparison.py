@@ -103,10 +103,10 @@ def setting_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     differences = []
     versions = [each["settings"].get("step_version") for each in (before, after)]
     if None in versions or versions[0] != versions[1]:
-        one, other = ("unknown (of an earlier Ratchet)" if version is None else version for version in versions)
+        one, other = ("unknown" if version is None else version for version in versions)
         differences.append(
-            f"the version of the step evaluate, which judges: {one} and {other} (evaluate what is of the older version "
-            "again: its responses are stored, and only judged again)"
+            f"the version of the step evaluate, which judges: {one} and {other} (evaluate again what is of an older "
+            "version, or of an earlier Ratchet and says none: its responses are stored, and only judged again)"
         )
     for name in sorted((before["settings"].keys() | after["settings"].keys()) - {"step_version"}):
         differences += _differing(name, before["settings"].get(name), after["settings"].get(name))

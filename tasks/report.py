@@ -51,7 +51,7 @@ def report(
         from ratchet.tasks.training_report import training_sections
         from ratchet.training.rollout_log import rollout_files
 
-        behind = store.ancestors([*evaluations, *curated.values()], run.inputs)
+        behind = [each for each in store.ancestors([*evaluations, *curated.values()], run.inputs) if each.finished]
         curation = [_curation_section(*one) for one in curated.items()]
         text = "Every step, what it was made from, and its result. A step's name opens its output."
         lineage = Section("Lineage", text, _lineage(run, behind), group_by="part", folded=True)

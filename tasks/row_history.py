@@ -37,9 +37,11 @@ class Chain:
         return pa.concat_tables(sides, promote_options="permissive")
 
     def file(self, source: str) -> str:
-        """The raw file that the first step's manifest names for this source."""
-        paths = [facts["path"] for facts in self.steps[0].manifest.inputs]
-        return dict(zip(source_names([Path(path) for path in paths]), paths, strict=True)).get(source, source)
+        """The raw file that the first step's manifest names for this source; generated ones are in this home."""
+        first = self.steps[0]
+        names = source_names([Path(facts["path"]) for facts in first.manifest.inputs])
+        files = (str(read.path) for read in ArtifactStore(first.path.parents[1]).parents(first))
+        return dict(zip(names, files, strict=True)).get(source, source)
 
 
 @dataclass(frozen=True)

@@ -110,10 +110,10 @@ class RunContext:
             chosen = True
         absent = [a for a in inputs if a.key not in outputs and not a.path.exists()]
         if chosen and absent:
-            raise RatchetError(
-                f"{title} reads {', '.join(a.ref for a in absent)}, which does not exist yet with these settings. "
-                "Run the earlier steps first: without --only and --from."
-            )
+            state = "does not exist yet with these settings. Run the earlier steps first: without --only and --from."
+            if not (self.steps.only or self.steps.start):
+                state = "is no longer in the store. Run again what made it."
+            raise RatchetError(f"{title} reads {', '.join(a.ref for a in absent)}, which {state}")
         return chosen
 
     def check_steps(self) -> None:

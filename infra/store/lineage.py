@@ -93,10 +93,11 @@ def _is_readable(artifact: Artifact) -> bool:
 
 
 def stages_up_to(checkpoint: Artifact, parents: Callable[[Artifact], Sequence[Artifact]]) -> list[Artifact]:
-    """The checkpoints of the training stages that end in this one, in order; empty if no stage trained it."""
+    """The checkpoints of the training stages that end in this one, in order, from the first after one that was deleted;
+    empty if no stage trained it."""
     chain: list[Artifact] = []
     at: Artifact | None = checkpoint
-    while at and at.kind == "checkpoint" and at.manifest.step == "train":
+    while at and at.kind == "checkpoint" and at.finished and at.manifest.step == "train":
         chain.insert(0, at)
         at = next((read for read in parents(at) if read.kind == "checkpoint"), None)
     return chain

@@ -33,6 +33,8 @@ class RunStep:
     """Time of the end, in seconds since 1970; 0 if it has not ended."""
     training_steps: tuple[int, int]
     """The first training step that this run has made, and the last; zeros if it has made none."""
+    status: str
+    """`FINISHED`, `FAILED`, or `KILLED` as long as the journal has no end."""
 
     def seconds(self, now: float) -> float:
         return 0.0 if self.cached else (self.ended or now) - self.began
@@ -87,7 +89,8 @@ def read_run(journal: Path) -> RunRecord | None:
     store = ArtifactStore(journal.parents[1] / "artifacts")
     steps = [
         RunStep(run, start["name"], store.named(start["output"]), tuple(map(store.named, start["inputs"])),
-                start["cached"], start["time"], ends.get(run, {}).get("time", 0.0), trained.get(run, (0, 0)))
+                start["cached"], start["time"], ends.get(run, {}).get("time", 0.0), trained.get(run, (0, 0)),
+                ends.get(run, {}).get("status", "KILLED"))
         for run, start in starts.items()
         if start["output"]
     ]  # fmt: skip

@@ -56,6 +56,7 @@ MISTAKES = [
     (("show", "checkpoint/none"), "checkpoint/none"),
     (("show",), "There are no artifacts"),
     (("show", "some text"), "has curated anything"),
+    (("show", "--run", "mine-seed0-pipeline"), "A run is shown by ratchet show RUN"),
     (("show", "--home", "train.csv"), "train.csv is a file"),
     (("show", "--home", "train.csv/home"), "train.csv is a file"),
     # recipes that are none

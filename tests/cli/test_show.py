@@ -16,6 +16,7 @@ from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
 from tests.cli.test_gc import finished
 from tests.flows.commands import in_process
+from tests.tasks.test_registration import made
 
 
 def test_show_prints_whole_names_and_facts_as_json(tmp_path):
@@ -41,15 +42,37 @@ def test_a_run_at_work_is_shown_with_its_time_beside_the_plan(tmp_path):
     tracking.metrics(done, {"reward": 0.5}, step=2)
     tracking.event("end", done, status="FINISHED")
     tracking.metrics(tracking.start_run("train code-32", parent=root, output=second), {"reward": 0.5}, step=1)
+    evaluated = Artifact("evaluation", "start", "start", tmp_path / "start")
+    failed = tracking.start_run("evaluate start", parent=root, output=evaluated)
+    tracking.event("end", failed, status="FAILED")
     shown = in_process("show", tracking.run_id, "--price", "2", "--home", tmp_path)
-    assert f"{tracking.run_id}: running for " in shown and "unfinished: train code-32\n" in shown
+    assert f"{tracking.run_id}: running for " in shown and "unfinished: train code-32, evaluate start\n" in shown
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if line}
     assert (rows["math-24"][0], rows["code-32"][0], rows["evaluations"][0]) == ("2/2", "1/2", "0/2")
     assert rows["code-32"][2] == rows["code-32"][4] == "s", "time so far, and left"
     so_far, planned = map(float, rows["total"][-2:])
     assert so_far == 0 < planned < 1, "a plan counts starts"
+    total = json.loads(in_process("show", tracking.run_id, "--price", "2", "--json", "--home", tmp_path))["stages"][-1]
+    assert (round(total["cost"], 2), round(total["planned_cost"], 2)) == (so_far, planned)
     tracking.close(wait_s=0)
     assert f"{tracking.run_id}: stopped after " in in_process("show", tracking.run_id, "--home", tmp_path)
+
+
+def test_runs_are_compared_two_at_a_time_also_where_a_score_has_no_error(tmp_path):
+    settings, store, runs = load_settings(tmp_path), ArtifactStore(tmp_path / "artifacts"), []
+    for value in (0.5, 1.0):
+        point = {"value": value, "standard_error": None, "low": None, "high": None}
+        scores = {"settings": {}, "benchmarks": {"one-question": {"pass_at": {"1": point}}}}
+        tracking = Tracking(settings, "mini")
+        root = tracking.start_run("mini-seed0-pipeline")
+        tracking.start_run("evaluate start", parent=root, output=made(store, "evaluation", "start", [], scores))
+        tracking.close(wait_s=0)
+        runs.append(tracking.run_id)
+    shown = in_process("compare", *runs, "--home", tmp_path)
+    assert re.search(r"start one-question pass@1 +0\.500 ± – +1\.000 ± –", shown)
+    for wrong in ((*runs, runs[0]), (*runs, "--allow-mismatch")):
+        with pytest.raises(RatchetError, match="two at a time"):
+            in_process("compare", *wrong, "--home", tmp_path)
 
 
 def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_path):
@@ -62,6 +85,8 @@ def test_every_beginning_of_a_name_or_key_and_every_path_inside_is_enough(tmp_pa
         in_process("show", "problems/mat", "--home", tmp_path)
     with pytest.raises(RatchetError, match="No artifact 'nope'"):
         in_process("show", "nope", "--home", tmp_path)
+    with pytest.raises(RatchetError, match="has made pass_rates yet"):
+        in_process("show", "pass_rates", "--home", tmp_path)
     newer = finished(store, "math", [other])
     shown = in_process("show", "problems/math", "--home", tmp_path)
     assert str(newer.path) in shown and str(made.path) not in shown

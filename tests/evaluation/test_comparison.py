@@ -89,9 +89,9 @@ def test_different_settings_are_named():
     (found,) = setting_differences(scores(code="abc"), scores(code="def"))
     assert found == "aime24: verification.own_code.my_lab.logic: 'abc' and 'def'"
     (found,) = setting_differences(scores(step_version=21), scores())
-    assert "which judges: 21 and 22 (evaluate what is of the older version again" in found
+    assert "which judges: 21 and 22 (evaluate again what is of an older version" in found
     before = scores()  # as earlier versions wrote them
     del before["settings"]["step_version"], before["benchmarks"]["aime24"]["verification"]
-    for pair, words in (((before, scores()), "unknown (of an earlier Ratchet) and 22"), ((before, before), "unknown")):
+    for pair, words in (((before, scores()), "unknown and 22"), ((before, before), "unknown and unknown")):
         (found,) = setting_differences(*pair)
         assert words in found

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -97,6 +98,18 @@ def test_a_home_that_was_copied_or_moved_writes_into_itself(finished_home, tmp_p
     assert addresses and all(address.startswith((second / "mlflow-files").as_uri()) for address in addresses)
     written = "".join(file.read_text(errors="replace") for file in second.glob("artifacts/checkpoint/code-32-*/*.json"))
     assert str(first) not in written
+
+
+def test_scores_are_compared_without_the_weights_and_a_report_without_its_scores_says_so(home):
+    [stage] = home.glob("artifacts/checkpoint/math-24-*")
+    shutil.rmtree(stage)
+    said = in_process("compare", "evaluation/start", "evaluation/code-32", "--home", home)
+    report = ArtifactStore(home / "artifacts").open(re.search(r"artifact (report/\S+)", said)[1])
+    assert f"checkpoint/{stage.name}" in (report.path / "report.md").read_text()
+    [evaluation] = home.glob("artifacts/evaluation/start-*")
+    shutil.rmtree(evaluation)
+    with pytest.raises(RatchetError, match=rf"reads evaluation/{evaluation.name}, which is no longer in the store"):
+        in_process("report", report.ref, "--home", home)
 
 
 SLOW_RUN = """

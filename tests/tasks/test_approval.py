@@ -1,3 +1,4 @@
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,8 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
     with pytest.raises(Waiting):
         come_to(tmp_path, second)
     decided(tmp_path, second, False, "too few")
+    found = json.loads(in_process("show", "approvals", "--json", "--home", tmp_path))[-1]
+    assert found["approved"] is False and found["reason"] == "too few" and found["by"] and found["at"]
     with pytest.raises(RatchetError, match=r"curated rejected by .*: too few.* the same command with --approve"):
         come_to(tmp_path, second)
     decided(tmp_path, second, True)

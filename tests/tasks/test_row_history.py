@@ -1,6 +1,9 @@
+import json
+
 import pyarrow as pa
 import pytest
 
+from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.tasks.row_history import Chain, find
 from ratchet.verifiers.errors import RatchetError
 
@@ -19,6 +22,18 @@ def chain():
     chain = Chain("run", (), None)
     chain.__dict__["rows"] = ROWS
     return chain
+
+
+def test_a_raw_file_is_where_the_home_is_now_and_a_given_one_where_it_was(tmp_path):
+    store = ArtifactStore(tmp_path / "artifacts")
+    raw, step = store.locate("raw", "world", "a" * 64), store.locate("problems", "math-normalize", "b" * 64)
+    inputs = [{**raw.facts, "path": f"/old/home/artifacts/raw/{raw.path.name}/math_raw.parquet"},
+              {"kind": "file", "name": "own.csv", "key": "c", "path": "/data/own.csv"}]  # fmt: skip
+    facts = {"kind": step.kind, "name": step.name, "key": step.key, "step": "normalize", "parameters": {}}
+    step.path.mkdir(parents=True)
+    (step.path / "manifest.json").write_text(json.dumps({**facts, "inputs": inputs, "counts": {}, "files": {}}))
+    chain = Chain("run", (step,), None)
+    assert chain.file("math_raw") == str(raw.path / "math_raw.parquet") and chain.file("own") == "/data/own.csv"
 
 
 @pytest.mark.parametrize(

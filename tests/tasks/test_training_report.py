@@ -71,3 +71,5 @@ def test_each_run_has_its_curves_with_every_intervention_drawn_and_listed(tmp_pa
     assert names[0].startswith("Training: both-32-") and names[3].startswith("Training: alone-")
     assert "1 steps in 1 stage." in apart[3].caption
     assert training_sections([start], lambda a: []) == []
+    (first.path / "manifest.json").unlink()  # deleted
+    assert "300 steps in 1 stage." in training_sections([start, second], lambda a: before.get(a.key, []))[0].caption
