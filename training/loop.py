@@ -100,7 +100,8 @@ def states(curriculum: Curriculum, learner: Learner, source: RolloutSource, alar
 
 class Validation:
     """Mean rewards on held-out problems by benchmark; they are asked, sampled and read as in the evaluation (ProRL,
-    appendix E), with the same seeds each time, so that scores compare. Each benchmark has its worker (`RolloutWorker.asking`)."""
+    appendix E), with the same seeds each time, so that scores compare. Each benchmark has its worker
+    (`RolloutWorker.asking`)."""
 
     def __init__(
         self, seed: int, workers: Mapping[str, RolloutWorker], problems: Mapping[str, Sequence[Problem]],
