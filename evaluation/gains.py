@@ -22,9 +22,10 @@ CHANGES = ("newly solved", "newly lost", "solved before and after", "never solve
 
 
 def supported_k(*checkpoints: Counts) -> int:
-    """The largest power of two up to `LARGEST_K` and up to half of the fewest responses to a question, as ProRL
-    estimates pass@128 from 256."""
-    fewest = min((n for counts in checkpoints for _, n in counts.values()), default=0)
+    """The largest power of two up to `LARGEST_K` and up to half of the fewest responses to a question graded at each
+    checkpoint, as ProRL estimates pass@128 from 256."""
+    graded = ([counts.get(question, (0, 0))[1] for counts in checkpoints] for question in checkpoints[0])
+    fewest = min((min(tries) for tries in graded if all(tries)), default=0)
     return min(2 ** max((fewest // 2).bit_length() - 1, 0), LARGEST_K)
 
 

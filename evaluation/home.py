@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from ratchet.data_curation.base.draft import KEPT, REJECTED
 from ratchet.data_curation.base.journal import read_lines
 from ratchet.evaluation.report import read_scores
-from ratchet.evaluation.scores import flat
+from ratchet.evaluation.scores import flat, of_all
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.store.lineage import Lineage, stages_up_to
@@ -53,7 +53,7 @@ class Home:
         """One row per evaluation and benchmark, oldest first: `evaluation`, `name`, `finished`, `benchmark`, `domain`,
         `questions`, `samples` per question, for each k `pass_at_K` with `_standard_error`, `_low` and `_high` (95 %),
         `majority_at_K`, rates such as `truncation_rate`, `accuracy_given_completion` and `response_tokens`
-        (mean)."""
+        (mean). Scores at a K that a graded question has too few responses for are undefined."""
         rows = []
         for artifact, scores in self._scores():
             for benchmark, one in scores["benchmarks"].items():
@@ -63,8 +63,8 @@ class Home:
                     "domain": one["domain"], "questions": one["questions"],
                     "samples": one["samples"] / max(one["questions"], 1), **flat(one),
                 }  # fmt: skip
-                for k, point in one["pass_at"].items():
-                    row |= {f"pass_at_{k}_{end}": point[end] for end in ("low", "high")}
+                for end in ("low", "high"):
+                    row |= {f"pass_at_{k}_{end}": value for k, value in of_all(one["pass_at"], end).items()}
                 rows.append(row)
         return pd.DataFrame(rows)
 

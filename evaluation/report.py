@@ -142,17 +142,17 @@ def _picks(benchmarks: Benchmarks, directories: Mapping[str, Path]) -> list[resp
 
 
 def headline(name: str, series: Series) -> list[Headline]:
-    """The cards for pass@1 and for the largest k; between checkpoints, each with its paired difference."""
+    """The cards for pass@1 and for `shown_k`; between checkpoints, each with its paired difference."""
     scores = series[-1][1]
-    largest = tables.largest_k(scores["pass_at"]) or "1"
+    largest = tables.shown_k(series)
     sampled = f"{scores['questions']} questions × {scores['samples'] // max(scores['questions'], 1)} responses"
     truncated = " → ".join(dict.fromkeys(percent(end["truncation_rate"]) for _, end in (series[0], series[-1])))
     details = {"1": f"{sampled}, truncated {truncated}"} | ({largest: sampled} if largest != "1" else {})
     cards = []
     for k, detail in details.items():
         end, gain = scores["pass_at"][k], gain_between(series, k)
-        values = [series[0][1]["pass_at"].get(k), end] if gain else [end]
-        value = " → ".join(number(point["value"] if point else None) for point in values)
+        points = [series[0][1]["pass_at"][k], end] if gain else [end]
+        value = " → ".join(number(point["value"]) for point in points)
         change = tables.change(gain) if gain else f"95 %: {interval(end['low'], end['high'])}"
         cards.append(Headline(f"{name}: pass@{k}", value, change, detail, gain.improved if gain else None))
     return cards

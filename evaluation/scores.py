@@ -238,12 +238,25 @@ def solve_rates(n: np.ndarray, c: np.ndarray) -> dict[str, Any]:
     return {"bins": ["never", *inner, "always"], "questions": np.histogram(c / n, SOLVE_RATE_EDGES)[0].tolist()}
 
 
+def complete(points: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The points, by k, that are means over every graded question. Where some questions have fewer than k responses,
+    the point is one of other questions than pass@1, and may lie below it."""
+    return {k: point for k, point in points.items() if point["questions"] == points["1"]["questions"] > 0}
+
+
+def of_all(points: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, float | None]:
+    """The number of this name of each point, by k; None where the point is not `complete`."""
+    whole = complete(points)
+    return {k: whole[k][name] if k in whole else None for k in points}
+
+
 def flat(scores: Mapping[str, Any]) -> dict[str, float | None]:
     """A benchmark's scores as flat names: `pass_at_K`, its `_standard_error`, `majority_at_K`, rates, the domain's own
     metrics and `response_tokens`, the mean."""
-    numbers = {f"pass_at_{k}": point["value"] for k, point in scores["pass_at"].items()}
-    numbers |= {f"pass_at_{k}_standard_error": point["standard_error"] for k, point in scores["pass_at"].items()}
-    numbers |= {f"majority_at_{k}": point["value"] for k, point in scores.get("majority_at", {}).items()}
+    numbers = {f"pass_at_{k}": value for k, value in of_all(scores["pass_at"], "value").items()}
+    errors = of_all(scores["pass_at"], "standard_error")
+    numbers |= {f"pass_at_{k}_standard_error": error for k, error in errors.items()}
+    numbers |= {f"majority_at_{k}": value for k, value in of_all(scores.get("majority_at", {}), "value").items()}
     numbers |= {name: value for name, value in scores.items() if name.endswith("_rate")}
     numbers |= {"accuracy_given_completion": scores["accuracy_given_completion"], **scores.get("metrics", {})}
     return numbers | {"response_tokens": scores["response_tokens"]["all"]["mean"]}

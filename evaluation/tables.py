@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
 from ratchet.evaluation.gains import Task, supported_k
+from ratchet.evaluation.scores import complete
 from ratchet.infra.pages import unmarked
 
 Row = dict[str, Any]
@@ -82,9 +83,14 @@ def score_rows(scores: Scores) -> list[Row]:
     return [row | {"truncated": percent(scores["truncation_rate"]), "mean tokens": tokens}]
 
 
-def largest_k(points: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The largest k for which every question has enough responses."""
-    return max((k for k, point in points.items() if number(point["value"]) != "–"), key=int, default=None)
+def largest_k(*checkpoints: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The largest k for which every graded question has enough responses at each checkpoint."""
+    return max(set.intersection(*(set(complete(points)) for points in checkpoints)), key=int, default=None)
+
+
+def shown_k(series: Series) -> str:
+    """The k of pass@k shown beside pass@1: the largest that every checkpoint has, at which they can be compared."""
+    return largest_k(*(scores["pass_at"] for _, scores in series)) or "1"
 
 
 def k_rows(scores: Scores) -> list[Row]:
@@ -209,7 +215,7 @@ def difference_rows(benchmarks: Benchmarks, regimes: Mapping[str, str] = {}) -> 
             if not comparable(before, after):
                 continue
             counts = before["problems"], after["problems"]
-            ks = {1, supported_k(*counts), int(largest_k(after["pass_at"]) or 1)}
+            ks = {1, supported_k(*counts), int(largest_k(before["pass_at"], after["pass_at"]) or 1)}
             gains = gain_rows(*counts, sorted(ks), after.get("clusters"))
             if (before_label, after_label) == (series[0][0], series[-1][0]) and name in regimes:
                 gains[0]["regime"] = regimes[name]

@@ -140,7 +140,7 @@ def require_same_settings(evaluations: Sequence[Artifact]) -> None:
 
 
 def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
-    """A table with one row per benchmark and checkpoint: pass@1 with its standard error and pass@k at the largest k,
+    """A table with one row per benchmark and checkpoint: pass@1 with its standard error and pass@k at `shown_k`,
     each with the paired difference from the first checkpoint if there are several; mean tokens and the share
     truncated."""
     from ratchet.evaluation import tables
@@ -148,7 +148,7 @@ def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
 
     labeled = zip(_labels(evaluations), evaluations, strict=True)
     benchmarks = by_benchmark([read_scores(label, evaluation.path) for label, evaluation in labeled])
-    largest = {name: tables.largest_k(series[-1][1]["pass_at"]) or "1" for name, series in benchmarks.items()}
+    largest = {name: tables.shown_k(series) for name, series in benchmarks.items()}
     same = len({*largest.values()}) == 1
     rows = []
     for name, series in benchmarks.items():
@@ -156,9 +156,9 @@ def summary_table(evaluations: Sequence[Artifact]) -> list[dict[str, Any]]:
             row = {"benchmark": name, "after": label}
             for k in dict.fromkeys(["1", largest[name]] if same else ["1", "k"]):
                 at = largest[name] if k == "k" else k
-                point, gain = scores["pass_at"].get(at), tables.gain_between(series, at, last=number)
-                row[f"pass@{k}"] = (f"k = {at}: " if k == "k" else "") + (tables.estimate(point) if point else "–")
+                row[f"pass@{k}"] = (f"k = {at}: " if k == "k" else "") + tables.estimate(scores["pass_at"][at])
                 if len(evaluations) > 1:
+                    gain = tables.gain_between(series, at, last=number)
                     row[f"change of pass@{k} [95 %]"] = tables.change(gain) if gain else "–"
             row["tokens"] = tables.number(scores["response_tokens"]["all"]["mean"], 0)
             rows.append(row | {"truncated": tables.percent(scores["truncation_rate"])})

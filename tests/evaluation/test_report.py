@@ -19,6 +19,8 @@ from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import WORDS, Evaluated, by_benchmark, compose, headline, read_scores, write_report
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.infra.pages import Document, Drawing, Section, anchor, inline, to_html, to_markdown
+from ratchet.infra.store.artifacts import Artifact
+from ratchet.tasks.report import summary_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
@@ -318,13 +320,54 @@ def test_a_pass_at_k_that_fell_is_no_good_news():
     before = {f"q{i}": (16 if i < 60 else 4, 32) for i in range(120)}
     after = {f"q{i}": (32 if i < 60 else 0 if i % 2 else 4, 32) for i in range(120)}
     scores = {
-        "pass_at": {k: {"value": 0.5, "low": 0.4, "high": 0.6} for k in ("1", "16")}, "questions": 120, "samples": 3840,
-        "content_hash": "h", "truncation_rate": 0.1,
+        "pass_at": {k: {"value": 0.5, "low": 0.4, "high": 0.6, "questions": 120} for k in ("1", "16")},
+        "questions": 120, "samples": 3840, "content_hash": "h", "truncation_rate": 0.1,
     }  # fmt: skip
     series = [("x", {**scores, "problems": before}), ("y", {**scores, "problems": after, "truncation_rate": 0.2})]
     at_1, at_16 = headline("b", series)
     assert at_1.good is True and at_1.change.startswith("+0.") and "truncated 10.0% → 20.0%" in at_1.detail
     assert at_16.good is False and at_16.title == "b: pass@16" and at_16.change.startswith("−0.")
+
+
+def scored(*responses: tuple[int, int]) -> dict:
+    """A benchmark's scores, from (right, judged) of 16 responses to each question, or of as many as were judged."""
+    rows = [
+        {"problem_id": f"q{q}", "sample": sample, "finish_reason": "stop", "tokens": 9, "decided_by": "exact",
+         "outcome": "passed" if sample < right else "failed" if sample < judged else "infra_error",
+         "answer_class": 0 if sample < right else 1, "empty": False}
+        for q, (right, judged) in enumerate(responses) for sample in range(judged if judged in (4, 64) else 16)
+    ]  # fmt: skip
+    problems = [Problem(f"q{q}", "math", f"What is {q}?") for q in range(len(responses))]
+    return without_nan(score(pd.DataFrame(rows), problems, (1, 4, 8, 16, 64), vote=True)) | {"content_hash": "h"}
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "k", "compared"),
+    [
+        ([[(9, 16), (0, 16)]], "16", []),
+        ([[(9, 15), (0, 16)]], "8", []),  # a lost response: pass@16 would be that of the other question, 0
+        ([[(0, 0), (9, 16)]], "16", []),  # a question with none is in no score
+        ([[(0, 0), (0, 0)]], "1", []),
+        ([[(1, 4), (0, 4)], [(9, 64), (0, 64)]], "4", ["pass@1", "pass@2", "pass@4"]),
+        ([[(9, 64), (0, 64)], [(1, 4), (0, 4)]], "4", ["pass@1", "pass@2", "pass@4"]),
+        ([[(9, 16), (0, 16)], [(9, 16), (0, 15)]], "8", ["pass@1", "pass@4", "pass@8"]),
+        ([[(9, 16), (9, 16), (0, 0)], [(9, 16), (0, 16), (0, 4)]], "4", ["pass@1", "pass@8", "pass@4"]),
+    ],
+)
+def test_pass_at_k_is_shown_where_every_question_has_k_responses_at_each_checkpoint(checkpoints, k, compared, tmp_path):
+    series = [(str(number), scored(*responses)) for number, responses in enumerate(checkpoints)]
+    cards = headline("b", series)
+    assert [card.title for card in cards] == [f"b: pass@{k}" for k in dict.fromkeys(("1", k))]
+    assert not compared or all("→" in card.value and "–" not in card.value + card.change for card in cards)
+    assert {row["metric"] for row in tables.difference_rows({"b": series})} == set(compared)
+    artifacts = []
+    for label, scores in series:
+        (tmp_path / label).mkdir()
+        (tmp_path / label / "scores.json").write_text(json.dumps({"settings": {}, "benchmarks": {"b": scores}}))
+        artifacts.append(Artifact("evaluation", label, label, tmp_path / label))
+    rows = summary_table(artifacts)
+    assert {column for row in rows for column in row if column.startswith("pass@")} == {"pass@1", f"pass@{k}"}
+    assert not compared or "[" in rows[-1][f"change of pass@{k} [95 %]"]
 
 
 def test_one_evaluation_with_nothing_graded_still_makes_a_report(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.data_curation.base.metadata import difficulty_of, topics_of
 from ratchet.evaluation import scores as scoring
-from ratchet.evaluation.scores import solve_rates, without_nan
+from ratchet.evaluation.scores import flat, solve_rates, without_nan
 from ratchet.verifiers.problem import Problem
 
 
@@ -59,6 +59,9 @@ def test_k_beyond_n_is_undefined_and_says_how_many_questions_it_had():
     assert at["4"]["questions"] == 1 and at["4"]["value"] == 1  # only `a` has four graded responses
     assert at["8"]["questions"] == 0 and math.isnan(at["8"]["value"])
     assert json.loads(json.dumps(without_nan(at)))["8"]["value"] is None
+    numbers = flat(score(ROWS, problems("a", "b"), (2, 4), vote=True))  # without the number of questions
+    for name in ("pass_at_{}", "pass_at_{}_standard_error", "majority_at_{}"):
+        assert numbers[name.format(4)] is None and numbers[name.format(2)] is not None
 
 
 def test_the_vote_counts_classes():
