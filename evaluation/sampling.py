@@ -21,6 +21,7 @@ import threading
 import time
 import traceback
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -113,9 +114,15 @@ class Generations(ExitStack):
         return {name: store.stored() for name, store in self.plan.stores.items()}
 
     def _table(self, batch: RequestBatch, stored: Stored) -> pa.Table:
-        parts, failed = stored[batch.benchmark], self.given_up.get(batch.benchmark, {})
-        samples = [read_part(parts[a.key])[a.key] if a.key in parts else failed[a.key] for a in batch.requests]
-        rows = [{"benchmark": batch.benchmark, **row} for row in samples]
+        parts, samples = stored[batch.benchmark], dict(self.given_up.get(batch.benchmark, {}))
+        keys_of: dict[Path, list[Key]] = defaultdict(list)  # with more samples than before, parts alternate in a batch
+        for asked in batch.requests:
+            if asked.key in parts:
+                keys_of[parts[asked.key]].append(asked.key)
+        for part, keys in keys_of.items():
+            rows_of = read_part(part)
+            samples |= {key: rows_of[key] for key in keys}
+        rows = [{"benchmark": batch.benchmark, **samples[asked.key]} for asked in batch.requests]
         return pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ratchet.evaluation.generation_store import read_part
 from ratchet.evaluation.sampling import TAKEN, SampledGenerations, missing_of, sample_share
 from ratchet.evaluation.spec import load_plan, read_spec
 from ratchet.verifiers.errors import RatchetError
@@ -95,6 +96,14 @@ def test_a_subset_is_found_and_more_samples_are_only_added(spec, tmp_path):
     assert before.items() <= parts(spec).items()
     added = [set(pq.read_table(path)["sample"].to_pylist()) for path in parts(spec).keys() - before.keys()]
     assert set().union(*added) == {6, 7, 8}
+
+    wide = write(changed(more, training={"hardware": {"rollout_batch": 64}}), tmp_path / "wide")
+    with SampledGenerations(wide, plan := load_plan(read_spec(wide))) as generations:
+        parts_of = generations._stored()["small-math"]
+        read_part.cache_clear()
+        assert pa.concat_tables(generations.in_order()).equals(table)
+    once = sum(len({parts_of[asked.key] for asked in batch.requests}) for batch in plan.batches)
+    assert read_part.cache_info().misses <= once, "a batch reads each of its parts once, though they alternate"
 
 
 @pytest.mark.parametrize(
