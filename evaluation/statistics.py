@@ -17,6 +17,7 @@ from scipy.special import stdtr, stdtrit
 from ratchet.evaluation.pass_at_k import NAN
 
 QUANTILE = 0.5 + 0.95 / 2  # the upper end of a 95 % interval
+ROUNDING = 1e-12  # errors below it are those of floating-point numbers
 UNSEEN = 0.1  # raises the coverage of pass@32 on thirty AIME-like questions from 90 to 95 % (research.coverage)
 
 
@@ -37,13 +38,15 @@ def standard_error_across_clusters(scores: ArrayLike, clusters: Sequence[Hashabl
     """The error across clusters: sqrt(C / (C-1) sum_g (sum_{i in g} (s_i - mean))^2) / questions.
 
     `clusters` names the cluster of each question; C is their number. With one question per cluster this is the error
-    across questions, sd / sqrt(questions). NaN for fewer than two clusters.
+    across questions, sd / sqrt(questions). NaN for fewer than two clusters; exactly 0 if
+    all scores are equal.
     """
     scores = np.asarray(scores, dtype=np.float64)
     if len(set(clusters)) < 2:
         return NAN
     sums = cluster_sums(scores - scores.mean(), clusters)
-    return float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
+    error = float(np.sqrt(sums.size / (sums.size - 1) * (sums**2).sum()) / scores.size)
+    return error if error > ROUNDING else 0.0
 
 
 def share_interval(value: float, standard_error: float, units: int) -> tuple[float, float]:
@@ -53,14 +56,14 @@ def share_interval(value: float, standard_error: float, units: int) -> tuple[flo
     units - 1 degrees of freedom (Dean and Pagano 2015, "Evaluating confidence interval methods for binomial proportions
     in clustered surveys"). A small sample can miss the rare scores at the other end, which cause most of the spread
     when pass@k is close to 1: the less spread it shows, the more of `UNSEEN` questions at each end is added. The number
-    of trials never falls below the number of units, which is also used where all scores are 0, or all 1. NaN for fewer
-    than two units.
+    of trials never falls below the number of units, which is also used where all scores are equal: they do not show how
+    far one can be from its question's true value. NaN for fewer than two units.
     """
     if units < 2 or np.isnan(standard_error):
         return NAN, NAN
     t = float(stdtrit(units - 1, QUANTILE))
     spread, worst = value * (1 - value), 1 / units  # variances, of a score and, over it, of the mean
-    if spread > 0:
+    if spread > 0 and standard_error > 0:
         seen = standard_error**2 / spread
         unseen = UNSEEN * (1 - 2 * spread) / spread * max(1 - (units - 1) * seen, 0.0) / (units * (units - 1))
         trials = 1 / max(seen, min(seen + unseen, worst))

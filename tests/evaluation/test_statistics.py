@@ -110,6 +110,17 @@ def test_all_wrong_is_not_known_to_be_zero():
     assert all(map(math.isnan, share_interval(1.0, math.nan, 1)))
 
 
+@pytest.mark.parametrize("score", [0.1, 0.3, 0.5, 0.7, 1 / 3])
+@pytest.mark.parametrize("questions", [3, 6, 10, 30])
+def test_equal_scores_count_as_one_trial_each(score, questions):
+    error = across_questions([score] * questions)
+    assert error == 0, "the mean of equal numbers may differ from them"
+    low, high = share_interval(score, error, questions)
+    t = stats.t.ppf(0.975, questions - 1)
+    for end in (low, high):  # Wilson's: where the error of a share `end` in so many trials is t times the distance
+        assert abs(score - end) == pytest.approx(t * (end * (1 - end) / questions) ** 0.5)
+
+
 def test_clustered_error_by_hand_and_in_the_two_limits():
     scores, clusters = [1, 0, 1, 1, 0, 0], list("aabbcc")
     # sums of deviations from 1/2: 0, 1, -1; sqrt(3/2 * 2) / 6
