@@ -82,14 +82,18 @@ class Grading:
             self.classes.update(zip(keys, answer_classes([self.verdicts[key] for key in keys]), strict=True))
 
     def require_verdicts(self, max_infra_errors: float) -> None:
-        """Raises RatchetError when the share of infra errors is larger than this."""
-        missing = [verdict for verdict in self.verdicts.values() if verdict.outcome is Outcome.INFRA_ERROR]
-        if len(missing) > max_infra_errors * len(self.verdicts):
-            raise RatchetError(
-                f"{len(missing)} of {len(self.verdicts)} responses could not be sampled or judged; the last error: "
-                f"{missing[-1].detail or missing[-1].decided_by}. Run again: sampled responses are kept. "
-                "training.advanced.max_infra_errors is the share that may be missing."
-            )
+        """Raises RatchetError when the share of infra errors is larger than this in any benchmark."""
+        verdicts: dict[str, list[Verdict]] = defaultdict(list)
+        for (benchmark, _, _), verdict in self.verdicts.items():
+            verdicts[benchmark].append(verdict)
+        for benchmark, own in verdicts.items():
+            missing = [verdict for verdict in own if verdict.outcome is Outcome.INFRA_ERROR]
+            if len(missing) > max_infra_errors * len(own):
+                raise RatchetError(
+                    f"{benchmark}: {len(missing)} of {len(own)} responses could not be sampled or judged; the last "
+                    f"error: {missing[-1].detail or missing[-1].decided_by}. Run again: sampled responses are kept. "
+                    "training.advanced.max_infra_errors is the share of a benchmark's responses that may be missing."
+                )
 
     def graded(self, generations: pa.Table) -> pa.Table:
         """The generations with their verdicts, in `GRADED_SCHEMA`."""

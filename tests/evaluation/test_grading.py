@@ -74,7 +74,10 @@ def test_too_many_responses_without_a_verdict_stop_the_evaluation(pool):
     grading.submit(generations(("math", "\\boxed{2}", "stop"), ("math", "", "error")).to_pylist())
     grading.collect()
     grading.require_verdicts(0.5)
-    with pytest.raises(RatchetError, match="1 of 2 responses could not be sampled or judged"):
+    with pytest.raises(RatchetError, match="math: 1 of 2 responses could not be sampled or judged"):
+        grading.require_verdicts(0.05)
+    grading.verdicts |= {("large", "l", sample): Verdict(Outcome.PASSED) for sample in range(998)}
+    with pytest.raises(RatchetError, match="math: 1 of 2 responses"):  # hidden in no other benchmark's
         grading.require_verdicts(0.05)
 
 
