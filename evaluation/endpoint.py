@@ -20,16 +20,15 @@ class EndpointGenerations(Generations):
     """The responses of a model behind an endpoint.
 
     A request that the endpoint refuses (content filter, prompt too long), or that fails while others succeed, becomes a
-    row with finish reason `error`. It is not stored: the next evaluation repeats it. `waiting` receives a message for
-    the user while the endpoint does not answer.
+    row with finish reason `error`. It is not stored: the next evaluation repeats it.
     """
 
     def __init__(
         self, plan: EvaluationPlan, waiting: Callable[[str], None], engine: Engine | None = None,
         report: Callable[[str], None] = lambda benchmark: None,
     ) -> None:  # fmt: skip
-        super().__init__(plan, report)
-        self.waiting, self._engine = waiting, engine
+        super().__init__(plan, report, waiting)
+        self._engine = engine
 
     def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:
         todo = {(batch.position, asked.key): asked for batch in missing for asked in missing_of(batch, stored)}

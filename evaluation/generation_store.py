@@ -11,11 +11,10 @@ fewer samples or problems, or a corrected reference answer, sample nothing. A st
 have their own copy.
 """
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ratchet.data_curation.base.files import HALF_WRITTEN, disk_errors, replacing, write_atomically
+from ratchet.data_curation.base.files import HALF_WRITTEN, disk_errors, exclusive, replacing, write_atomically
 from ratchet.data_curation.base.journal import Journal, read_lines
 from ratchet.verifiers.errors import RatchetError
 
@@ -48,20 +47,20 @@ class GenerationStore:
     """One directory of generations. `settings` is JSON; its hash names the directory."""
 
     def __init__(self, root: Path, name: str, settings: Mapping[str, Any]) -> None:
-        self.settings = dict(settings)
+        self.name, self.settings = name, dict(settings)
         self.key = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
         self.directory = root / f"{name}-{self.key[:16]}"
 
     @contextmanager
-    def locked(self) -> "Iterator[GenerationStore]":
-        """Hold exclusive access: a second evaluation waits, and then finds the generations of the first. The kernel
-        releases the lock when its holder ends."""
-        with disk_errors(self.directory):
-            self.directory.mkdir(parents=True, exist_ok=True)
-            lock = open(self.directory / ".lock", "w")
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    def locked(self, wait: Callable[[str], None] = lambda note: None) -> "Iterator[GenerationStore]":
+        """Hold exclusive access: a second evaluation calls `wait`, waits, and then finds the generations of the
+        first. The kernel releases the lock when its holder ends."""
+        with ExitStack() as held:
             with disk_errors(self.directory):
+                self.directory.mkdir(parents=True, exist_ok=True)
+                held.enter_context(
+                    exclusive(self.directory / ".lock", f"is sampling {self.name} with this model", wait)
+                )
                 if not (self.directory / "settings.json").exists():
                     write_atomically(self.directory / "settings.json", json.dumps(self.settings, indent=1))
                 for leftover in self.directory.glob(f"*{HALF_WRITTEN}"):

@@ -69,7 +69,8 @@ QUESTIONS_SCHEMA = pa.schema(
 def evaluate(spec_path: Path, plan: EvaluationPlan) -> None:
     """Sample, grade and score. Raises RatchetError for errors that the user can fix."""
     work_dir, training = plan.spec.work_dir, plan.spec.training
-    (work_dir / STATUS).unlink(missing_ok=True)
+    for name in (STATUS, PROGRESS):  # of an earlier attempt, which may have ended within a line
+        (work_dir / name).unlink(missing_ok=True)
     with (
         _generations(spec_path, plan) as generations,
         open_pool(training.reward_servers, plan.hardware.processes, plan.spec.verification.settings()) as pool,
@@ -107,10 +108,13 @@ def _generations(spec_path: Path, plan: EvaluationPlan) -> SampledGenerations | 
     def report(benchmark: str) -> None:
         _progress(work_dir, {"done": generations.done, "total": generations.total, "benchmark": benchmark})
 
+    def waiting(note: str) -> None:
+        _progress(work_dir, {"note": note})
+
     if plan.spec.model.endpoint:
-        generations = EndpointGenerations(plan, waiting=lambda note: _progress(work_dir, {"note": note}), report=report)
+        generations = EndpointGenerations(plan, waiting, report=report)
     else:
-        generations = SampledGenerations(spec_path, plan, report)
+        generations = SampledGenerations(spec_path, plan, report, waiting)
     return generations
 
 

@@ -71,11 +71,15 @@ def stored_row(asked: GenerationRequest, completion: Completion) -> dict[str, An
 
 class Generations(ExitStack):
     """All responses of a plan. As a context manager it holds the locks of the stores. `report` is called with the name
-    of a benchmark while its batches are sampled, when `done` has grown."""
+    of a benchmark while its batches are sampled, when `done` has grown; `waiting` with a message for the user while
+    nothing can be sampled."""
 
-    def __init__(self, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None) -> None:
+    def __init__(
+        self, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None,
+        waiting: Callable[[str], None] = lambda note: None,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.plan, self.report = plan, report
+        self.plan, self.report, self.waiting = plan, report, waiting
         self.done, self.total = 0, sum(len(batch.requests) for batch in plan.batches)
         """Numbers of responses: finished, and of the plan."""
         self.given_up: dict[str, dict[Key, dict[str, Any]]] = {}
@@ -83,7 +87,7 @@ class Generations(ExitStack):
 
     def __enter__(self) -> Self:
         for _, store in sorted(self.plan.stores.items()):
-            self.enter_context(store.locked())
+            self.enter_context(store.locked(self.waiting))
         return self
 
     def stream(self) -> Iterator[pa.Table]:
@@ -135,9 +139,10 @@ class SampledGenerations(Generations):
     """The responses of a model in a directory."""
 
     def __init__(
-        self, spec_path: Path, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None
-    ) -> None:
-        super().__init__(plan, report)
+        self, spec_path: Path, plan: EvaluationPlan, report: Callable[[str], None] = lambda benchmark: None,
+        waiting: Callable[[str], None] = lambda note: None,
+    ) -> None:  # fmt: skip
+        super().__init__(plan, report, waiting)
         self.spec_path = spec_path
 
     def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:

@@ -310,11 +310,10 @@ def validation_problems(run: RunContext, stage: Stage) -> dict[str, Artifact]:
 
 
 class EvaluationFollower(MetricsFollower):
-    """A follower of an evaluation, which shows the number of responses, or why it waits."""
+    """A follower of an evaluation, which shows the number of responses, and why it waits."""
 
     def _record(self, record: dict[str, Any]) -> None:
         if "note" in record:
-            self.run.reporter.progress(self.last.get("done", 0), self.last.get("total"), {"note": record["note"]})
+            self.run.reporter.note(record["note"])  # at once: it may be the last for hours
         else:
-            self.last = record
             self.run.reporter.progress(record["done"], record["total"], {})

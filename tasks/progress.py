@@ -15,7 +15,6 @@ FORMATS = {
     "open_calls": "open calls {:,.0f}",
     "cost": "cost so far {:,.3f}",
     "expected_cost": "in all about {:,.3f}",
-    "note": "{}",
 }
 
 

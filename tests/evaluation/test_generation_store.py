@@ -7,6 +7,7 @@ import pytest
 
 from ratchet.evaluation.generation_store import GenerationStore, read_part
 from ratchet.verifiers.errors import RatchetError
+from tests.waiting import happens
 
 
 def row(problem: str, sample: int, text: str = "t") -> dict:
@@ -97,14 +98,17 @@ def test_a_second_evaluation_waits_and_a_dead_one_holds_nothing(tmp_path):
         time.sleep(0.01)
 
     def enter() -> None:
-        with GenerationStore(tmp_path, "b", {}).locked():
+        with GenerationStore(tmp_path, "b", {}).locked((tmp_path / "said").write_text):
             (tmp_path / "entered").touch()
 
     second = multiprocessing.get_context("fork").Process(target=enter)
     second.start()
     second.join(0.3)
     assert second.is_alive() and not (tmp_path / "entered").exists()
+    assert happens(lambda: (tmp_path / "said").exists())
     os.kill(holder.pid, signal.SIGKILL)
     second.join()
     assert (tmp_path / "entered").exists()
+    said = f"Another run (process {holder.pid}) is sampling b with this model. Waiting for it."
+    assert (tmp_path / "said").read_text() == said
     holder.join()

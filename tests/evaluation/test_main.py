@@ -5,7 +5,10 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import psutil
@@ -17,8 +20,10 @@ from ratchet.evaluation.main import main
 from ratchet.evaluation.sampling import SampledGenerations, _claim_number
 from ratchet.evaluation.spec import EvaluationSpec, load_plan, read_spec
 from ratchet.infra.launching.fork_server import ForkServer
+from ratchet.tasks.evaluation import EvaluationFollower
+from ratchet.tasks.run_context import RunContext
 from ratchet.verifiers.errors import RatchetError
-from tests.evaluation.conftest import changed, sampled, write
+from tests.evaluation.conftest import changed, first_benchmark, sampled, write
 from tests.waiting import happens
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +123,26 @@ def test_copies_of_a_process_that_has_loaded_its_libraries_sample_the_same(spec,
     broken = write({**spec, "evaluations": {}}, tmp_path / "broken.json")
     assert ordered("ratchet.evaluation.main", broken) == 2, log.read_text()
     fork_server.close()
+
+
+def test_what_an_evaluation_waits_for_is_said_at_once(spec, tmp_path):
+    """Another one samples the same; and the attempt before left half a line."""
+    spec_path, said = write(first_benchmark(spec, samples=1), tmp_path), list[str]()
+    sampled(spec_path)
+    progress = tmp_path / "work/progress.jsonl"
+    progress.parent.mkdir()
+    progress.write_text('{"done": 1, "tot')
+    (store,) = load_plan(read_spec(spec_path)).stores.values()
+    reporter = SimpleNamespace(note=said.append, progress=lambda done, total, facts: said.append(f"{done}/{total}"))
+    follower = EvaluationFollower(cast(RunContext, SimpleNamespace(reporter=reporter)), "child", progress)
+    with ThreadPoolExecutor() as threads:
+        with store.locked():
+            code = threads.submit(main, spec_path)
+            assert happens(lambda: follower.poll() or said)
+        assert code.result() == 0
+    follower.poll()
+    waits = f"Another run (process {os.getpid()}) is sampling small-math with this model. Waiting for it."
+    assert said == [waits, "7/7"]
 
 
 def test_every_process_of_every_machine_has_something_to_sample(spec):
