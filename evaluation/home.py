@@ -50,16 +50,16 @@ class Home:
         return pd.DataFrame(rows)
 
     def evaluations(self) -> pd.DataFrame:
-        """One row per evaluation and benchmark, oldest first: `evaluation`, `name`, `finished`, `benchmark`, `domain`,
-        `questions`, `samples` per question, for each k `pass_at_K` with `_standard_error`, `_low` and `_high` (95 %),
-        `majority_at_K`, rates such as `truncation_rate`, `accuracy_given_completion` and `response_tokens`
-        (mean). Scores at a K that a graded question has too few responses for are undefined."""
+        """One row per evaluation and benchmark, oldest first: `evaluation`, `name`, `finished` (local time),
+        `benchmark`, `domain`, `questions`, `samples` per question, for each k `pass_at_K` with `_standard_error`,
+        `_low` and `_high` (95 %), `majority_at_K`, rates such as `truncation_rate`, `accuracy_given_completion` and
+        `response_tokens` (mean). Scores at a K that a graded question has too few responses for are undefined."""
         rows = []
         for artifact, scores in self._scores():
             for benchmark, one in scores["benchmarks"].items():
                 row = {
                     "evaluation": artifact.ref, "name": artifact.name,
-                    "finished": pd.Timestamp(artifact.manifest.finished_at, unit="s"), "benchmark": benchmark,
+                    "finished": pd.Timestamp.fromtimestamp(artifact.manifest.finished_at), "benchmark": benchmark,
                     "domain": one["domain"], "questions": one["questions"],
                     "samples": one["samples"] / max(one["questions"], 1), **flat(one),
                 }  # fmt: skip

@@ -45,12 +45,12 @@ def against_the_reference(directory: Path, benchmark: str) -> list[Pick]:
         answer, most, total = counts.index[0], int(counts.iloc[0]), len(votes)
         if answer != RIGHT and most >= 2 and most / total >= NEARLY:
             text = (votes.extracted[votes.answer_class == answer].iloc[0] or "")[:60]
-            reason = f"{most} of {total} answers are “{text}”, judged wrong"
+            reason = f"{most} of {total} answers are “{unmarked(text)}”, judged wrong"
             picks.append((most / total, Pick(benchmark, str(question), reason)))
     nearly = rows[rows.answer_class.isna() & (rows.outcome == "failed") & (rows.fraction >= NEARLY)]
     for question, fractions in nearly.groupby("problem_id", sort=False).fraction:
         programs = "one program fails" if len(fractions) == 1 else f"{len(fractions)} programs fail, the best of them"
-        reason = f"{programs} on {1 - fractions.max():.0%} of the tests"
+        reason = f"{programs} on {1 - fractions.max():.1%} of the tests"
         picks.append((fractions.max(), Pick(benchmark, str(question), reason)))
     return [pick for _, pick in sorted(picks, key=lambda pick: -pick[0])[:AT_MOST]]
 

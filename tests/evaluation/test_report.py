@@ -1,8 +1,11 @@
 import ast
 import json
 import re
+import time
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -15,11 +18,13 @@ from ratchet.data_curation.base.metadata import cluster_of, difficulty_of, topic
 from ratchet.evaluation import tables
 from ratchet.evaluation.comparison import paired_difference
 from ratchet.evaluation.grading import GRADED_SCHEMA
+from ratchet.evaluation.home import Home
 from ratchet.evaluation.main import QUESTIONS_SCHEMA
 from ratchet.evaluation.report import WORDS, Evaluated, by_benchmark, compose, headline, read_scores, write_report
+from ratchet.evaluation.responses import against_the_reference
 from ratchet.evaluation.scores import score, without_nan
 from ratchet.infra.pages import Document, Drawing, Section, anchor, inline, to_html, to_markdown
-from ratchet.infra.store.artifacts import Artifact
+from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.tasks.report import summary_table
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
@@ -374,6 +379,31 @@ def test_one_evaluation_with_nothing_graded_still_makes_a_report(tmp_path):
     path = evaluation(tmp_path, "only", 1.1, outcome="infra_error", domains=("math",))
     write_report([("only", path)], tmp_path / "report", title="t")
     assert "44 responses could not be sampled or judged" in (tmp_path / "report/report.md").read_text()
+
+
+@pytest.mark.parametrize("answer", ["x**2+y**2", "[0,2](3)", "`a`", "a\nb"])
+def test_a_reason_to_review_shows_the_answer_and_how_little_fails(tmp_path, answer):
+    path = evaluation(tmp_path, "a", 0.5)
+    rows = pq.read_table(path / "generations.parquet").to_pylist()
+    rows = [row | {"extracted": answer, "fraction": row["fraction"] or 0.996} for row in rows]
+    pq.write_table(pa.Table.from_pylist(rows, schema=GRADED_SCHEMA), path / "generations.parquet")
+    reason, *_ = [pick.reason for pick in against_the_reference(path, "tiny-math")]
+    assert "<" not in inline(reason) and "\n" not in reason and reason.endswith("”, judged wrong")
+    assert against_the_reference(path, "tiny-code")[0].reason.endswith(" on 0.4% of the tests")
+
+
+def test_a_home_gives_the_local_time(tmp_path, monkeypatch):
+    path = evaluation(tmp_path, "a", 0.5, domains=("math",))
+    made = SimpleNamespace(ref="a", name="a", path=path, manifest=SimpleNamespace(finished_at=1e9))
+    home = Home(cast(ArtifactStore, SimpleNamespace(all=lambda kind: [made])), tmp_path)
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        (row,) = home.evaluations().to_dict("records")
+        assert str(row["finished"]) == "2001-09-08 21:46:40"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_scores_that_are_not_there(tmp_path):
