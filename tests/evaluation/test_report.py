@@ -363,6 +363,7 @@ def test_pass_at_k_is_shown_where_every_question_has_k_responses_at_each_checkpo
     series = [(str(number), scored(*responses)) for number, responses in enumerate(checkpoints)]
     cards = headline("b", series)
     assert [card.title for card in cards] == [f"b: pass@{k}" for k in dict.fromkeys(("1", k))]
+    assert compared or [f"maj@{k}" in tables.score_rows(series[0][1])[0]] == [k != "1"]
     assert not compared or all("→" in card.value and "–" not in card.value + card.change for card in cards)
     assert {row["metric"] for row in tables.difference_rows({"b": series})} == set(compared)
     artifacts = []
