@@ -2,6 +2,7 @@
 
 import os.path
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from ratchet.cli.options import Home, Overrides, artifact
 from ratchet.cli.options import recipe as recipe_named
 from ratchet.cli.terminal import columns, console, hint, output, print_json, print_unwrapped
 from ratchet.infra.settings import Settings, load_settings
+from ratchet.tasks.progress import duration
 from ratchet.verifiers.errors import RatchetError
 
 PLAIN = type("Plain", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
@@ -33,8 +35,8 @@ def show(
         str,
         artifact(
             "An artifact, by its name or key or the beginning of one; a kind of artifact; a run; a file; a recipe; "
-            "`recipes`; `schema` (of recipe files); `approvals`; or a row: `problem_id`, SOURCE:ROW, or some of its "
-            "text."
+            "`runs`; `recipes`; `schema` (of recipe files); `approvals`; or a row: `problem_id`, SOURCE:ROW, or some "
+            "of its text."
         ),
     ] = "",
     used_by: Annotated[bool, typer.Option("--used-by", help="Show what was made from it, down to the scores.")] = False,
@@ -68,12 +70,15 @@ def show(
         _list_recipes(full)
     elif what == "approvals":
         _list_approvals(settings)
+    elif what == "runs":
+        _list_runs(settings)
     elif what == "schema":
         print_json(recipe_schema())
     elif run or recipe:
         if not what:
             raise RatchetError("--run and --recipe are for a row: name one. A run is shown by ratchet show RUN.")
-        _row(settings, what, run, recipe)
+        is_file = recipe and (Path(recipe).suffix in (".yaml", ".yml") or os.path.isfile(f"{recipe}.yaml"))
+        _row(settings, what, run, load_recipe(recipe).name if recipe and is_file else recipe)
     elif what in shipped_recipes() or Path(what).suffix in (".yaml", ".yml") or os.path.isfile(f"{what}.yaml"):
         data = load_recipe(what, set_ or ()).model_dump(mode="json") if full else read_recipe(what, set_ or ())
         if output.json:
@@ -161,6 +166,21 @@ def _list_recipes(ablations: bool) -> None:
         hint(f"And {hidden} ablations, each of one change: `ratchet show recipes --full`")
 
 
+def _list_runs(settings: Settings) -> None:
+    from ratchet.cli.show_run import run_row
+    from ratchet.infra.tracking.run_record import all_runs
+
+    rows = [run_row(settings, run) for run in all_runs(settings)]
+    if output.json:
+        print_json([asdict(row) for row in rows])
+        return
+    table = columns("run", "name", "began", "state", "steps")
+    for row in rows:
+        cells = (row.run, row.name, row.began, f"{row.state} {duration(row.seconds)}", str(row.steps))
+        table.add_row(*map(Text, cells))
+    print_unwrapped(table)
+
+
 def _list_approvals(settings: Settings) -> None:
     from ratchet.infra.store.approvals import Approvals
 
@@ -174,5 +194,5 @@ def _list_approvals(settings: Settings) -> None:
     table = columns("run", "gate", "decision", "results")
     for approval in Approvals(settings).all():
         decision = "waits" if approval.approved is None else str(approval)
-        table.add_row(approval.run, approval.gate, decision, approval.summary)
+        table.add_row(*map(Text, (approval.run, approval.gate, decision, approval.summary)))  # no markup
     print_unwrapped(table)

@@ -55,6 +55,34 @@ class RunState:
     plan: Plan | None
 
 
+@dataclass(frozen=True)
+class ListedRun:
+    """A run in the list of all."""
+
+    run: str
+    name: str
+    began: str
+    state: str
+    seconds: float
+    steps: int
+    """Steps that have finished."""
+
+
+def run_row(settings: Settings, record: RunRecord) -> ListedRun:
+    """A run's name, state and time."""
+    words, now = _words_and_time(settings, record)
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.began))
+    finished = sum(step.status == "FINISHED" for step in record.steps)
+    return ListedRun(record.run_id, record.name, began, words, now - record.began, finished)
+
+
+def _words_and_time(settings: Settings, record: RunRecord) -> tuple[str, float]:
+    """What to say before the run's time, and that time's end."""
+    if is_locked(settings.journals / f"{record.run_id}.jsonl"):
+        return "running for", time.time()
+    return STATES[record.status], record.last_event
+
+
 def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dict[str, Any]:
     """The output of `show_run` as data."""
     state = _state(settings, record, price)
@@ -64,9 +92,7 @@ def run_facts(settings: Settings, record: RunRecord, price: float | None) -> dic
 
 
 def _state(settings: Settings, record: RunRecord, price: float | None) -> RunState:
-    words, now, rows, plan = STATES[record.status], record.last_event, list[Row](), None
-    if is_locked(settings.journals / f"{record.run_id}.jsonl"):
-        words, now = "running for", time.time()
+    (words, now), rows, plan = _words_and_time(settings, record), list[Row](), None
     if record.recipe and record.tags.get("ratchet.flow") in ("pipeline", "train"):
         try:
             recipe = validate_recipe(dict(record.recipe), record.run_id)

@@ -125,7 +125,7 @@ class Plan:
     @property
     def evaluations(self) -> int:
         """Number of the recipe's evaluations that belong to the planned stages."""
-        names = {"start", *(stage.name for stage, _ in self.stages)}
+        names = {"start", *(stage.name for stage in self.training.stages)}
         return sum(name in names for name in self.recipe.evaluation.after) if not self._stage else 0
 
     @property

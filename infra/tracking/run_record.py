@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def read_run(journal: Path) -> RunRecord | None:
                 tags[event["run"]] |= event["tags"]
             case "tags":
                 tags[event["run"]] |= event["tags"]
-            case "metrics" if event["step"]:
+            case "metrics" if event["step"] and event["at"] >= starts[event["run"]]["time"]:  # a continued stage's too
                 trained[event["run"]] = trained.get(event["run"], (event["step"], 0))[0], event["step"]
             case "end":
                 ends[event["run"]] = event
@@ -119,8 +120,9 @@ def get_run(settings: Settings, what: str) -> RunRecord:
     """The run that `find_run` finds. Raises RatchetError for no match, too."""
     if run := find_run(settings, what):
         return run
-    newest = [journal.stem for journal in sorted(settings.journals.glob("*.jsonl"))[-5:]]
-    raise RatchetError(f"No run {what!r} in {settings.home}. The newest: {', '.join(newest) or 'none yet'}.")
+    newest = [f"{run.run_id} ({run.name})" for run in islice(all_runs(settings), 5)]
+    listed = f"The newest: {', '.join(newest)}. `ratchet show runs` lists all." if newest else "It has none yet."
+    raise RatchetError(f"No run {what!r} in {settings.home}. {listed}")
 
 
 def _names(settings: Settings, journal: Path) -> Iterator[str]:

@@ -12,6 +12,7 @@ from ratchet.infra.recipe import load_recipe
 from ratchet.infra.settings import Settings, load_settings
 from ratchet.infra.store.artifacts import Artifact, ArtifactStore
 from ratchet.infra.tracking.events import Tracking
+from ratchet.infra.tracking.run_record import find_run, get_run
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
 from tests.cli.test_gc import finished
@@ -56,6 +57,28 @@ def test_a_run_at_work_is_shown_with_its_time_beside_the_plan(tmp_path):
     assert (round(total["cost"], 2), round(total["planned_cost"], 2)) == (so_far, planned)
     tracking.close(wait_s=0)
     assert f"{tracking.run_id}: stopped after " in in_process("show", tracking.run_id, "--home", tmp_path)
+
+
+def test_a_continued_stage_and_a_domain_that_is_elsewhere_are_shown_in_the_list_too(tmp_path):
+    recipe = load_recipe("tests/flows/mini.yaml").model_dump(mode="json")
+    recipe["training"]["stages"][0]["mix"] = {"sums": 1.0}  # a domain of a file that is not here
+    tracking = Tracking(Settings(tmp_path, "", sys.executable, trackers=()), "mini")
+    root = tracking.start_run("mini-seed1-pipeline", tags={"ratchet.flow": "pipeline"})
+    tracking.event("text", root, text=json.dumps(recipe), name="recipe.json")
+    stage = tracking.start_run("train math-24", parent=root, output=Artifact("checkpoint", "m", "m", tmp_path / "m"))
+    began = json.loads((tmp_path / "tracking" / f"{root}.jsonl").read_text().splitlines()[-1])["time"]
+    for step in range(1, 6):
+        at = began + (1 if step > 3 else -100)  # the first three are of an earlier attempt
+        tracking.event("metrics", stage, values={"reward": 0.5}, step=step, at=at)
+    shown = in_process("show", root, "--home", tmp_path)
+    assert "There is no domain 'sums'" in shown and re.search(r"math-24 +5/2", shown)
+    assert find_run(load_settings(tmp_path), root).steps[0].training_steps == (4, 5)
+    [listed] = json.loads(in_process("show", "runs", "--json", "--home", tmp_path))
+    assert (listed["run"], listed["name"], listed["state"]) == (root, "mini-seed1-pipeline", "running for")
+    assert f"{root}  mini-seed1-pipeline  " in in_process("show", "runs", "--home", tmp_path)
+    with pytest.raises(RatchetError, match=rf"{root} \(mini-seed1-pipeline\)\. `ratchet show runs` lists all"):
+        get_run(load_settings(tmp_path), "other")
+    tracking.close(wait_s=0)
 
 
 def test_runs_are_compared_two_at_a_time_also_where_a_score_has_no_error(tmp_path):

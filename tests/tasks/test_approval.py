@@ -70,9 +70,10 @@ def test_a_gate_lets_through_what_a_person_has_approved_and_nothing_else(made, t
         decided(tmp_path, second, True)  # nobody was asked yet
     with pytest.raises(Waiting):
         come_to(tmp_path, second)
-    decided(tmp_path, second, False, "too few")
+    decided(tmp_path, second, False, "too few [/figures]")  # no markup
+    assert "too few [/figures]" in in_process("show", "approvals", "--home", tmp_path)
     found = json.loads(in_process("show", "approvals", "--json", "--home", tmp_path))[-1]
-    assert found["approved"] is False and found["reason"] == "too few" and found["by"] and found["at"]
+    assert found["approved"] is False and found["reason"] == "too few [/figures]" and found["by"] and found["at"]
     with pytest.raises(RatchetError, match=r"curated rejected by .*: too few.* the same command with --approve"):
         come_to(tmp_path, second)
     decided(tmp_path, second, True)
