@@ -149,8 +149,8 @@ def wrong(run: Run, expected: dict[str, str]) -> list[str]:
         (running,) = database.execute("SELECT count(*) FROM runs WHERE status = 'RUNNING'").fetchone()
     found += [f"{running} runs RUNNING in MLflow"] if running else []
     for journal in run.home.glob("tracking/*.jsonl"):
-        state = journal.with_suffix(".state.json")
-        if not state.is_file() or not json.loads(state.read_text())["complete"]:
+        states = journal.parent.glob(f"{journal.stem}.*state.json")  # of the address that the run had
+        if not any(json.loads(state.read_text())["complete"] for state in states):
             found.append(f"MLflow has not received {journal.name}")
     return sorted(found)
 

@@ -40,7 +40,7 @@ class Home:
         `cached` (steps found finished), `outputs` (artifacts that no later step of the run has read)."""
         rows = [
             {
-                "run": run.run_id, "started": pd.to_datetime(run.run_id[:15], format="%Y%m%d-%H%M%S"),
+                "run": run.run_id, "started": pd.Timestamp.fromtimestamp(int(run.began)),
                 "name": run.name, "recipe": run.recipe.get("name"), "seed": run.recipe.get("seed"),
                 "overrides": run.tags.get("ratchet.overrides", ""), "steps": len(run.steps),
                 "cached": sum(step.cached for step in run.steps), "outputs": [a.ref for a in run.ends],

@@ -33,7 +33,7 @@ class Tracking:
 
     def __init__(self, settings: Settings, experiment: str, mirrored: bool = True) -> None:
         self.settings = settings
-        self.run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+        self.run_id = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
         self._journal = Journal(settings.journals / f"{self.run_id}.jsonl", alone=True)
         self._serial = itertools.count()
         self._write(event="open", experiment=experiment)
@@ -102,11 +102,14 @@ def start_mirror(settings: Settings, tracker: str = "mlflow", journal: Path | No
     """Start the process that replays every journal of the home into one tracker, then exits. It ends with this process,
     unless this process has closed its `journal`."""
     settings.logs.mkdir(parents=True, exist_ok=True)
-    address = {"mlflow": settings.tracking_uri, "tensorboard": settings.tensorboard}.get(tracker, settings.home)
     with open(_log(settings, tracker), "ab") as log:
         argv = [sys.executable, "-P", "-m", "ratchet.infra.tracking.mirror", tracker, str(settings.journals)]
-        argv += [str(address), str(os.getpid()), str(journal or "")]
+        argv += [_address(settings, tracker), str(os.getpid()), str(journal or "")]
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+
+def _address(settings: Settings, tracker: str) -> str:
+    return str({"mlflow": settings.tracking_uri, "tensorboard": settings.tensorboard}.get(tracker, settings.home))
 
 
 def _log(settings: Settings, tracker: str) -> Path:
@@ -114,9 +117,9 @@ def _log(settings: Settings, tracker: str) -> Path:
 
 
 def read_state(settings: Settings, run_id: str, tracker: str = "mlflow") -> dict[str, Any]:
-    """A mirror's state of a journal, for MLflow `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before its
-    first event."""
-    return state_in(state_file(settings.journals / f"{run_id}.jsonl", tracker))
+    """A mirror's state of a journal, for MLflow `{"experiment_id", "runs": {run: MLflow run id}, …}`; empty before the
+    tracker at this address has its first event."""
+    return state_in(state_file(settings.journals / f"{run_id}.jsonl", tracker, _address(settings, tracker)))
 
 
 def mlflow_address(tracking_uri: str) -> str:

@@ -35,7 +35,7 @@ def mirror(tracker: str, directory: Path, address: str) -> bool:
         try:
             opened = _opener(tracker, directory, address)
         except Unusable as problem:
-            _tell(directory, tracker, str(problem))
+            _tell(directory, tracker, address, str(problem))
             return False
         return _replay_all(directory, opened)
 
@@ -48,11 +48,11 @@ def _opener(tracker: str, directory: Path, address: str) -> Callable[[Path], Mir
     return mlflow_mirror.opener(directory, address)
 
 
-def _tell(directory: Path, tracker: str, problem: str) -> None:
+def _tell(directory: Path, tracker: str, address: str, problem: str) -> None:
     """Leave the reason with each journal that the tracker does not have."""
     print(f"{time.strftime('%H:%M:%S')} {problem}", flush=True)
     for journal in directory.glob("*.jsonl"):
-        file = state_file(journal, tracker)
+        file = state_file(journal, tracker, address)
         state = state_in(file)
         if not state.get("complete"):
             write_atomically(file, json.dumps({**state, "problem": problem}))

@@ -1,5 +1,6 @@
 """One journal in one tracker, as the mirror process sees it, and the state that it keeps beside the journal."""
 
+import hashlib
 import json
 import time
 from abc import ABC, abstractmethod
@@ -23,9 +24,10 @@ class Mirrored(ABC):
     kept: tuple[str, ...] = ("complete", "problem")
     """Attributes that are kept in the state beside the journal."""
 
-    def __init__(self, path: Path, tracker: str) -> None:
+    def __init__(self, path: Path, tracker: str, address: str) -> None:
         self.path, self.tracker = path, tracker
-        self.state = state_in(state_file(path, tracker))
+        self._state_file = state_file(path, tracker, address)
+        self.state = state_in(self._state_file)
         """The state that an earlier mirror left."""
         self.complete: bool = self.state.get("complete", False)
         self.problem: str = self.state.get("problem", "")
@@ -42,16 +44,21 @@ class Mirrored(ABC):
 
     def save(self) -> None:
         state = {name: getattr(self, name) for name in self.kept}
-        write_atomically(state_file(self.path, self.tracker), json.dumps(state))
+        write_atomically(self._state_file, json.dumps(state))
 
     def reason(self, error: Exception) -> str:
         """The failure in one line, with the remedy if there is one."""
         return next(iter(str(error).splitlines()), type(error).__name__)[:200]
 
 
-def state_file(journal: Path, tracker: str) -> Path:
-    """The file with a tracker's state of a journal, beside the journal."""
-    return journal.with_suffix(".state.json" if tracker == "mlflow" else f".{tracker}.json")
+def state_file(journal: Path, tracker: str, address: str) -> Path:
+    """The file with a tracker's state of a journal, beside the journal; each address of MLflow has its own, except that
+    the home's database, which moves with the home, has the same everywhere."""
+    if tracker != "mlflow":
+        return journal.with_suffix(f".{tracker}.json")
+    own = address == f"sqlite:///{journal.parents[1] / 'mlflow.db'}"
+    place = "" if own else f".{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    return journal.with_suffix(f"{place}.state.json")
 
 
 def state_in(file: Path) -> dict[str, Any]:

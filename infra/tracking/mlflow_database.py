@@ -9,7 +9,7 @@ from pathlib import Path
 import mlflow
 from mlflow import MlflowClient
 
-from ratchet.infra.tracking.mirrored import state_in
+from ratchet.infra.tracking.mirrored import state_file
 from ratchet.infra.tracking.sqlite_files import copy_empty, keep_empty, set_aside_damaged
 
 FILES_FOLDER = "mlflow-files"  # of a home
@@ -29,9 +29,8 @@ def prepare_database(tracking_uri: str, journals: Path) -> None:
         if file.parent == journals.parent and "MLFLOW_DEFAULT_ARTIFACT_ROOT" not in os.environ:
             _take_files_along(file, (file.parent / FILES_FOLDER).as_uri())
     else:
-        for state in journals.glob("*.state.json"):
-            if state_in(state).get("where") == tracking_uri:
-                state.unlink()
+        for journal in journals.glob("*.jsonl"):
+            state_file(journal, "mlflow", tracking_uri).unlink(missing_ok=True)
         if copy_empty("mlflow", file, "experiments"):
             return
         fresh = file.with_name(file.name + ".new")

@@ -12,10 +12,10 @@ import re
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import groupby
+from itertools import groupby, starmap
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ from ratchet.infra.tracking.mlflow_database import FILES_FOLDER, in_other_versio
 from ratchet.infra.tracking.mlflow_pages import Pages
 
 RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-METRICS_PER_CALL = 1000  # MLflow's limit
+METRICS_PER_CALL, PARAMETERS_PER_CALL = 1000, 100  # MLflow's limits
 DIGEST = 32  # characters: the column holds 36; the full hash is a tag
 TABLE_CHARACTERS = 4000  # of each cell, on a page
 REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 400, 413, 415, 422}
@@ -60,7 +60,7 @@ def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
     mlflow.set_tracking_uri(tracking_uri)  # read when a model is registered
     try:
         prepare_database(tracking_uri, directory)
-        return partial(MlflowRun, client=MlflowClient(tracking_uri))
+        return partial(MlflowRun, client=MlflowClient(tracking_uri), address=tracking_uri)
     except (MlflowException, sqlite3.Error) as error:
         raise Unusable(in_other_version(error, tracking_uri) or _reason(error)) from error
 
@@ -68,15 +68,12 @@ def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
 class MlflowRun(Mirrored):
     """One run's journal and its progress in MLflow."""
 
-    kept = ("where", "offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
+    kept = ("offset", "files", "experiment_id", "runs", "ended", "complete", "problem")
 
-    def __init__(self, path: Path, client: MlflowClient) -> None:
-        super().__init__(path, "mlflow")
-        self.client = client
+    def __init__(self, path: Path, client: MlflowClient, address: str) -> None:
+        super().__init__(path, "mlflow", address)
+        self.client, state = client, self.state
         self.pages = Pages(client, path)
-        self.where, state = client.tracking_uri, self.state
-        if state.get("where", self.where) != self.where and not self.complete:
-            state = {}  # another server has received nothing yet
         self.offset: int = state.get("offset", 0)
         self.files: int = state.get("files", self.offset)
         self.experiment_id: str = state.get("experiment_id", "")
@@ -91,7 +88,7 @@ class MlflowRun(Mirrored):
         return self.offset, self.files
 
     def replay(self) -> int:
-        sent = 0
+        sent, gone = 0, not self.ended and abandoned(self.path, self.offset)  # before the last look at what it wrote
         lines = read_lines(self.path, self.offset)
         for _, together in groupby(lines, lambda line: "metrics" if line[1]["event"] == "metrics" else line[0]):
             batch = list(together)
@@ -100,7 +97,7 @@ class MlflowRun(Mirrored):
             self.offset, self.problem = batch[-1][0], ""
             sent += len(batch)
             self.save()
-        if not self.ended and not sent and abandoned(self.path, self.offset):
+        if gone and not self.ended:
             self._end("KILLED", time.time())
         for place, event in read_lines(self.path, self.files):
             if place > self.offset:  # appended since: MLflow does not have its run yet
@@ -163,10 +160,23 @@ class MlflowRun(Mirrored):
         for event in events:
             points[event["run"]] += self._points(event)
         for run, own in points.items():
-            for start in range(0, len(own), METRICS_PER_CALL):
-                self.client.log_batch(self.runs[run], metrics=own[start : start + METRICS_PER_CALL])
+            self._log(self.runs.get(run, ""), "metrics", own, METRICS_PER_CALL)
         if scores := sorted({p.key for p in points[self.path.stem] if p.key.endswith("/pass_at_1")}):
             self.pages.show_list(self.experiment_id, scores)
+
+    def _log(self, run: str, kind: str, values: Sequence[entities.Metric | entities.Param], most: int) -> None:
+        """Log `metrics` or `params`, as many at once as MLflow takes. If it refuses some, log those of each name alone:
+        one that it never takes holds up no other."""
+        for start in range(0, len(values), most):
+            batch = values[start : start + most]
+            try:
+                self.client.log_batch(run, **{kind: batch})
+            except MlflowException as error:
+                if not REFUSED & _codes(error):
+                    raise
+                for name in dict.fromkeys(value.key for value in batch):
+                    alone = [value for value in batch if value.key == name]
+                    self._deliver(f"{kind} {name!r}", partial(self.client.log_batch, run, **{kind: alone}))
 
     def _open(self, name: str) -> None:
         files = None  # a server has its own storage
@@ -179,8 +189,8 @@ class MlflowRun(Mirrored):
 
     def _start(self, event: dict[str, Any]) -> None:
         tags = {**event["tags"], "ratchet.run": event["run"]}
-        if event["parent"]:
-            tags[MLFLOW_PARENT_RUN_ID] = self.runs[event["parent"]]
+        if parent := self.runs.get(event["parent"]):
+            tags[MLFLOW_PARENT_RUN_ID] = parent
         elif flow := event["tags"].get("ratchet.flow"):
             tags |= {MLFLOW_SOURCE_NAME: f"ratchet {flow}", MLFLOW_SOURCE_TYPE: "LOCAL"}
         if note := self.pages.made_from(event):
@@ -196,9 +206,9 @@ class MlflowRun(Mirrored):
                 run_id = self.client.create_run(
                     self.experiment_id, start_time=started_ms, tags=tags, run_name=event["name"]
                 ).info.run_id
-        parameters = [entities.Param(name, str(value)[:500]) for name, value in event["parameters"].items()]
-        self.client.log_batch(run_id, params=parameters[:100])
         self.runs[event["run"]] = run_id
+        parameters = {_named(name): str(value)[:500] for name, value in event["parameters"].items()}
+        self._log(run_id, "params", list(starmap(entities.Param, parameters.items())), PARAMETERS_PER_CALL)
 
     def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
         """A run's metrics; those of an evaluation belong to the model too, on the data set that begins their name."""
@@ -206,7 +216,7 @@ class MlflowRun(Mirrored):
         for name, value in event["values"].items():
             facts = event.get("datasets", {}).get(name.partition("/")[0])
             yield entities.Metric(
-                name.replace("@", "_at_"), value, int(event["at"] * 1000), event["step"], model_id,
+                _named(name), value, int(event["at"] * 1000), event["step"], model_id,
                 *((_dataset_name(facts), facts["key"][:DIGEST]) if facts else ()),
             )  # fmt: skip
 
@@ -268,8 +278,11 @@ class MlflowRun(Mirrored):
                 version = self.client.create_model_version(name, source, run, model_id=model_id)
         for tag, value in event["tags"].items():
             self.client.set_model_version_tag(name, version.version, tag, value)
-        for alias in event["aliases"]:
-            self.client.set_registered_model_alias(name, alias, version.version)
+        moved = self.client.get_registered_model(name).tags
+        for alias in event["aliases"]:  # runs come newest first, and an alias stays where the newest put it
+            if float(moved.get(tag := f"ratchet.{alias}_since", 0)) <= event["time"]:
+                self.client.set_registered_model_alias(name, alias, version.version)
+                self.client.set_registered_model_tag(name, tag, str(event["time"]))
         # A server notes the version at the model by itself, a database does not.
         noted = json.loads(self.client.get_logged_model(model_id).tags.get(MLFLOW_MODEL_VERSIONS, "[]"))
         if (facts := {"name": name, "version": str(version.version)}) not in noted:
@@ -331,6 +344,11 @@ def _reason(error: Exception) -> str:
 def _codes(error: BaseException) -> set[Any]:
     """MLflow's error code and the HTTP status."""
     return {getattr(error, "error_code", None), getattr(getattr(error, "response", None), "status_code", None)}
+
+
+def _named(name: str) -> str:
+    """A name of a metric or parameter with characters that MLflow takes."""
+    return re.sub(r"[^\w/.\- :]", "_", name.replace("@", "_at_"))
 
 
 def _dataset_name(facts: dict[str, Any]) -> str:

@@ -134,8 +134,8 @@ class WholeRun(Mirrored):
 
     def __init__(self, path: Path, tracker: str, address: Path) -> None:
         if not address.exists():  # deleted: everything is written again
-            state_file(path, tracker).unlink(missing_ok=True)
-        super().__init__(path, tracker)
+            state_file(path, tracker, str(address)).unlink(missing_ok=True)
+        super().__init__(path, tracker, str(address))
         self._address = address
         self._begin()
 
@@ -153,12 +153,12 @@ class WholeRun(Mirrored):
             raise
 
     def _replay(self) -> int:
-        sent, closed = 0, False
+        sent, closed, gone = 0, False, abandoned(self.path, self._offset)  # before the last look at what it wrote
         for end, event in read_lines(self.path, self._offset):
             self._send(event)
             closed = event["event"] == "close"
             self._offset, sent = end, sent + 1
-        if closed or (not sent and abandoned(self.path, self._offset)):
+        if closed or gone:
             if self._sink:
                 self._sink.finish(self._status)
             self.complete = True

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from ratchet.infra.settings import Settings, load_settings
-from ratchet.infra.tracking.events import not_received
+from ratchet.infra.tracking import sinks
+from ratchet.infra.tracking.events import Tracking, not_received
 from ratchet.infra.tracking.mirror import mirror
+from ratchet.infra.tracking.mirrored import abandoned
 from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.processes import free_port
 from tests.infra.misbehaving_server import Server
@@ -147,3 +149,30 @@ def test_the_environment_says_which_trackers(tmp_path, monkeypatch):
     monkeypatch.setenv("RATCHET_TRACKING", "wandbb")
     with pytest.raises(RatchetError, match=r"no tracker 'wandbb'\. Did you mean 'wandb'"):
         load_settings(tmp_path)
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_sent_whole(tmp_path, monkeypatch):
+    ended = []
+
+    class Kept:
+        def __init__(self, *_):
+            pass
+
+        def finish(self, status):
+            ended.append(status)
+
+    settings = Settings(tmp_path, "", sys.executable, trackers=())
+    tracking = Tracking(settings, "tiny")
+    root = tracking.start_run("pipeline")
+    monkeypatch.setitem(sinks.SINKS, "kept", Kept)
+    journal = sinks.WholeRun(settings.journals / f"{root}.jsonl", "kept", tmp_path)
+    journal.replay()
+
+    def look(path, offset):
+        tracking.event("end", root, status="FINISHED")
+        tracking.close(wait_s=0)
+        return abandoned(path, offset)
+
+    monkeypatch.setattr(sinks, "abandoned", look)
+    journal.replay()
+    assert journal.complete and ended == ["FINISHED"]

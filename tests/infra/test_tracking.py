@@ -9,6 +9,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,9 @@ from ratchet.data_curation.base.journal import read_lines
 from ratchet.infra.settings import Settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.tracking import mlflow_mirror
-from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, start_mirror
+from ratchet.infra.tracking.events import Tracking, mlflow_address, not_received, read_state, run_page, start_mirror
 from ratchet.infra.tracking.mirror import mirror
+from ratchet.infra.tracking.mirrored import abandoned
 from ratchet.verifiers.processes import free_port, process_group
 from tests.infra.lossy_proxy import LossyProxy
 from tests.infra.misbehaving_server import SILENT, Server
@@ -315,3 +318,102 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+
+
+def test_every_parameter_and_metric_arrives_whatever_its_name(settings, unmirrored):
+    """MLflow takes 100 parameters a call, and refuses a whole call for one name."""
+    tracking = Tracking(settings, "names")
+    many = {f"training.stages.{n}.steps": n for n in range(230)}
+    root = tracking.start_run("names", parameters={**many, "generate.puzzles (easy).count": 10, "a//b": 1})
+    for step in range(3):
+        tracking.metrics(root, {"loss": step, "solved (%)": 50.0, "refused/": 0.0}, step=step)
+    tracking.event("end", root, status="FINISHED")
+    tracking.close(wait_s=1)
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
+    run = client(settings).get_run(read_state(settings, tracking.run_id)["runs"][root])
+    assert run.data.params == {name: str(n) for name, n in many.items()} | {"generate.puzzles _easy_.count": "10"}
+    assert run.data.metrics == {"loss": 2, "solved ___": 50} and run.info.status == "FINISHED"
+
+
+def test_a_step_that_mlflow_refuses_holds_up_no_other(settings, unmirrored, monkeypatch):
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    create_run = MlflowClient.create_run
+
+    def refuse(self, *arguments, run_name, **others):
+        if run_name == "pipeline":
+            raise MlflowException.invalid_parameter_value("no such name")
+        return create_run(self, *arguments, run_name=run_name, **others)
+
+    monkeypatch.setattr(MlflowClient, "create_run", refuse)
+    tracking, root = write_a_run(settings)
+    tracking.metrics(root, {"math-60/pass@1": 0.25})
+    tracking.event("end", f"{root}.2", status="FINISHED")
+    tracking.event("end", root, status="FINISHED")
+    tracking.close(wait_s=1)
+    assert mirror("mlflow", settings.journals, settings.tracking_uri)
+    runs = read_state(settings, tracking.run_id)["runs"]
+    assert runs.keys() == {f"{root}.1", f"{root}.2"}
+    assert client(settings).get_run(runs[f"{root}.2"]).data.metrics == {"pass_at_1": 0.4}
+
+
+def test_another_address_gets_earlier_runs_with_the_newest_alias(tmp_path, unmirrored, monkeypatch):
+    settings = Settings(tmp_path, f"sqlite:///{tmp_path}/mlflow.db", sys.executable)
+    team = Settings(tmp_path, f"sqlite:///{tmp_path}/team.db", sys.executable)
+    for number, aliases in enumerate((["candidate", "best"], ["candidate", "best"], ["candidate"])):
+        monkeypatch.setattr("secrets.token_hex", lambda _, number=number: f"00000{number}")
+        tracking = Tracking(settings, "tiny")
+        root = tracking.start_run("pipeline")
+        model = replace(CHECKPOINT, key=str(number) * 64)
+        tracking.event("register", root, name="tiny", model=model.facts, tags={}, aliases=aliases)
+        tracking.event("end", root, status="FINISHED")
+        tracking.close(wait_s=1)
+    pages = []
+    for where in (settings, team, settings):
+        assert where is settings or not run_page(where, root, "")
+        assert bool(not_received(where, root)) == (len(pages) < 2)
+        assert mirror("mlflow", where.journals, where.tracking_uri) and not not_received(where, root)
+        for alias, number in (("best", "1"), ("candidate", "2")):
+            version = client(where).get_model_version_by_alias("tiny", alias)
+            model = client(where).get_logged_model(version.source.removeprefix("models:/"))
+            assert model.tags["ratchet.key"] == number * 64
+        pages.append(run_page(where, root, ""))
+        assert client(where).get_run(read_state(where, root)["runs"][root]).info.status == "FINISHED"
+    assert pages[0] == pages[2] != pages[1]
+
+
+def test_a_run_that_ends_while_it_is_looked_at_has_not_been_killed(settings, unmirrored, monkeypatch):
+    tracking = Tracking(settings, "tiny")
+    root = tracking.start_run("pipeline")
+    journal = mlflow_mirror.opener(settings.journals, settings.tracking_uri)(settings.journals / f"{root}.jsonl")
+    journal.replay()
+
+    def look(path, offset):
+        tracking.metrics(root, {"score": 1.0})
+        tracking.event("end", root, status="FINISHED")
+        tracking.close(wait_s=1)
+        return abandoned(path, offset)
+
+    monkeypatch.setattr(mlflow_mirror, "abandoned", look)
+    journal.replay()
+    assert journal.complete
+    run = client(settings).get_run(journal.runs[root])
+    assert run.info.status == "FINISHED" and run.data.metrics == {"score": 1}
+
+
+def test_the_id_of_a_run_begins_with_its_time_in_every_time_zone(settings, unmirrored, monkeypatch):
+    """The newest run is found by its id."""
+    ids = []
+    try:
+        for zone in ("UTC-12", "UTC+12"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            tracking = Tracking(settings, "tiny")
+            tracking.close(wait_s=1)
+            ids.append(tracking.run_id[: len("20260101-12")])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    hours = [time.strftime("%Y%m%d-%H", time.gmtime(time.time() - ago)) for ago in (0, 60)]
+    assert set(ids) <= set(hours)
