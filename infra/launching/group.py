@@ -1,6 +1,7 @@
 """A process group to start, and code that all kinds of launchers share."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -45,10 +46,18 @@ class Running(Protocol):
         ...
 
 
-def clear_status(group: ProcessGroup) -> None:
-    """Delete the status of an earlier group, and a request to stop it."""
+BEGINS = "---- ratchet starts "
+"""The beginning of the line of a log after which the output of another group begins."""
+
+
+def begin(group: ProcessGroup) -> None:
+    """Delete the status of an earlier group, and a request to stop it; mark where in the log this group's output
+    begins."""
     for name in (STATUS, STOP):
         (group.work / name).unlink(missing_ok=True)
+    group.log.parent.mkdir(parents=True, exist_ok=True)
+    with open(group.log, "a") as log:
+        log.write(f"{BEGINS}{group.work.name}, {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
 
 
 ALLOCATOR = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")

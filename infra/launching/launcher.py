@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.infra.launching.fork_server import ForkServer
-from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, clear_status, environment_of_groups
+from ratchet.infra.launching.group import ON_EACH_NODE, ProcessGroup, Running, begin, environment_of_groups
 from ratchet.infra.launching.slurm import Slurm
 from ratchet.infra.settings import Settings
 from ratchet.verifiers.errors import RatchetError
@@ -41,7 +41,7 @@ class Local:
     def launch(self, group: ProcessGroup, say: Callable[[str], None]) -> AbstractContextManager[Running]:
         """Start a group, or find it running; it ends with the block. `say` gets a message for each wait. Deletes the
         status of an earlier group."""
-        clear_status(group)
+        begin(group)
         threads = str(max(1, core_count() // group.processes))
         environment = {**environment_of_groups(self.home), "OMP_NUM_THREADS": threads}
         if group.forkable and group.machines == 1:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.infra.launching.group import STATUS, ProcessGroup
+from ratchet.infra.launching.group import BEGINS, STATUS, ProcessGroup
 from ratchet.infra.launching.launcher import Local
 from ratchet.infra.launching.slurm import Slurm
-from ratchet.verifiers.processes import last_lines
 
 POLL_S = 0.2
 LAUNCHER_PREFIX = re.compile(r"^[EWI]\d{4} \S+ \d+ \S+\] ?", re.MULTILINE)
@@ -36,14 +35,21 @@ class GroupResult:
         """The reason why the group has not finished: its own message, or the end of its log."""
         if self.state == "failed":
             return self.message
-        end = rank_error(self.log) or last_lines(self.log, 25)
+        said = last_output(self.log)
+        end = rank_error(said) or "\n".join(said.splitlines()[-25:]) or "(no output)"
         return f"ended with code {self.code} before it was finished. From {self.log}:\n{end}"
 
 
-def rank_error(log: Path) -> str:
+def last_output(log: Path) -> str:
+    """The output of the last group that was started with this log: those before it may have failed otherwise."""
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    _, marker, after = text.rpartition(BEGINS)
+    return after.partition("\n")[2] if marker else text
+
+
+def rank_error(text: str) -> str:
     """The end of the traceback of the rank that failed first, which torch's launcher logs; "" if it logged none."""
-    text = LAUNCHER_PREFIX.sub("", log.read_text(errors="replace")) if log.is_file() else ""
-    _, marker, after = text.rpartition("terminated with the following error:\n")
+    _, marker, after = LAUNCHER_PREFIX.sub("", text).rpartition("terminated with the following error:\n")
     return "\n".join(after.split("\n\n")[0].splitlines()[-8:]) if marker else ""
 
 

@@ -25,7 +25,7 @@ from ratchet.infra.launching.group import (
     STOP,
     JobPreempted,
     ProcessGroup,
-    clear_status,
+    begin,
     environment_of_groups,
 )
 from ratchet.infra.settings import Settings
@@ -60,7 +60,7 @@ class Slurm:
             if number:
                 say(f"SLURM job {number} is doing this work already: following it.")
             else:
-                clear_status(group)
+                begin(group)
                 number = self._submit(name, group)
         except Unreachable as error:
             raise RatchetError(f"SLURM does not answer: {error}. Run the same command again when it does.") from error
@@ -76,7 +76,6 @@ class Slurm:
             "--parsable", f"--job-name={name}", f"--nodes={group.machines}", "--ntasks-per-node=1",
             f"--output={group.log}", "--open-mode=append",
         ]  # fmt: skip
-        group.log.parent.mkdir(parents=True, exist_ok=True)
         try:
             return _sbatch(options, self.script(group)).split(";")[0]
         except RatchetError:

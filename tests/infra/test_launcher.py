@@ -2,6 +2,7 @@ import sys
 
 from ratchet.infra.launching.group import ALLOCATOR, ProcessGroup, environment_of_groups
 from ratchet.infra.launching.launcher import launcher_of
+from ratchet.infra.launching.run_group import run_group
 from ratchet.infra.launching.slurm import Slurm
 from ratchet.infra.settings import Settings
 
@@ -41,3 +42,21 @@ def test_trainers_share_what_is_compiled_and_a_users_allocator_stays(tmp_path, m
 def _head(tmp_path):
     (tmp_path / "head.sh").write_text("#!/bin/bash\n")
     return tmp_path / "head.sh"
+
+
+FAILS = (
+    "print('- Process 1 terminated with the following error:\\nTraceback (most recent call last):\\nValueError: first')"
+    "; raise SystemExit(1)"
+)
+KILLED = "import os; print('step 40', flush=True); os.kill(os.getpid(), 9)"
+
+
+def test_the_reason_of_a_failure_is_that_of_the_last_attempt(tmp_path):
+    def reason(program: str) -> str:
+        group = ProcessGroup((sys.executable, "-c", program), 1, 1, tmp_path, tmp_path / "log")
+        return run_group(group, launcher_of(Settings(tmp_path, "", sys.executable)), lambda: None, print).reason
+
+    assert reason(FAILS).endswith("ValueError: first")
+    assert reason(KILLED).splitlines()[1:] == ["step 40"]
+    assert reason("raise SystemExit(3)").splitlines()[1:] == ["(no output)"]
+    assert "ValueError: first" in (tmp_path / "log").read_text(), "the log keeps all"
