@@ -7,16 +7,19 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ratchet.verifiers.errors import RatchetError
 
 HALF_WRITTEN = ".tmp"
 """Suffix of a file that is being written."""
+LOOKS, LOOK_S = 5, 0.02
+"""Times that a locked file is looked at before it counts as held, and seconds after each."""
 
 
 def is_locked(path: Path) -> bool:
@@ -37,7 +40,7 @@ def exclusive(lock_file: Path, does: str, wait: Callable[[str], None] | None = N
     `wait` and wait; without `wait`, raise RatchetError."""
     with open(lock_file, "a+") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(lock)
         except BlockingIOError as error:
             lock.seek(0)
             holder = f"Another run (process {lock.read().strip() or '?'}) {does}."
@@ -49,6 +52,16 @@ def exclusive(lock_file: Path, does: str, wait: Callable[[str], None] | None = N
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _lock(file: IO[str]) -> None:
+    """Lock a file exclusively. Raises BlockingIOError if another process holds it for longer than `is_locked` does."""
+    for _ in range(LOOKS):
+        try:
+            return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(LOOK_S)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager

@@ -89,9 +89,13 @@ class Journal:
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         with disk_errors(self.path):
             place = self._file.seek(0, os.SEEK_END)
-            with memoryview(line) as rest:
-                while rest:  # a nearly full disk takes part of the line before the error
-                    rest = rest[self._file.write(rest) :]
+            try:
+                with memoryview(line) as rest:
+                    while rest:  # a nearly full disk takes part of the line before the error
+                        rest = rest[self._file.write(rest) :]
+            except BaseException:
+                self._file.truncate(self._whole())  # else the next line would be behind that part
+                raise
             if self._durable:
                 os.fsync(self._file.fileno())
         return place

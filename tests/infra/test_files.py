@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.data_curation.base.files import disk_errors, write_atomically
+from ratchet.data_curation.base.files import disk_errors, exclusive, write_atomically
 from ratchet.infra.store.artifacts import ArtifactStore
 from ratchet.verifiers.errors import RatchetError
 
@@ -66,3 +67,20 @@ def test_a_cached_file_that_is_not_what_was_downloaded_is_named(tmp_path, kind):
 def test_a_cached_file_that_is_named_by_no_hash_is_read(tmp_path):
     link = in_the_hubs_cache(tmp_path, "an-etag-of-a-mirror", b"[1]")
     assert ArtifactStore(tmp_path / "store").file(link).key == hashlib.sha256(b"[1]").hexdigest()
+
+
+def test_a_look_at_a_lock_is_no_other_run(tmp_path, monkeypatch):
+    """`is_locked` takes the lock for a moment."""
+    (tmp_path / "lock").touch()
+    with open(tmp_path / "lock") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        monkeypatch.setattr("time.sleep", lambda _: look.close())
+        with exclusive(tmp_path / "lock", "makes it"):
+            assert look.closed
+        monkeypatch.setattr("time.sleep", lambda _: None)
+        with (
+            exclusive(tmp_path / "lock", "makes it"),
+            pytest.raises(RatchetError, match=rf"Another run \(process {os.getpid()}\) makes it"),
+            exclusive(tmp_path / "lock", "makes it"),
+        ):
+            pass

@@ -1,4 +1,5 @@
 import multiprocessing
+import resource
 import time
 
 import pytest
@@ -61,3 +62,18 @@ def test_a_second_writer_waits_for_the_first(tmp_path):
         journal.append({"writer": "second"})
     first.join()
     assert [record["writer"] for _, record in read_lines(path)] == ["first", "second"]
+
+
+def test_what_a_full_disk_took_of_a_line_is_cut_off_before_the_next(tmp_path):
+    path = tmp_path / "j.jsonl"
+    with Journal(path) as journal:
+        size = journal.append({"n": 1}) + path.stat().st_size
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, limits[1]))  # stands for the room on the disk
+        try:
+            with pytest.raises(RatchetError, match=r"Cannot write .*: File too large"):
+                journal.append({"n": 2})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        journal.append({"n": 3})
+    assert [record["n"] for _, record in read_lines(path)] == [1, 3]
