@@ -1,5 +1,6 @@
 """Differences between two runs: in their recipes, in their steps, in their scores."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,16 +30,27 @@ class Differences:
 
 def differences(a: RunRecord, b: RunRecord) -> Differences:
     """Compare the recipes and the steps of two runs."""
-    steps_a, steps_b = ({step.title: step for step in run.steps} for run in (a, b))
-    shared = [(step, steps_b[title]) for title, step in steps_a.items() if title in steps_b]
-    changed = {a.title: (a.output, b.output) for a, b in shared if a.output.key != b.output.key}
+    steps_a, steps_b = _by_title(a), _by_title(b)
+    shared = {title: (step, steps_b[title]) for title, step in steps_a.items() if title in steps_b}
+    changed = {title: (a.output, b.output) for title, (a, b) in shared.items() if a.output.key != b.output.key}
     return Differences(
         recipes=_different(flat(dict(a.recipe)), flat(dict(b.recipe))),
         own={title: _own_differences(*outputs) for title, outputs in changed.items()},
         same_content=[t for t, (a, b) in changed.items() if a.finished and b.finished and a.content() == b.content()],
         only=([t for t in steps_a if t not in steps_b], [t for t in steps_b if t not in steps_a]),
-        shared=shared,
+        shared=list(shared.values()),
     )
+
+
+def _by_title(run: RunRecord) -> dict[str, RunStep]:
+    """The steps of a run by title; of several outputs with one title, the later ones get a number."""
+    steps, keys = dict[str, RunStep](), defaultdict[str, list[str]](list)
+    for step in run.steps:
+        if step.output.key not in (made := keys[step.title]):
+            made.append(step.output.key)
+        number = made.index(step.output.key) + 1
+        steps[step.title if number == 1 else f"{step.title} ({number})"] = step
+    return steps
 
 
 def score_pairs(shared: Sequence[tuple[RunStep, RunStep]]) -> list[tuple[Artifact, Artifact]]:
