@@ -52,8 +52,8 @@ class ServedVllm(Vllm):
     """One or several running servers (`python -m ratchet.infra.inference.vllm_server`); none: the trainer starts them.
     Their token is in the environment variable RATCHET_ENGINE_TOKEN."""
     devices: NotInKey[tuple[DeviceIndex, ...]] = ()
-    """GPUs for the servers that the trainer starts, `tensor_parallel` for each; the trainer's processes use the first
-    `hardware.processes` GPUs."""
+    """GPUs for the servers that the trainer starts, `tensor_parallel` for each, counted among those that
+    CUDA_VISIBLE_DEVICES leaves; the trainer's processes use the first `hardware.processes` GPUs."""
 
     @property
     def supports_async_sampling(self) -> bool:
@@ -242,6 +242,19 @@ def push_files(policy: TrainedModel, services: Sequence[VllmService], work: Path
     return failed
 
 
+def _visible_name(device: int) -> str:
+    """CUDA's name of the `device`-th GPU that this process may use. Raises RatchetError if there are not so many."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if not visible:
+        return str(device)
+    if device >= len(names := visible.split(",")):
+        raise RatchetError(
+            f"engine.devices has GPU {device}, but CUDA_VISIBLE_DEVICES={visible} leaves {len(names)} GPUs, which "
+            "engine.devices counts from 0."
+        )
+    return names[device].strip()
+
+
 @contextmanager
 def own_servers(
     count: int, model_dir: str, dtype: str, batch_size: int, settings: ServedVllm, work: Path
@@ -259,7 +272,7 @@ def own_servers(
             ready.unlink(missing_ok=True)
             gpus = settings.devices[number * settings.tensor_parallel :][: settings.tensor_parallel]
             if gpus:
-                environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+                environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(_visible_name, gpus))
             argv = [
                 sys.executable, "-P", "-m", "ratchet.infra.inference.vllm_server", model_dir, "--port", "0",
                 "--dtype", dtype, "--batch", str(batch_size), "--engine", settings.model_dump_json(),

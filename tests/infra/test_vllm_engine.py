@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -313,6 +314,35 @@ def test_a_server_that_hangs_or_dies_is_named(model_dir, tmp_path, monkeypatch):
     assert not _processes(str(tmp_path / "vllm-0.url"))
     with pytest.raises(RatchetError, match="no vLLM server answers"):
         service.load_weights_from(str(model_dir), "x")
+
+
+@pytest.mark.parametrize(
+    ("visible", "named"), [(None, ["2,3", "0,1"]), ("", ["2,3", "0,1"]), ("4, 5,6,GPU-7f", ["6,GPU-7f", "4,5"])]
+)
+def test_devices_are_counted_among_those_that_cuda_shows(tmp_path, monkeypatch, visible, named):
+    """As a scheduler assigns them."""
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    started = []
+
+    @contextmanager
+    def start(argv, log, environment):
+        started.append(environment["CUDA_VISIBLE_DEVICES"])
+        Path(argv[argv.index("--ready") + 1]).write_text("http://127.0.0.1:1")
+        yield None
+
+    monkeypatch.setattr(vllm_service, "process_group", start)
+    settings = SERVED.model_copy(update={"devices": (2, 3, 0, 1), "tensor_parallel": 2})
+    with own_servers(2, "model", "bfloat16", 8, settings, tmp_path):
+        assert started == named
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    with (
+        pytest.raises(RatchetError, match=r"engine\.devices has GPU 2, but CUDA_VISIBLE_DEVICES=4,5 leaves 2 GPUs"),
+        own_servers(2, "model", "bfloat16", 8, settings, tmp_path),
+    ):
+        pass
 
 
 def _processes(argument: str) -> list[int]:
