@@ -211,9 +211,20 @@ def server_address(settings: Settings) -> str | None:
         return elsewhere
     try:
         address = json.loads((settings.prefect_home / "server.json").read_text())["api"]
-        return address if _answers(f"{address}/health") else None
+        return address if _is_of(settings, address) else None
     except (OSError, ValueError, KeyError):
         return None
+
+
+def _is_of(settings: Settings, api: str) -> bool:
+    """True if the server that answers at this address is this home's; one of another home may have its port since. One
+    that wants a login does not say."""
+    home = os.path.expanduser(os.environ.get("PREFECT_HOME") or settings.prefect_home)
+    try:
+        with urllib.request.urlopen(f"{api}/admin/settings", timeout=2) as answer:
+            return json.load(answer)["home"] == home
+    except urllib.error.HTTPError:
+        return _answers(f"{api}/health")
 
 
 def _answers(address: str) -> bool:

@@ -1,11 +1,14 @@
 """Where tracking is, and that no password stays in an address."""
 
+import json
+
 import pytest
 
-from ratchet.cli.prefect_server import prefect_elsewhere
+from ratchet.cli.prefect_server import prefect_elsewhere, server_address
 from ratchet.infra.recipe.load import validate_recipe
 from ratchet.infra.settings import load_settings
 from ratchet.verifiers.errors import RatchetError
+from tests.infra.misbehaving_server import Server
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,19 @@ def test_a_password_belongs_into_the_variable_that_prefects_client_reads(monkeyp
     with pytest.raises(RatchetError, match="PREFECT_API_AUTH_STRING") as raised:
         prefect_elsewhere()
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("status", "home", "taken"), [(200, "", True), (200, "other", False), (401, "", False)])
+def test_a_prefect_server_of_another_home_is_not_taken(tmp_path, monkeypatch, status, home, taken):
+    """As where `ratchet ui` was killed, and another home's has its port since."""
+    for name in ("PREFECT_API_URL", "PREFECT_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    settings = load_settings(tmp_path)
+    settings.prefect_home.mkdir()
+    with Server(status, json.dumps({"home": home or str(settings.prefect_home)})) as server:
+        (settings.prefect_home / "server.json").write_text(json.dumps({"api": server.url}))
+        assert server_address(settings) == (server.url if taken else None)
+    assert server_address(settings) is None
 
 
 @pytest.mark.parametrize(
