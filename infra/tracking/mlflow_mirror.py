@@ -53,6 +53,7 @@ REFUSED = {"INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_DOES_NOT_EXIST", 
 """Permanent refusals, after which the event is logged and skipped, so that it does not hold up the rest."""
 NO_LOGIN = {"UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED", "PERMISSION_DENIED", 401, 403}
 FILES = ("file", "text", "table")
+Logged = entities.Metric | entities.Param
 
 
 def opener(directory: Path, tracking_uri: str) -> "Callable[[Path], MlflowRun]":
@@ -160,23 +161,27 @@ class MlflowRun(Mirrored):
         for event in events:
             points[event["run"]] += self._points(event)
         for run, own in points.items():
-            self._log(self.runs.get(run, ""), "metrics", own, METRICS_PER_CALL)
+            self._log(self.runs.get(run, ""), own, METRICS_PER_CALL)
         if scores := sorted({p.key for p in points[self.path.stem] if p.key.endswith("/pass_at_1")}):
             self.pages.show_list(self.experiment_id, scores)
 
-    def _log(self, run: str, kind: str, values: Sequence[entities.Metric | entities.Param], most: int) -> None:
-        """Log `metrics` or `params`, as many at once as MLflow takes. If it refuses some, log those of each name alone:
+    def _log(self, run: str, values: Sequence[Logged], most: int) -> None:
+        """Log metrics or parameters, as many at once as MLflow takes. If it refuses some, log those of each name alone:
         one that it never takes holds up no other."""
         for start in range(0, len(values), most):
             batch = values[start : start + most]
             try:
-                self.client.log_batch(run, **{kind: batch})
+                self._log_batch(run, batch)
             except MlflowException as error:
                 if not REFUSED & _codes(error):
                     raise
                 for name in dict.fromkeys(value.key for value in batch):
                     alone = [value for value in batch if value.key == name]
-                    self._deliver(f"{kind} {name!r}", partial(self.client.log_batch, run, **{kind: alone}))
+                    self._deliver(name, partial(self._log_batch, run, alone))
+
+    def _log_batch(self, run: str, values: Sequence[Logged]) -> None:
+        metrics = [value for value in values if isinstance(value, entities.Metric)]
+        self.client.log_batch(run, metrics, [value for value in values if isinstance(value, entities.Param)])
 
     def _open(self, name: str) -> None:
         files = None  # a server has its own storage
@@ -208,7 +213,7 @@ class MlflowRun(Mirrored):
                 ).info.run_id
         self.runs[event["run"]] = run_id
         parameters = {_named(name): str(value)[:500] for name, value in event["parameters"].items()}
-        self._log(run_id, "params", list(starmap(entities.Param, parameters.items())), PARAMETERS_PER_CALL)
+        self._log(run_id, list(starmap(entities.Param, parameters.items())), PARAMETERS_PER_CALL)
 
     def _points(self, event: dict[str, Any]) -> Iterator[entities.Metric]:
         """A run's metrics; those of an evaluation belong to the model too, on the data set that begins their name."""
