@@ -45,7 +45,7 @@ class Source:
 
     @property
     def chat(self) -> list[Row]:
-        return [{"role": "user", "content": self.message}]
+        return [*self.prompt.turns(self.message)]
 
     @property
     def encoded(self) -> str:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from ratchet.data_curation.base.problem_table import PROBLEM_SCHEMA
 from ratchet.data_curation.raw_batches import UNREADABLE, RawFile, read_row
 from ratchet.data_curation.read import open_raw_file
-from ratchet.data_curation.readers.columns import RawRow
+from ratchet.data_curation.readers.columns import RawRow, chat_turns
 from ratchet.data_curation.readers.options import has_options, take_options
 from ratchet.data_curation.readers.plain_formats import Columns
 from ratchet.data_curation.readers.raw_files import Malformed, Row, read_rows
@@ -37,6 +37,7 @@ CONCERNS = {
     "unverifiable": "a reference that cannot be verified against itself",
     "mostly_template": "a prompt that lost more than half of its text to templates",
     "options_missing": "options that are not in the prompt",
+    "system_prompt": "a system prompt, which is left out (give it as model.prompt.system_prompt)",
 }
 
 
@@ -126,7 +127,7 @@ def preview_file(
             templates.update(name for name, _ in statement.removed)
             kept = json.loads(problem.metadata or "{}")  # an own domain's answer too, as it was published
             ignored |= {name for name, value in kept.items() if name in raw and value != problem.answer}
-            for concern, example in _concerns(problem, row.removed, _options(raw)):
+            for concern, example in _concerns(problem, row.removed, _options(raw), _system_prompt(raw)):
                 concerns[concern] += 1
                 examples.setdefault(concern, f"row {number}: {example}")
         except UNREADABLE as error:
@@ -179,7 +180,9 @@ def _problem(raw: Row, file: RawFile) -> tuple[Problem, Statement]:
     return problem, statement
 
 
-def _concerns(problem: Problem, removed: Sequence[str], options: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _concerns(
+    problem: Problem, removed: Sequence[str], options: Sequence[str], system_prompt: str
+) -> Iterator[tuple[str, str]]:
     """The suspicious findings, keys of `CONCERNS`, each with the evidence."""
     domain = domain_of(problem.domain)
     if missing := domain.fault(problem):
@@ -190,6 +193,18 @@ def _concerns(problem: Problem, removed: Sequence[str], options: Sequence[str]) 
         yield "mostly_template", f"only {_short(problem.prompt)!r} is left"
     if (absent := next((text for text in options if text not in problem.prompt), None)) is not None:
         yield "options_missing", f"{absent!r} is not in it"
+    if system_prompt and system_prompt not in problem.prompt:
+        yield "system_prompt", repr(_short(system_prompt))
+
+
+def _system_prompt(raw: Row) -> str:
+    """The system turn of a row's chat; "" without one."""
+    for value in raw.values():
+        with suppress(Malformed):
+            roles = dict(reversed(chat_turns(value, ""))) if isinstance(value, list) else {}
+            if isinstance(system := roles.get("system"), str):
+                return system
+    return ""
 
 
 def _options(raw: Row) -> list[str]:

@@ -32,8 +32,9 @@ class EndpointGenerations(Generations):
 
     def _sample(self, missing: Sequence[RequestBatch], stored: Stored) -> Iterator[pa.Table]:
         todo = {(batch.position, asked.key): asked for batch in missing for asked in missing_of(batch, stored)}
+        formats = {batch.position: self.plan.prompts[batch.benchmark] for batch in missing}
         requests = (
-            Request(key=key, seed=asked.seed, messages=({"role": "user", "content": asked.message},))
+            Request(key=key, seed=asked.seed, messages=tuple(formats[key[0]].turns(asked.message)))
             for key, asked in todo.items()
         )
         unanswered = Counter(position for position, _ in todo)

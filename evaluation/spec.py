@@ -108,7 +108,8 @@ class EvaluationPlan:
         domain, prompt = domain_of(benchmark.domain), self.prompts[benchmark.name]
         asked = dict.fromkeys(domain.template(problem) for problem in self.problems[benchmark.name])
         filled = {name: prompt.templates.get(name, domain.templates[name]) for name in asked}
-        return {**filled, "response_prefix": prompt.response_prefix}
+        system = {"system_prompt": prompt.system_prompt} if prompt.system_prompt else {}
+        return {**filled, **system, "response_prefix": prompt.response_prefix}
 
     @cached_property
     def judged_prefixes(self) -> dict[str, str]:
@@ -142,7 +143,8 @@ class EvaluationPlan:
             requests, prompt = [], self.prompts[benchmark.name]
             for problem in self.problems[benchmark.name]:
                 message = user_message(problem, prompt)
-                digest = hashlib.sha256(f"{message}\x00{prompt.response_prefix}".encode()).hexdigest()[:16]
+                parts = [message, prompt.response_prefix, *filter(None, [prompt.system_prompt])]
+                digest = hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
                 for sample in range(benchmark.samples):
                     seed = derive_seed(SEED, benchmark.name, problem.problem_id, sample)
                     requests.append(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
+from ratchet.data_curation.base.prompts import PromptFormat
 from ratchet.evaluation.comparison import SIGNIFICANT, Counts, PairedDifference, paired_difference, question_changes
 from ratchet.evaluation.gains import Task, supported_k
 from ratchet.evaluation.scores import complete
@@ -189,8 +190,9 @@ def topic_rows(benchmarks: Benchmarks, name: Literal["topics", "months"]) -> lis
 
 def setting_row(name: str, scores: Scores) -> Row:
     published, released, checked = scores["published_questions"], scores["released"], scores["contamination"]
-    templates = {name: text for name, text in scores["prompt"].items() if name != "response_prefix"}
-    prompt = " or ".join(f"{text} {scores['prompt']['response_prefix']}" for text in dict.fromkeys(templates.values()))
+    templates = {name: text for name, text in scores["prompt"].items() if name not in PromptFormat.model_fields}
+    system, prefix = (scores["prompt"].get(name, "") for name in ("system_prompt", "response_prefix"))
+    prompt = " or ".join(f"{system} {text} {prefix}" for text in dict.fromkeys(templates.values()))
     return {
         "benchmark": name,
         "questions": f"{scores['questions']}"

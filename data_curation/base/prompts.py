@@ -7,16 +7,19 @@ from pydantic import ConfigDict
 
 from ratchet.data_curation.base.section import Section
 from ratchet.verifiers.domains import domain_of
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.problem import Problem
 
 
 class PromptFormat(Section):
-    """Format of the user turn that is made from a problem. Fields besides `response_prefix` are templates by name,
-    which replace the domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and `{tests}`
-    (all of them) are filled in, then the chat template is applied."""
+    """Format of the chat that is made from a problem. Fields besides the two below are templates of the user turn by
+    name, which replace the domains': `{prompt}`, `{starter_code}` and, for code, `{examples}` (the first test) and
+    `{tests}` (all of them) are filled in, then the chat template is applied."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, str] = {}  # pyright: ignore[reportIncompatibleVariableOverride]
+    system_prompt: str = ""
+    """The system turn before each user turn; "": none but what the chat template adds itself."""
     response_prefix: str = ""
     """Text given to the model as the response's start; R1 distills start inside `<think>`."""
 
@@ -24,6 +27,11 @@ class PromptFormat(Section):
     def templates(self) -> dict[str, str]:
         """The templates by name."""
         return self.__pydantic_extra__ or {}
+
+    def turns(self, message: str) -> list[dict[str, str]]:
+        """The messages of a prompt with this user turn."""
+        system = [{"role": "system", "content": self.system_prompt}] if self.system_prompt else []
+        return [*system, {"role": "user", "content": message}]
 
 
 def template_fault(template: str, placeholders: Collection[str]) -> str:
@@ -68,8 +76,16 @@ def message_ids(tokenizer: Any, messages: Sequence[str], prompt_format: PromptFo
     already ends with it: those of R1 distills end with `<think>`."""
     if not messages:
         return []
-    turns = [[{"role": "user", "content": message}] for message in messages]
-    texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    turns = [prompt_format.turns(message) for message in messages]
+    try:
+        texts = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False)
+    except Exception as error:  # of jinja2, which curation alone does not install
+        if not prompt_format.system_prompt:
+            raise
+        raise RatchetError(
+            f"model.prompt.system_prompt: the model's chat template refuses it ({error}). Leave it out, or put its "
+            "text into a template of the user turn."
+        ) from error
     prefix = prompt_format.response_prefix
     begun = [text if text.endswith(prefix) else text + prefix for text in texts]
     return [tuple(ids) for ids in tokenizer(begun, add_special_tokens=False).input_ids]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ratchet.data_curation.base.prompts import template_fault
+from ratchet.data_curation.base.prompts import PromptFormat, template_fault
 from ratchet.infra.recipe.recipe import Recipe
 from ratchet.verifiers.domains import declare_domains, domain_of
 from ratchet.verifiers.environments.domain import GENERATOR
@@ -32,7 +32,7 @@ def use_domains(recipe: Recipe) -> list[str]:
         _check_templates(f"the domain {name}: templates", domain_of(name).templates, [name])
     _check_templates("model.prompt", recipe.model.prompt.templates, used)
     for benchmark in recipe.evaluation.benchmarks:
-        own = {name: template for name, template in benchmark.prompt.items() if name != "response_prefix"}
+        own = {name: template for name, template in benchmark.prompt.items() if name not in PromptFormat.model_fields}
         _check_templates(f"benchmark {benchmark.name}: prompt", own, [benchmark.domain])
         if benchmark.advanced.answer_pattern != BOXED and not domain_of(benchmark.domain).compares_math:
             raise RatchetError(f"benchmark {benchmark.name}: answer_pattern is for math and science; the domain "

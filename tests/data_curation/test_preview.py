@@ -15,7 +15,8 @@ ROWS = [
 def test_three_rows_beside_their_fields_and_what_looks_wrong(tmp_path):
     preview = preview_file(write_lines(tmp_path / "m.jsonl", ROWS), "math")
     assert (preview.layout, preview.rows, preview.kept, preview.ignored) == ("math", 4, 3, ["level"])
-    assert preview.concerns == {"no_reference": 1, "unverifiable": 1, "mostly_template": 1, "options_missing": 0}
+    looks_wrong = {"no_reference": 1, "unverifiable": 1, "mostly_template": 1}
+    assert preview.concerns == looks_wrong | {"options_missing": 0, "system_prompt": 0}
     assert preview.examples["unverifiable"].startswith("row 2: '$\\\\frac{1}{$': the reference does not verify")
     assert preview.rejected == {"problem: int instead of text": 1} and preview.templates == {f"… {BOXED}": 1}
     first, middle, last = preview.shown
@@ -25,6 +26,14 @@ def test_three_rows_beside_their_fields_and_what_looks_wrong(tmp_path):
     unverifiable = f"a reference that cannot be verified against itself, e.g. {preview.examples['unverifiable']}"
     assert f"! 1 of 4 rows: {unverifiable}" in [*preview.lines()]
     assert FilePreview.model_validate_json(json.dumps(preview.as_json())) == preview
+
+
+def test_a_system_prompt_that_is_left_out_is_counted(tmp_path):
+    chat = [{"role": "system", "content": "Reply in French."}, {"role": "user", "content": "What is 20 + 37?"}]
+    path = write_lines(tmp_path / "c.jsonl", [{"messages": chat, "solution": "57"}])
+    preview = preview_file(path, "math", {"prompt": "messages", "answer": "solution"})
+    assert preview.concerns["system_prompt"] == 1 and "Reply in French." in preview.examples["system_prompt"]
+    assert any("model.prompt.system_prompt" in line for line in preview.lines() if line.startswith("!"))
 
 
 def test_options_that_a_mapping_leaves_out_are_counted(tmp_path):

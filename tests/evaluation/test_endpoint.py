@@ -41,6 +41,18 @@ def test_an_outage_costs_time_and_no_answer_is_paid_for_twice(asked, server):
     assert {t for table in tables for t in table["finish_reason"].to_pylist()} == {"stop"}
 
 
+def test_a_system_prompt_is_asked_and_has_responses_of_its_own(spec, server, tmp_path):
+    plain = load_plan(read_spec(write(first_benchmark(spec, samples=1), tmp_path)))
+    spec["prompt"] = {**spec["prompt"], "system_prompt": "Be brief."}
+    spec["model"] = {"identity": "m", "endpoint": {"base_url": server.url, "model": "m", "concurrency": 4}}
+    file = write(first_benchmark(spec, samples=1), tmp_path)
+    with generations(file, server, []) as source:
+        assert pa.concat_tables(source.stream()).num_rows == source.total
+    assert {*server.systems} == {"Be brief."}
+    keys, others = ({a.key for batch in each.batches for a in batch.requests} for each in (plain, source.plan))
+    assert not keys & others
+
+
 def test_one_question_that_always_fails_does_not_hold_up_the_others(asked, server):
     plan = load_plan(read_spec(asked))
     messages = list(dict.fromkeys(a.message for batch in plan.batches for a in batch.requests))

@@ -40,6 +40,18 @@ def test_a_prefix_with_which_the_template_ends_is_not_added_again(policy, monkey
     assert prompt_ids(policy.tokenizer, sums(1), PromptFormat(math="{prompt}", response_prefix="<think>\n")) == plain
 
 
+def test_a_system_prompt_begins_each_chat_if_the_template_takes_one(policy, monkeypatch):
+    asked = PromptFormat(math="{prompt}", system_prompt="Be brief.")
+    template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    monkeypatch.setattr(policy.tokenizer, "chat_template", template)
+    [problem] = sums(1)
+    [ids] = prompt_ids(policy.tokenizer, [problem], asked)
+    assert policy.tokenizer.decode(ids) == f"<system>Be brief.<user>{problem.prompt}"
+    monkeypatch.setattr(policy.tokenizer, "chat_template", "{{ raise_exception('System role not supported') }}")
+    with pytest.raises(RatchetError, match=r"model\.prompt\.system_prompt: .*System role not supported"):
+        prompt_ids(policy.tokenizer, [problem], asked)
+
+
 def test_traces_longer_than_the_window_are_set_aside_and_counted(policy):
     long = {"prompt": sums(1)[0].prompt, "response": "The answer is " * 60}
     samples, dropped = warm_start.encode([*TRACES[:2], long], policy.tokenizer, FORMAT, positions=96)
