@@ -162,11 +162,13 @@ def artifact_key(
 
 
 def matches(what: str, artifacts: Sequence[Artifact]) -> list[Artifact]:
-    """The artifacts named by `kind/name-key12`, by the beginning of that or of their key (six digits or more), by their
-    name, or by a path in them: the first of these rules that names any decides."""
+    """The artifacts named by `kind/name-key12`, by a path in them, by the beginning of their key (six digits or more),
+    by their name, or by the beginning of `kind/name-key12`: the first of these rules that names any decides."""
     path = Path(what).expanduser().resolve()
+    around = (path, *path.parents) if path.exists() else (path,)  # in an artifact's directory, any name is a path in it
     rules: tuple[Callable[[Artifact], bool], ...] = (
-        lambda a: what in (a.ref, a.key) or a.path.resolve() in (path, *path.parents),
+        lambda a: what in (a.ref, a.key),
+        lambda a: a.path.resolve() in around,
         lambda a: len(what) >= 6 and a.key.startswith(what),
         lambda a: what in (a.name, f"{a.kind}/{a.name}"),
         lambda a: a.ref.startswith(what),
@@ -312,6 +314,8 @@ class ArtifactStore:
                 manifest = json.loads(manifest_file.read_text())
                 artifact = self.locate(manifest["kind"], manifest["name"], manifest["key"])
             except (OSError, ValueError, KeyError):
+                continue
+            if artifact.path != manifest_file.parent:  # the user's copy of it, which no step finds
                 continue
             artifacts.append((manifest.get("finished_at", 0), artifact.ref, artifact))
         yield from (artifact for _, _, artifact in sorted(artifacts))

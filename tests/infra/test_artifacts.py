@@ -17,8 +17,10 @@ from ratchet.verifiers.errors import RatchetError
 ROWS = pa.table({"problem_id": ["a", "b", "c"]})
 
 
-def make(store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None = None, rejected: int = 1) -> Artifact:
-    target = store.locate("problems", "math", artifact_key("rules", 1, "math", parameters, inputs or []))
+def make(
+    store: ArtifactStore, parameters: dict, inputs: list[Artifact] | None = None, rejected: int = 1, name: str = "math"
+) -> Artifact:
+    target = store.locate("problems", name, artifact_key("rules", 1, name, parameters, inputs or []))
     with store.draft(target, resumable=False) as draft:
         draft.write_dataset(ROWS.slice(0, 3 - rejected), ROWS.slice(3 - rejected), rows_in=3)
         facts = {"step": "rules", "step_version": 1, "parameters": parameters, "inputs": inputs or []}
@@ -82,6 +84,25 @@ def test_a_finished_artifact_is_found_and_explains_itself(tmp_path):
     assert found.manifest.files["kept.parquet"].bytes == made.kept.stat().st_size
     assert store.open(made.ref) == store.open(made.key[:8]) == store.open(str(made.path)) == made
     assert store.find("problems", "math", "0" * 64) is None
+
+
+def test_in_the_directory_of_one_artifact_the_names_of_others_mean_those(tmp_path, monkeypatch):
+    store = ArtifactStore(tmp_path)
+    here, other = make(store, {"a": 1}), make(store, {"a": 2}, name="code")
+    monkeypatch.chdir(here.path)
+    beside = f"../{other.path.name}"
+    for what in (other.ref, other.key, other.key[:8], "code", "problems/code", "problems/code-", beside):
+        assert store.open(what) == other, what
+    assert store.open(".") == store.open("kept.parquet") == here
+    with pytest.raises(RatchetError, match="No artifact 'nothing'"):
+        store.open("nothing")
+
+
+def test_a_copy_beside_an_artifact_is_another_thing(tmp_path):
+    made = make(store := ArtifactStore(tmp_path), {"a": 1})
+    shutil.copytree(made.path, made.path.with_name(f"{made.path.name}.bak"))
+    assert [*store.all()] == [made]
+    assert store.open(made.ref) == store.open(made.key[:8]) == store.open(str(made.path)) == made
 
 
 def test_rows_may_not_be_lost(tmp_path):
