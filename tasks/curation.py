@@ -79,6 +79,18 @@ def benchmark_rows(benchmarks: Iterable[Artifact]) -> list[Path]:
     return [file for artifact in benchmarks for file in (artifact.kept, artifact.rejected)]
 
 
+def read_whole(benchmarks: Iterable[Artifact]) -> list[Artifact]:
+    """Those of the benchmarks that have such rows: they count in the keys of steps that read `benchmark_rows`."""
+    return [artifact for artifact in benchmarks if artifact.finished and artifact.manifest.counts["rejected"]]
+
+
+def file_sources(files: Sequence[Artifact]) -> dict[str, list[str]]:
+    """The sources of these files' rows, for a step's key. A generated file is in it by its name."""
+    names = source_names([file.path for file in files])
+    named = any(file.kind == FILE_KIND for file in files) or any("/" in name for name in names)
+    return {"sources": names} if named else {}
+
+
 def benchmark_problems(
     run: RunContext, domain: str, files: Sequence[Artifact], columns: Mapping[str, str], name: str = "",
     window: Window | None = None, source: str = "", shown: str = "",
@@ -94,8 +106,9 @@ def benchmark_problems(
     parameters = {"domain": domain, **({"window": [str(day) for day in window]} if window else {})}
     if columns:
         parameters["columns"] = dict(columns)
-    if "/" in source:
-        name = source.replace("/", "-")
+    source = source or ("" if named else source_names([files[0].path])[0])
+    if source and source != name:
+        name = source.replace("/", "-") if "/" in source else name
         parameters["source"] = source
     title = f"benchmark {name}" if named else f"held out {shown or (source or name).replace('_', ' ')}"
     return run_step(
@@ -115,12 +128,7 @@ def read_benchmark(
 def normalize(run: RunContext, domain: str, settings: Curation, raw: Sequence[Artifact]) -> Artifact:
     """Read the files, remove templates, and give each problem its content identity."""
     paths, columns = [file.path for file in raw], settings.columns
-    names = source_names(paths)
-    parameters = {
-        "domain": domain,
-        **({"sources": names} if any("/" in name for name in names) else {}),  # else the files' names are in the key
-        **({"columns": columns} if columns else {}),
-    }
+    parameters = {"domain": domain, **file_sources(raw), **({"columns": columns} if columns else {})}
 
     def work(draft: Draft[DatasetResult]) -> Iterable[Split]:
         _show_previews(run, draft, domain, paths, columns)
@@ -186,7 +194,10 @@ def run_curation_step(
 
     kind = Step(step.name, step.version, "problems", step.resumable)
     inputs = [problems, *benchmarks, *([answers] if answers else [])]
-    return split_step(run, kind, domain, settings, inputs, step.parameters(context), work, code=step.code(context))
+    return split_step(
+        run, kind, domain, settings, inputs, step.parameters(context), work, code=step.code(context),
+        whole=read_whole(benchmarks),
+    )  # fmt: skip
 
 
 def curated(run: RunContext, domain: str, steps: Sequence[Artifact], missing: Sequence[str]) -> Artifact:
@@ -255,6 +266,7 @@ def split_step(
     run: RunContext, step: Step, domain: str, settings: Curation, inputs: Sequence[Artifact], parameters: Parameters,
     work: Callable[[Draft[DatasetResult]], Iterable[Split]], code: Iterable[str] = (),
     check: Callable[[], None] | None = None, trial: Callable[[], Iterable[str]] | None = None,
+    whole: Sequence[Artifact] = (),
 ) -> Artifact:  # fmt: skip
     """Run a step of a domain's curation. `work` gives the splits to write; a `summary` that it leaves in the draft's
     result is added to the counts."""
@@ -272,7 +284,7 @@ def split_step(
     title = f"{step.name.replace('_', ' ')} {domain}"
     return run_step(
         run, step, f"{domain}-{step.name}", parameters=parameters, inputs=inputs, make=make, title=title, code=code,
-        check=check, trial=trial,
+        check=check, trial=trial, whole=whole,
     )  # fmt: skip
 
 

@@ -187,7 +187,8 @@ def _statement(row: Mapping[str, Any]) -> str:
 def _sources(steps: Sequence[DatasetManifest]) -> list[Row]:
     """The raw files, with as much of their paths as tells them apart."""
     files = steps[0].inputs
-    names = steps[0].parameters.get("sources") or [facts["name"] for facts in files]
+    sources = steps[0].parameters.get("sources") or [""] * len(files)
+    names = [source if "/" in source else facts["name"] for source, facts in zip(sources, files, strict=True)]
     return [{"file": f"`{name}`", "sha256": facts["key"]} for name, facts in zip(names, files, strict=True)]
 
 

@@ -23,7 +23,7 @@ from ratchet.data_curation.trace_files import Trace, check_columns, problem_rows
 from ratchet.infra.recipe.training import WarmStart
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.infra.store.manifest import PromptComparison, TracesResult
-from ratchet.tasks.curation import benchmark_rows, held_out
+from ratchet.tasks.curation import benchmark_rows, file_sources, held_out, read_whole
 from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
@@ -93,6 +93,7 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
         draft.result.prompts = _compared_prompts(prompt, chosen, run.reporter)
 
     parameters = {
+        **file_sources(files),
         "columns": start.columns,
         **({"domain": of_files[0]} if len(named) == 1 else {"domains": of_files}),
         **({"mix": start.mix} if start.mix else {}),
@@ -112,10 +113,10 @@ def own_traces(run: RunContext, start: WarmStart, domains: list[str]) -> Artifac
             except RatchetError as error:
                 raise RatchetError(f"training.warm_start.files: {error} Its mapping is warm_start.columns.") from error
 
-    inputs = [*files, *(artifact for d in settings for artifact in benchmarks[d])]
+    compared = [artifact for d in settings for artifact in benchmarks[d]]
     return run_step(
-        run, OWN_TRACES, "warm-start", parameters=parameters, inputs=inputs, make=make, title="own traces",
-        check=check, code=code_of(asked),
+        run, OWN_TRACES, "warm-start", parameters=parameters, inputs=[*files, *compared], make=make,
+        title="own traces", check=check, whole=read_whole(compared), code=code_of(asked),
     )  # fmt: skip
 
 

@@ -2,12 +2,19 @@ import json
 from types import SimpleNamespace
 from typing import cast
 
+import pyarrow.parquet as pq
 import pytest
 
 from ratchet.data_curation.base.draft import DatasetResult, Draft
 from ratchet.data_curation.read import read_files
 from ratchet.data_curation.split import Rejection, partition
+from ratchet.data_curation.steps import steps_of
+from ratchet.flows.runs import open_run
+from ratchet.infra.recipe.recipe import Recipe
+from ratchet.infra.settings import load_settings
+from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation
+from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import write_splits
 from ratchet.verifiers.errors import RatchetError
@@ -65,3 +72,51 @@ def test_a_step_may_reject_as_much_as_the_recipe_allows_and_its_counts_are_those
     draft = Draft(tmp_path, DatasetResult())
     write_splits(draft, [batch(None, None, "proof"), batch(None, "figure")], max_rejected=0.4)
     assert draft.result.metrics == {"rows_in": 5, "rows_kept": 3, "rows_rejected": 2}
+
+
+SUM = "What is the sum of the first hundred odd numbers, counted from one upwards?"
+GOATS = "A farmer sells 7 goats for 20 coins each at the market in the town. How many coins does he get for them?"
+PENS = "Tom has 3 boxes of 4 pens each. How many pens are there in total, if one of the boxes was lost on the way?"
+
+
+@pytest.fixture
+def decontaminated(tmp_path, monkeypatch):
+    """The data sets of `normalize` and `decontaminate` for files of these rows in one home."""
+    monkeypatch.chdir(tmp_path)
+
+    def written(files: dict[str, list]) -> list[str]:
+        for name, rows in files.items():
+            (tmp_path / name).write_text("".join(json.dumps({"problem": p, "answer": a}) + "\n" for p, a in rows))
+        return list(files)
+
+    def decontaminated(inputs: dict[str, list], benchmarks: dict[str, list]) -> tuple[Artifact, Artifact]:
+        math = {"inputs": written(inputs), "benchmarks": written(benchmarks)}
+        recipe = Recipe.model_validate({"name": "r", "curation": {"math": math}})
+        with open_run(recipe, load_settings(tmp_path / "home"), "t", ProgressReporter()) as run:
+            settings = recipe.curation_of("math")
+            read = curation.normalize(run, "math", settings, curation.raw_files(run, "math", settings))
+            step = next(step for step in steps_of("math", settings) if step.needs == ("benchmarks",))
+            held_out = curation.held_out(run, "math", settings)
+            return read, curation.run_curation_step(run, "math", settings, step, read, held_out)
+
+    return decontaminated
+
+
+def test_a_held_out_row_that_cannot_be_read_counts_where_it_is_compared_with(decontaminated):
+    rows, unreadable = {"raw.jsonl": [(PENS, "8"), (GOATS, "140")]}, {"parts": [1, {"x": 2}]}
+    _, before = decontaminated(rows, {"test.jsonl": [(SUM, "10000"), (PENS, unreadable)]})
+    _, after = decontaminated(rows, {"test.jsonl": [(SUM, "10000"), (GOATS, unreadable)]})
+    kept = [pq.read_table(each.kept)["prompt"].to_pylist() for each in (before, after)]
+    assert kept == [[GOATS], [PENS]]
+
+
+def test_rows_name_the_file_that_they_are_in_whatever_it_was_called_before(decontaminated):
+    def sources(first: str, second: str, benchmark: str) -> list[list[str]]:
+        inputs = {first: [(PENS, "8")], second: [(GOATS, "140")]}
+        read, compared = decontaminated(inputs, {benchmark: [(SUM, "10000")]})
+        item = Artifact.of(compared.manifest.inputs[1])
+        return [pq.read_table(each.kept)["source"].to_pylist() for each in (read, item)]
+
+    assert sources("a.jsonl", "b.jsonl", "test.v1.jsonl") == [["a", "b"], ["test.v1"]]
+    assert sources("a.jsonl", "c.jsonl", "test.v2.jsonl") == [["a", "c"], ["test.v2"]]
+    assert sources("c.jsonl", "a.jsonl", "test.v2.jsonl") == [["c", "a"], ["test.v2"]]

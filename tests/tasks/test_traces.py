@@ -48,10 +48,10 @@ class Warned(ProgressReporter):
 TWO = {"math": {}, "code": {}}
 
 
-def traces_of(tmp_path, start: dict) -> list[dict]:
-    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": TWO})
+def traces_of(tmp_path, start: dict, curation: dict = TWO) -> list[dict]:
+    recipe = Recipe.model_validate({"name": "t", "training": {"warm_start": start}, "curation": curation})
     with open_run(recipe, load_settings(tmp_path / "home"), "t", Warned()) as run:
-        return pq.read_table(own_traces(run, recipe.training.warm_start, [*TWO]).kept).to_pylist()
+        return pq.read_table(own_traces(run, recipe.training.warm_start, [*curation]).kept).to_pylist()
 
 
 def written(path, rows: list[dict]) -> str:
@@ -78,6 +78,18 @@ def test_a_column_names_the_domain_of_each_row(tmp_path):
     columns = {"prompt": "input", "response": "output", "domain": "kind"}
     got = traces_of(tmp_path, {"files": [file], "columns": columns, "batch_size": 2})
     assert [(row["domain"], row["prompt"]) for row in got] == [("math", "Sum?"), ("code", "Sort.")]
+
+
+def test_another_name_and_an_unreadable_held_out_row_are_looked_at_again(tmp_path):
+    rows = [{"input": SHEEP, "output": "9"}, {"input": LAMPS, "output": "6"}]
+    columns = {"prompt": "input", "response": "output"}
+    seen = []
+    for name, held_out in (("a", SHEEP), ("a", LAMPS), ("b", LAMPS)):
+        items = [{"problem": "What is 1 plus 3?", "answer": "4"}, {"problem": held_out, "answer": {"parts": [1, {}]}}]
+        curation = {"math": {"benchmarks": [written(tmp_path / "test.jsonl", items)]}}
+        start = {"files": [written(tmp_path / f"{name}.jsonl", rows)], "columns": columns, "batch_size": 1}
+        seen += [(row["source"], row["prompt"]) for row in traces_of(tmp_path, start, curation)]
+    assert seen == [("a", LAMPS), ("a", SHEEP), ("b", SHEEP)]
 
 
 @pytest.mark.parametrize(("start", "said"), [
