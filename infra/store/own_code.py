@@ -13,10 +13,15 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from itertools import accumulate
 from pathlib import Path
+from types import ModuleType
+from weakref import WeakKeyDictionary
 
 from ratchet.data_curation.base.files import content_key
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import search_import_path
 
+_hashed_as: WeakKeyDictionary[ModuleType, str] = WeakKeyDictionary()
+"""The sha256 of each imported module's file when it was first hashed here."""
 _OURS = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("site-packages", "dist-packages")
 
@@ -27,6 +32,7 @@ def own_code(paths: Iterable[str]) -> dict[str, str]:
 
     Covered are files outside of the standard library and of site-packages, and the module's own package wherever it is;
     imports in functions too, and `import_module` of a literal name. Not covered: computed names, and data files.
+    Raises RatchetError for a file that has changed since this process imported it: the earlier code would run.
     """
     search_import_path()
     hashes: dict[str, str] = {}
@@ -54,7 +60,13 @@ def _sources(root: str) -> list[tuple[str, str]]:
                 specs[name] = None
                 continue
             source = spec.loader.get_data(spec.origin)  # type: ignore[union-attr]  # of a file or a zip
-            sources.append((name, hashlib.sha256(source).hexdigest()))
+            sha256 = hashlib.sha256(source).hexdigest()
+            if (module := sys.modules.get(name)) and _hashed_as.setdefault(module, sha256) != sha256:
+                raise RatchetError(
+                    f"{spec.origin} has changed since this command imported it, so the earlier code would run. Run it "
+                    "again (in a notebook, restart the kernel): finished steps are reused."
+                )
+            sources.append((name, sha256))
             waiting += _imports(source, name if spec.submodule_search_locations else parent)
     return sources
 

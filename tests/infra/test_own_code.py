@@ -4,10 +4,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from ratchet.infra.store.own_code import own_code
+from ratchet.verifiers.errors import RatchetError
 from ratchet.verifiers.registry import IMPORT_PATH
 
 LAB = {
@@ -56,6 +58,22 @@ def test_a_lab_that_moves_keeps_its_hash(lab, tmp_path, monkeypatch):
     monkeypatch.setenv(IMPORT_PATH, str(tmp_path / "elsewhere"))
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(lab)])
     assert own_code(["a_lab.losses"]) == first
+
+
+def test_code_that_this_process_has_imported_may_not_change_under_it(lab, monkeypatch):
+    def with_text(text):
+        (lab / "c_named.py").write_text(text)
+        return own_code(["a_lab.losses"])
+
+    assert with_text("x = 1\n") != with_text("x = 2\n"), "as often as it likes before"
+    monkeypatch.setitem(sys.modules, "c_named", ModuleType("c_named"))
+    before = own_code(["a_lab.losses"])
+    for _ in range(2):
+        with pytest.raises(RatchetError, match=r"c_named\.py has changed since .* Run it again"):
+            with_text("x = 3\n")
+    assert with_text("x = 2\n") == before
+    monkeypatch.setitem(sys.modules, "c_named", ModuleType("c_named"))
+    assert with_text("x = 3\n") != before, "imported again"
 
 
 def test_our_own_modules_and_libraries_add_nothing(tmp_path, monkeypatch):
