@@ -40,15 +40,19 @@ def stages_of(settings: Settings, what: str) -> list[Artifact]:
     """The trained stages that `what` names, in order: one stage, or all stages behind the results of a run or behind
     another artifact. Raises RatchetError if there is none whose rollouts were kept."""
     store = ArtifactStore(settings.artifacts)
-    artifacts, lineage = list(store.all()), Lineage(store)
+    artifacts, lineage, own = list(store.all()), Lineage(store), set[Artifact]()
     if matches(what, artifacts):
         named = [resolve(what, artifacts, store.root)]
+        own = {*store.ancestors(named)}
         named = named if named[0].kind == "checkpoint" else lineage.behind(named[0])
     elif record := find_run(settings, what):
         named = [each for end in record.ends for each in (*lineage.behind(end), end)]
+        own = {step.output for step in record.steps}
     else:
         raise RatchetError(f"{what!r} is neither a stage nor a run. `ratchet show checkpoint` lists the stages.")
-    kept = {each.key: each for each in named if each.kind == "checkpoint" and rollout_files(each.path)}
+    stages = [each for each in named if each.kind == "checkpoint" and rollout_files(each.path)]
+    # A stage that was made twice is one, and that which was really read.
+    kept = {(each.name, each.content()): each for each in sorted(stages, key=lambda each: each in own)}
     if not kept:
         raise RatchetError(f"{what}: it has no kept rollouts. A stage keeps them unless keep_rollouts is `samples`.")
     return sorted(kept.values(), key=lambda each: each.manifest.finished_at)

@@ -46,6 +46,22 @@ def test_a_run_keeps_every_rollout_and_the_command_counts_them(finished_home, st
     assert in_process("rollouts", stages[0].path, "--text", "no response has this")  # a directory; nothing matches
 
 
+@pytest.mark.parametrize("newer", [False, True])
+def test_a_stage_that_was_made_twice_is_counted_once(finished_home, stages, tmp_path, newer):
+    home = tmp_path / "home"
+    copy_home(finished_home / "artifacts", home / "artifacts")
+    shutil.copytree(finished_home / "tracking", home / "tracking")
+    last = home / "artifacts" / stages[-1].kind / stages[-1].path.name
+    again = shutil.copytree(last, last.with_name(f"{stages[-1].name}-{'f' * 12}"))
+    facts = json.loads((last / "manifest.json").read_text())
+    later = {"key": "f" * 64, "finished_at": facts["finished_at"] + (1 if newer else -1)}
+    (again / "manifest.json").write_text(json.dumps(facts | later))
+    settings, refs = load_settings(home), [stage.ref for stage in stages]
+    run = [*all_runs(settings)][-1].run_id
+    assert [[each.ref for each in stages_of(settings, what)] for what in (run, "report")] == [refs, refs]
+    assert [each.ref for each in stages_of(settings, ref := f"checkpoint/{again.name}")] == [ref]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
