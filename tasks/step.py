@@ -145,6 +145,8 @@ def _find_or_make(
                 else:
                     draft.tracking_id = child
                     make(draft)
+                    for artifact in inputs:
+                        run.store.check_unchanged(artifact)
                     run.store.finish(
                         target, draft, step=step.name, step_version=step.version, parameters=parameters,
                         inputs=inputs, started_at=started_at, whole=whole, code=own,

@@ -260,6 +260,19 @@ class ArtifactStore:
                                    f"{artifact.advice}")  # fmt: skip
             self._intact.add(file)
 
+    def check_unchanged(self, artifact: Artifact) -> None:
+        """Raise RatchetError if a given file or model has another content than when its key was computed. One that is
+        gone was read while it was there."""
+        if artifact.kind not in GIVEN_KINDS or not artifact.path.exists():
+            return
+        is_file = artifact.kind == FILE_KIND
+        now = self.file(artifact.path) if is_file else self.directory(artifact.path, artifact.kind)
+        if now.key != artifact.key:
+            raise RatchetError(
+                f"{artifact.path} has changed while it was read. Run again when it is complete; with its earlier "
+                "content, a training stage and an evaluation continue where they are."
+            )
+
     def damage(self, contents: bool = False) -> Iterator[str]:
         """Faults of finished artifacts, those with an unreadable manifest included; with `contents`, every
         file is read."""

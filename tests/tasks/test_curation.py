@@ -120,3 +120,18 @@ def test_rows_name_the_file_that_they_are_in_whatever_it_was_called_before(decon
     assert sources("a.jsonl", "b.jsonl", "test.v1.jsonl") == [["a", "b"], ["test.v1"]]
     assert sources("a.jsonl", "c.jsonl", "test.v2.jsonl") == [["a", "c"], ["test.v2"]]
     assert sources("c.jsonl", "a.jsonl", "test.v2.jsonl") == [["c", "a"], ["test.v2"]]
+
+
+def test_a_file_that_grows_while_it_is_read_is_no_result(decontaminated, monkeypatch):
+    rows, items, read = {"raw.jsonl": [(PENS, "8")]}, {"test.jsonl": [(SUM, "10000")]}, curation.read_files
+
+    def growing(paths, *arguments):
+        with paths[0].open("a") as file:
+            file.write(json.dumps({"problem": GOATS, "answer": "140"}) + "\n")
+        return read(paths, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(curation, "read_files", growing)
+        with pytest.raises(RatchetError, match=r"raw\.jsonl has changed while it was read"):
+            decontaminated(rows, items)
+    assert decontaminated(rows, items)[0].manifest.counts["kept"] == 1
