@@ -160,7 +160,8 @@ def curate(
     if only and from_:
         raise RatchetError("Give --only or --from, not both.")
     files = {"inputs": input_, "benchmarks": benchmarks}
-    given = [f"curation.{domain}.{name}={json.dumps(paths)}" for name, paths in files.items() if paths]
+    lists = {name: json.dumps(paths, ensure_ascii=False) for name, paths in files.items() if paths}
+    given = [f"curation.{domain}.{name}={paths}" for name, paths in lists.items()]
     loaded, overrides = load_with_overrides(recipe, set_, seed, *given)
     if check:
         from ratchet.cli.inspection import show_previews

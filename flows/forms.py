@@ -33,7 +33,8 @@ class Changes(Section):
 
     def overrides(self, **names: str) -> list[str]:
         """The form's changes as overrides for `--set`; `names` fill in the paths."""
-        return [f"{path.format(**names)}={json.dumps(value)}" for path, value in self._changed()]
+        changed = ((path.format(**names), value) for path, value in self._changed())
+        return [f"{path}={json.dumps(value, ensure_ascii=False)}" for path, value in changed]
 
     def _changed(self) -> Iterator[tuple[str, Any]]:
         values = self.model_dump(mode="json", exclude_defaults=True)

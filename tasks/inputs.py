@@ -120,6 +120,10 @@ def given_files(run: RunContext, paths: Sequence[str]) -> list[Artifact]:
     for path in paths:
         if path.startswith(GENERATED):
             name, _, file = path.removeprefix(GENERATED).partition("/")
+            if "/" in file:
+                raise RatchetError(
+                    f"{path}: name a file directly in the generator's folder, as {GENERATED}{name}/FILE."
+                )
             directory = generated(run, name)
             files_by_name[path] = Artifact("raw", directory.name, directory.key, directory.path / file)
             continue

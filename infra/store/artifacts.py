@@ -293,6 +293,7 @@ class ArtifactStore:
         file = Path(path).expanduser()
         try:
             inside = sorted(path for path in file.rglob("*") if path.is_file()) if file.is_dir() else ()
+            _check_names(Path(os.path.abspath(file)), *inside)
             names = [(str(path.relative_to(file)), hash_once(path)) for path in inside]
             key = content_key(names) if inside else hash_once(file)
             return Artifact(FILE_KIND, file.name, key, Path(os.path.abspath(file)))
@@ -302,6 +303,7 @@ class ArtifactStore:
     def directory(self, path: Path, kind: str) -> Artifact:
         """A given directory as an artifact: its key is the hash of its files, without subdirectories."""
         files = sorted(file for file in path.iterdir() if file.is_file())
+        _check_names(path.resolve(), *files)
         key = content_key([(file.name, hash_once(file)) for file in files])
         return Artifact(kind, path.resolve().name or kind, key, path.resolve())
 
@@ -427,6 +429,13 @@ class ArtifactStore:
             directory = gone
         shutil.rmtree(directory)
         directory.with_name(directory.name + ".lock").unlink(missing_ok=True)
+
+
+def _check_names(*paths: Path) -> None:
+    """Raises RatchetError for a name that no record can hold."""
+    for path in map(str, paths):
+        if path.encode(errors="ignore").decode() != path:
+            raise RatchetError(f"{path!a}: this name is not in UTF-8. Rename it.")
 
 
 def _lock_of(draft: Path) -> Path:

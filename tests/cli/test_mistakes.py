@@ -117,6 +117,7 @@ MISTAKES = [
     # data files
     (with_("curation.math.inputs=[tarin.csv]"), "tarin.csv"),
     ((*CURATE[:2], "examples/math_files", "--dry-run"), "curation.math.inputs is empty"),
+    ((*FILES, "no-📚.csv"), "Cannot read the input file no-📚.csv"),
     ((*FILES, "dangling.json"), "dangling.json"),
     ((*FILES, "zeros.jsonl"), "zeros.jsonl: this is a binary file, or no text in UTF-8"),
     ((*FILES, "latin.jsonl"), "latin.jsonl: no row of it can be read"),

@@ -58,8 +58,9 @@ def test_a_stage_that_was_made_twice_is_counted_once(finished_home, stages, tmp_
     (again / "manifest.json").write_text(json.dumps(facts | later))
     settings, refs = load_settings(home), [stage.ref for stage in stages]
     run = [*all_runs(settings)][-1].run_id
-    assert [[each.ref for each in stages_of(settings, what)] for what in (run, "report")] == [refs, refs]
-    assert [each.ref for each in stages_of(settings, ref := f"checkpoint/{again.name}")] == [ref]
+    named = f"checkpoint/{again.name}"
+    for what, expected in ((run, refs), ("report", refs), (named, [named])):
+        assert [each.ref for each in stages_of(settings, what)] == expected
 
 
 @pytest.mark.parametrize(

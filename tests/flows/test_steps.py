@@ -123,7 +123,7 @@ def test_what_is_filled_in_is_what_set_would_say():
     changes = CurationChanges(inputs=("a.json",), teacher_attempts=TeacherChanges(attempts=4))
     assert changes.overrides(domain="code") == ['curation.code.inputs=["a.json"]', "curation.code.teacher.attempts=4"]
     curation = CurationChanges(
-        inputs=("a.json",), benchmarks=("b.json",), rules=RulesChanges(off=("proof",)), max_difficulty=6,
+        inputs=("a.json", "é 📚.json"), benchmarks=("b.json",), rules=RulesChanges(off=("proof",)), max_difficulty=6,
         decontaminate=DecontaminationChanges(preset="paper", ngram=8), deduplicate=DeduplicationChanges(jaccard=0.5),
         validate_tests=ValidationChanges(min_tests=2), length=LengthChanges(drop_below_tokens=9),
         teacher_attempts=TeacherChanges(kind="openai", model="m", base_url="http://t/v1", attempts=4, max_cost=1.5),

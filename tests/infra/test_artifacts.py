@@ -230,6 +230,18 @@ def test_an_input_file_is_known_by_its_content(tmp_path):
         store.file(tmp_path / "nowhere.json")
 
 
+@pytest.mark.parametrize("name", ["caf\udce9.jsonl", "caf\udce9/a.json", "d/caf\udce9.json"])
+def test_a_name_that_no_record_can_hold_is_refused(tmp_path, name):
+    file = tmp_path / "given" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    store, given = ArtifactStore(tmp_path / "store"), tmp_path / "given" / name.split("/")[0]
+    with pytest.raises(RatchetError, match=r"caf\\udce9.*: this name is not in UTF-8. Rename it"):
+        store.file(given)
+    with pytest.raises(RatchetError, match="Rename it"):
+        store.directory(file.parent, "model")
+
+
 def test_a_walk_ends_where_artifacts_lead_to_each_other():
     one, other = (Artifact("checkpoint", name, name, Path(name)) for name in ("one", "other"))
     assert reached([one], lambda artifact: [other] if artifact is one else [one]) == [other, one]

@@ -14,6 +14,7 @@ from ratchet.infra.recipe.recipe import Recipe
 from ratchet.infra.settings import load_settings
 from ratchet.infra.store.artifacts import Artifact
 from ratchet.tasks import curation
+from ratchet.tasks.inputs import given_files
 from ratchet.tasks.reporter import ProgressReporter
 from ratchet.tasks.run_context import RunContext
 from ratchet.tasks.step import write_splits
@@ -120,6 +121,11 @@ def test_rows_name_the_file_that_they_are_in_whatever_it_was_called_before(decon
     assert sources("a.jsonl", "b.jsonl", "test.v1.jsonl") == [["a", "b"], ["test.v1"]]
     assert sources("a.jsonl", "c.jsonl", "test.v2.jsonl") == [["a", "c"], ["test.v2"]]
     assert sources("c.jsonl", "a.jsonl", "test.v2.jsonl") == [["c", "a"], ["test.v2"]]
+
+
+def test_a_generated_file_is_directly_in_its_folder():
+    with pytest.raises(RatchetError, match="directly in the generator's folder, as generated://g/FILE"):
+        given_files(cast(RunContext, None), ["generated://g/parts/a.jsonl"])
 
 
 def test_a_file_that_grows_while_it_is_read_is_no_result(decontaminated, monkeypatch):
