@@ -21,10 +21,9 @@ def arithmetic_left(answer: Node | None, reference: Node | None) -> bool:
     """True if the answer is not evaluated although the reference is."""
     if reference is None or answer is None:
         return False
-    if answer[0] == "+" and answer[2] == _NO_I:
-        answer = answer[1]  # 2 + 0i
-    left = _is_number(reference) and not _is_number(answer)
-    return left or (_uses_of_i(reference) == 1 < _uses_of_i(answer) and not names_of(answer))
+    node: Node = answer[1] if answer[0] == "+" and answer[2] == _NO_I else answer  # 2 + 0i
+    left = _is_number(reference) and not _is_number(node)
+    return left or (_uses_of_i(reference) == 1 < _uses_of_i(node) and not names_of(node))
 
 
 def is_left_to_do(node: Node) -> bool:

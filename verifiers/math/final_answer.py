@@ -41,7 +41,7 @@ _HTML = re.compile(r"</?(?:b|u|i|em|strong|p)>")
 _APPROXIMATELY = re.compile(
     r"(?<=[$)])(?:, which is| is|,)? (?:about|approximately|roughly|or about) \$?\d+\.\d+\$?\.?\Z", re.IGNORECASE
 )
-"""An exact value is given with its decimals: `$\sqrt{15}$, which is about 3.87`."""
+r"""An exact value is given with its decimals: `$\sqrt{15}$, which is about 3.87`."""
 _TAGGED = re.compile(
     r"<answer>(.+?)</answer>|\{\s*\"(?:final_)?answer\"\s*:\s*(?:\"([^\"]+)\"|([^{}\"]+?))\s*\}", re.DOTALL
 )
